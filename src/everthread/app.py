@@ -1,0 +1,267 @@
+"""Everthread as a library: open a store, hold a conversation.
+
+    async with Everthread.open("sqlite:///talk.db") as et:
+        talk = await et.conversation(user="ana", agent="helper")
+        await talk.append(user("My son is allergic to walnuts."), assistant("Noted."))
+
+A `Talk` is a conversation in the hand. It reads and writes the conversation's current branch, wherever that
+points at the moment, unless it was made for one branch (`talk.on("main")`, or what `fork` returns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+from everthread.core.branches import ENDLESS, Line
+from everthread.core.events import Clear, Event, Mark
+from everthread.core.logged import Logged
+from everthread.core.turns import SESSION_GAP, Session, Turn
+from everthread.errors import BadValue
+from everthread.store.appending import Place
+from everthread.store.conversations import (
+    NEWEST,
+    BranchTotals,
+    Conversation,
+    Owner,
+    Totals,
+    check_name,
+    owner_of,
+)
+from everthread.store.log import MAX_EVENT_BYTES, Log
+from everthread.store.opening import open_log
+
+TENANT = "default"
+AGENT = "default"
+
+
+class Everthread:
+    """An open store of conversations."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+    @staticmethod
+    def open(
+        address: str,
+        *,
+        session_gap: timedelta = timedelta(microseconds=SESSION_GAP),
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        patience: float = 30.0,
+    ) -> Opening:
+        """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`.
+
+        `session_gap`: the pause that ends a session. `patience`: seconds to wait for a locked file or for a
+        server that is restarting.
+        """
+        if session_gap <= timedelta(0):
+            raise BadValue("session_gap", session_gap, "a time above zero")
+        gap = session_gap // timedelta(microseconds=1)
+        return Opening(address, session_gap=gap, max_event_bytes=max_event_bytes, patience=patience)
+
+    async def conversation(
+        self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT
+    ) -> Talk:
+        """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
+        owner = owner_of(tenant, user)
+        if id is not None:
+            return Talk(self.log, await self.log.find(owner, id))
+        check_name("agent", agent)
+        found = await self.log.newest_conversation(owner, agent)
+        return Talk(self.log, found or await self.log.begin(owner, agent=agent, unless_one=True))
+
+    async def begin(
+        self,
+        *,
+        user: str,
+        agent: str = AGENT,
+        name: str = "",
+        goal: str = "",
+        settings: dict[str, Any] | None = None,
+        tenant: str = TENANT,
+    ) -> Talk:
+        """Begin another conversation; from now on it is the user's newest with this agent."""
+        owner = owner_of(tenant, user)
+        details = {"name": _name(name), "goal": _goal(goal), "settings": settings or {}}
+        return Talk(self.log, await self.log.begin(owner, agent=check_name("agent", agent), **details))
+
+    async def conversations(
+        self, *, user: str, agent: str = "", before: str = NEWEST, limit: int = 50, tenant: str = TENANT
+    ) -> list[Conversation]:
+        """A page of a user's conversations, newest first. Without a user there are none."""
+        if not user:
+            return []
+        return await self.log.conversations(Owner(tenant, user), agent=agent, before=before, limit=limit)
+
+    async def totals(self, *, user: str, tenant: str = TENANT) -> Totals:
+        """Conversations, events, messages and tokens of a user."""
+        return await self.log.user_totals(owner_of(tenant, user))
+
+    async def erase_user(self, *, user: str, tenant: str = TENANT) -> int:
+        """Erase all of a user's conversations for ever. How many there were."""
+        return await self.log.erase_user(owner_of(tenant, user))
+
+    async def close(self) -> None:
+        await self.log.close()
+
+
+class Opening:
+    """What `Everthread.open` returns: awaited, or entered with `async with`."""
+
+    def __init__(self, address: str, **options: Any) -> None:
+        self._address = address
+        self._options = options
+        self._opened: Everthread | None = None
+
+    def __await__(self) -> Generator[Any, None, Everthread]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Everthread:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opened:
+            await self._opened.close()
+
+    async def _open(self) -> Everthread:
+        return Everthread(await open_log(self._address, **self._options))
+
+
+class Talk:
+    """A conversation in the hand, on its current branch or on one of its own choosing."""
+
+    def __init__(self, log: Log, conversation: Conversation, branch: int | None = None) -> None:
+        self._log = log
+        self._branch = branch
+        self.conversation = conversation
+
+    @property
+    def id(self) -> str:
+        return self.conversation.id
+
+    # -- saying --------------------------------------------------------------------------------------------
+
+    async def append(self, *events: Event, key: str = "", expect: int | None = None) -> list[Logged]:
+        """Append events in one transaction; they are on disk when this returns.
+
+        `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
+        seq of the newest message that you know of: if somebody has said more since, `Moved` is raised.
+        """
+        check_name("key", key, empty=True)
+        return await self._log.append(self._place, events, key=key, expect=expect)
+
+    async def clear(self) -> Logged:
+        """Start afresh: what came before is no longer sent, but stays and can be found."""
+        return (await self.append(Clear()))[0]
+
+    async def mark(self, name: str) -> Logged:
+        """Name this point, to come back to with `rewind`."""
+        return (await self.append(Mark(name=check_name("mark", name))))[0]
+
+    # -- branches ------------------------------------------------------------------------------------------
+
+    async def line(self) -> Line:
+        return await self._log.line(self.conversation, self._branch)
+
+    async def branches(self) -> list[BranchTotals]:
+        return await self._log.branches(self.conversation)
+
+    async def on(self, branch: str | int) -> Talk:
+        """The same conversation on one of its branches, by name or number."""
+        line = await self._log.line(self.conversation, branch)
+        return Talk(self._log, self.conversation, line.branch.number)
+
+    async def fork(self, *, at: int | None = None, name: str = "") -> Talk:
+        """A new branch from event `at` (the newest by default). The current branch stays current."""
+        line = await self.line()
+        seq = (await self._log.head(line)).seq if at is None else at
+        grown = await self._log.fork(line, at=seq, name=check_name("name", name, empty=True))
+        return Talk(self._log, self.conversation, grown.branch.number)
+
+    async def rewind(self, *, to: int | str, name: str = "") -> Talk:
+        """Go back to an earlier seq or mark and go on from there, on a new branch that becomes the current one."""
+        await self._log.rewind(await self.line(), to=to, name=check_name("name", name, empty=True))
+        return Talk(self._log, self.conversation)
+
+    async def switch(self, branch: str | int) -> Talk:
+        """Make a branch the current one."""
+        await self._log.switch(await self._log.line(self.conversation, branch))
+        return Talk(self._log, self.conversation)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def tail(self, *, turns: int = 20) -> list[Logged]:
+        """The events of the newest turns, whole."""
+        return await self._log.tail(await self.line(), turns=_count("turns", turns))
+
+    async def before(self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that ends just before `seq`; the newest page where none is given."""
+        return await self._log.before(await self.line(), seq, limit=_count("limit", limit), messages=messages)
+
+    async def after(self, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that begins just after `seq`; the first page where none is given."""
+        return await self._log.after(await self.line(), seq, limit=_count("limit", limit), messages=messages)
+
+    async def range(self, first: int, last: int) -> list[Logged]:
+        return await self._log.range(await self.line(), first, last)
+
+    async def follow(self, *, after: int = 0) -> AsyncIterator[Logged]:
+        """What came after `after`, then what comes, as it comes. Stays on the branch that is current now."""
+        async for event in self._log.follow(await self.line(), after=after):
+            yield event
+
+    async def turns(self, *, limit: int = 50) -> list[Turn]:
+        return await self._log.turns(await self.line(), limit=_count("limit", limit))
+
+    async def sessions(self, *, limit: int = 50) -> list[Session]:
+        return await self._log.sessions(await self.line(), limit=_count("limit", limit))
+
+    async def totals(self) -> Totals:
+        """Events, messages and tokens of the whole conversation, each counted once."""
+        return await self._log.totals(self.conversation)
+
+    async def blob(self, hash: str) -> bytes:
+        """The bytes of an image or file, by the hash in its part."""
+        return await self._log.blob(await self.line(), hash)
+
+    # -- changing and forgetting ---------------------------------------------------------------------------
+
+    async def rename(self, name: str) -> None:
+        self.conversation = await self._log.change(self.conversation, name=_name(name))
+
+    async def set_goal(self, goal: str) -> None:
+        self.conversation = await self._log.change(self.conversation, goal=_goal(goal))
+
+    async def set_settings(self, settings: dict[str, Any]) -> None:
+        self.conversation = await self._log.change(self.conversation, settings=settings)
+
+    async def redact(self, seq: int) -> None:
+        """Take the content out of an event for ever; a tombstone keeps its place."""
+        await self._log.redact(await self.line(), seq)
+
+    async def erase(self) -> None:
+        """Erase the conversation for ever."""
+        await self._log.erase(self.conversation)
+
+    @property
+    def _place(self) -> Place:
+        return Place(self.conversation.tenant, self.conversation.id, self._branch)
+
+
+def _name(name: str) -> str:
+    return check_name("name", name, empty=True)
+
+
+def _goal(goal: str) -> str:
+    return check_name("goal", goal, most=2_000, empty=True)
+
+
+def _count(what: str, value: int) -> int:
+    if not 0 < value <= ENDLESS:
+        raise BadValue(what, value, "a number above zero")
+    return value

@@ -1,0 +1,277 @@
+"""Events: what a branch's log is made of.
+
+A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
+Markers are not: clear, mark, rewind, fork, command, settings, agent_killed, and whatever kinds applications
+add (`Other`), which come back as they went in. These are values without identity: where and when an event
+stands in the log is `store.Logged`, not here.
+
+Stored form: one JSON object with its `kind`. Any text survives, NUL and lone surrogates included: what UTF-8
+cannot say is written in its surrogate-passing form, which only this module reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from everthread.core.parts import File, Image, Part, Text
+from everthread.errors import BadValue
+
+_KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
+
+
+class _Event(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True
+):
+    @property
+    def kind(self) -> str:
+        return str(self.__struct_config__.tag)
+
+
+class System(_Event, tag="system"):
+    parts: tuple[Part, ...] = ()
+    meta: dict[str, str] = {}
+
+
+class User(_Event, tag="user"):
+    """`origin` says who spoke when it was not the user by hand: a schedule, an application."""
+
+    parts: tuple[Part, ...] = ()
+    origin: str = ""
+    meta: dict[str, str] = {}
+
+
+class Assistant(_Event, tag="assistant"):
+    """`interrupted`: the reply broke off, and this is what had come."""
+
+    parts: tuple[Part, ...] = ()
+    model: str = ""
+    interrupted: bool = False
+    meta: dict[str, str] = {}
+
+
+class ToolCall(_Event, tag="tool_call"):
+    """`arguments` is the text that the model wrote, whether or not it is JSON. Ids may repeat."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    waits_for: Literal["", "approval", "job"] = ""
+    meta: dict[str, str] = {}
+
+
+class ToolResult(_Event, tag="tool_result"):
+    id: str
+    name: str = ""
+    parts: tuple[Part, ...] = ()
+    error: bool = False
+    meta: dict[str, str] = {}
+
+
+class Clear(_Event, tag="clear"):
+    """Window, brief, recap and pins start afresh after this; the history stays."""
+
+
+class Mark(_Event, tag="mark"):
+    name: str
+
+
+class Fork(_Event, tag="fork"):
+    """First event of a branch that was forked from `branch` after event `at`."""
+
+    branch: int
+    at: int
+
+
+class Rewind(_Event, tag="rewind"):
+    """First event of the branch that goes on after event `to` of `branch`."""
+
+    branch: int
+    to: int
+    mark: str = ""
+
+
+class Command(_Event, tag="command"):
+    """Something that was done to the conversation: a switch of branch, a redaction, a slash command."""
+
+    name: str
+    arguments: dict[str, str | int | bool | None] = {}
+
+
+class Settings(_Event, tag="settings"):
+    values: dict[str, str | int | float | bool | None] = {}
+
+
+class AgentKilled(_Event, tag="agent_killed"):
+    reason: str = ""
+
+
+class Redacted(_Event, tag="redacted"):
+    """What is left of an event whose content was taken out on request: its kind and its part in the turn."""
+
+    was: str
+    interrupted: bool = False
+    waits_for: Literal["", "approval", "job"] = ""
+
+    @property
+    def kind(self) -> str:
+        return self.was
+
+
+class Other(msgspec.Struct, frozen=True, kw_only=True):
+    """A marker of a kind that this package does not know: an application's, or a later feature's."""
+
+    kind: str
+    data: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if not _KIND.fullmatch(self.kind) or self.kind in KINDS:
+            raise BadValue("kind", self.kind, "a lower-case name that Everthread does not use itself")
+        if "kind" in self.data or _load(_dump(self.data)) != self.data:
+            raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
+
+
+Message = System | User | Assistant | ToolCall | ToolResult
+Marker = Clear | Mark | Fork | Rewind | Command | Settings | AgentKilled | Redacted
+Event = Message | Marker | Other
+
+MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
+_CLASSES: dict[str, type[Message | Marker]] = {
+    str(c.__struct_config__.tag): c
+    for c in (
+        *(System, User, Assistant, ToolCall, ToolResult),
+        *(Clear, Mark, Fork, Rewind, Command, Settings, AgentKilled, Redacted),
+    )
+}
+KINDS = frozenset(_CLASSES)
+
+
+# -- builders: how people write dialogues ------------------------------------------------------------------
+
+
+def system(*pieces: str | Part) -> System:
+    return System(parts=_parts(pieces))
+
+
+def user(*pieces: str | Part, origin: str = "") -> User:
+    return User(parts=_parts(pieces), origin=origin)
+
+
+def assistant(*pieces: str | Part, model: str = "", interrupted: bool = False) -> Assistant:
+    return Assistant(parts=_parts(pieces), model=model, interrupted=interrupted)
+
+
+def tool_call(name: str, arguments: str | dict[str, Any] = "{}", *, id: str = "") -> ToolCall:
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(id=id or f"call_{name}", name=name, arguments=raw)
+
+
+def tool_result(*pieces: str | Part, id: str = "", name: str = "", error: bool = False) -> ToolResult:
+    return ToolResult(id=id or f"call_{name}", name=name, parts=_parts(pieces), error=error)
+
+
+def _parts(pieces: tuple[str | Part, ...]) -> tuple[Part, ...]:
+    return tuple(Text(text=piece) if isinstance(piece, str) else piece for piece in pieces)
+
+
+# -- looking at them ---------------------------------------------------------------------------------------
+
+
+def text_of(event: Event) -> str:
+    """What a reader would read of a message; markers have none."""
+    match event:
+        case System() | User() | Assistant() | ToolResult():
+            return "\n".join(part.text for part in event.parts if isinstance(part, Text))
+        case ToolCall():
+            return f"{event.name}({event.arguments})"
+        case _:
+            return ""
+
+
+def detach(event: Event) -> tuple[Event, dict[str, bytes]]:
+    """The event without the bytes of its images and files, and those bytes by their hash."""
+    if not isinstance(event, System | User | Assistant | ToolResult):
+        return event, {}
+    blobs = {p.blob: p.data for p in event.parts if isinstance(p, Image | File) and p.data is not None}
+    if not blobs:
+        return event, {}
+    light = tuple(msgspec.structs.replace(p, data=None) if isinstance(p, Image | File) else p for p in event.parts)
+    return msgspec.structs.replace(event, parts=light), blobs
+
+
+def redacted(event: Event) -> Redacted:
+    """The tombstone of an event."""
+    interrupted = isinstance(event, Assistant) and event.interrupted
+    waits_for = event.waits_for if isinstance(event, ToolCall) else ""
+    return Redacted(was=event.kind, interrupted=interrupted, waits_for=waits_for)
+
+
+def stand_in(tombstone: Redacted) -> Event:
+    """An empty event that plays the part in its turn that the redacted one played."""
+    match tombstone.was:
+        case "assistant":
+            return Assistant(interrupted=tombstone.interrupted)
+        case "tool_call":
+            return ToolCall(id="", name="", waits_for=tombstone.waits_for)
+        case "tool_result":
+            return ToolResult(id="")
+        case "system":
+            return System()
+        case "user":
+            return User()
+        case other:
+            return Command(name=other)  # a marker: it had no part in it
+
+
+def blobs_of(event: Event) -> set[str]:
+    """The hashes of the images and files that an event refers to."""
+    parts = getattr(event, "parts", ())
+    return {p.blob for p in parts if isinstance(p, Image | File) and p.blob}
+
+
+# -- stored form -------------------------------------------------------------------------------------------
+
+_known: msgspec.json.Decoder[Message | Marker] = msgspec.json.Decoder(Message | Marker)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(event: Event) -> bytes:
+    if isinstance(event, Other):
+        return _dump({"kind": event.kind, **event.data}).encode("utf-8", "surrogatepass")
+    try:
+        return _encoder.encode(event)
+    except UnicodeEncodeError:
+        return _dump(msgspec.to_builtins(event)).encode("utf-8", "surrogatepass")
+
+
+def decode(body: bytes) -> Event:
+    """The event that was encoded; ValueError where it cannot be one."""
+    try:
+        return _known.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _decode_rare(body)
+
+
+def _decode_rare(body: bytes) -> Event:
+    """Application kinds and text beyond UTF-8: right rather than fast."""
+    raw = _load(body.decode("utf-8", "surrogatepass"))
+    if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
+        raise ValueError("no object with a kind")
+    if raw["kind"] in KINDS:
+        return msgspec.convert(raw, Message | Marker)
+    kind = raw.pop("kind")
+    return Other(kind=kind, data=raw)
+
+
+def _dump(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as problem:
+        raise BadValue("data", value, f"plain JSON ({problem})") from None
+
+
+def _load(value: str) -> Any:
+    return json.loads(value)

@@ -1,0 +1,52 @@
+"""How wide and high an image is, read from the first bytes of PNG, JPEG, GIF and WebP.
+
+Enough to estimate what a model is charged for it. What cannot be read is (0, 0), never an error.
+"""
+
+from __future__ import annotations
+
+import struct
+
+# Start-of-frame segments of JPEG: all of 0xC0–0xCF but the tables (C4, C8, CC).
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+def dimensions(data: bytes) -> tuple[int, int]:
+    try:
+        if data.startswith(b"\x89PNG"):
+            width, height = struct.unpack_from(">II", data, 16)
+        elif data.startswith(b"GIF8"):
+            width, height = struct.unpack_from("<HH", data, 6)
+        elif data.startswith(b"\xff\xd8"):
+            width, height = _jpeg(data)
+        elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            width, height = _webp(data)
+        else:
+            return 0, 0
+    except (struct.error, IndexError):
+        return 0, 0
+    return int(width), int(height)
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    at = 2
+    while at < len(data):
+        marker, length = data[at + 1], struct.unpack_from(">H", data, at + 2)[0]
+        if marker in _FRAMES:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        at += 2 + length
+    return 0, 0
+
+
+def _webp(data: bytes) -> tuple[int, int]:
+    match data[12:16]:
+        case b"VP8X":
+            return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+        case b"VP8L":
+            bits = int.from_bytes(data[21:25], "little")
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            width, height = struct.unpack_from("<HH", data, 26)
+            return width & 0x3FFF, height & 0x3FFF
+    return 0, 0

@@ -1,0 +1,56 @@
+"""An event in its place: which branch and seq, when, in which turn and session, how many tokens.
+
+The event itself is decoded when it is first looked at: a window is often read for its sizes alone, and a page
+is often sent on as it is stored.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+
+from everthread.core.events import Event, decode, text_of
+from everthread.errors import Corrupt
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Columns(NamedTuple):
+    branch: int
+    seq: int
+    id: str
+    kind: str
+    at: int  # microseconds since 1970, UTC
+    turn: int
+    session: int
+    tokens: int
+    settled: int
+    body: bytes
+
+
+class Logged(_Columns):
+    """Equal to another with the same columns. `kind` stays when the event's content was redacted."""
+
+    @cached_property
+    def event(self) -> Event:
+        try:
+            return decode(self.body)
+        except ValueError as problem:
+            raise Corrupt(f"Event {self.seq} on branch {self.branch}", str(problem)) from None
+
+    @property
+    def time(self) -> datetime:
+        return moment(self.at)
+
+    @property
+    def text(self) -> str:
+        return text_of(self.event)
+
+
+def moment(microseconds: int) -> datetime:
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+def microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,73 @@
+"""The typed pieces of a message: text, image, file, reasoning.
+
+All are frozen values. An image or file is known by the hash of its bytes; the bytes themselves ride along in
+`data` only until the log has put them aside, so that a conversation keeps them once and its events stay
+small. `meta` holds what a provider wants echoed (signatures, encrypted reasoning), one exact text per
+provider name: Everthread never looks inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from everthread.core.images import dimensions
+
+type_of = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+
+
+class _Part(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, forbid_unknown_fields=True
+):
+    meta: dict[str, str] = {}
+
+
+class Text(_Part, tag="text"):
+    text: str
+
+
+class Reasoning(_Part, tag="reasoning"):
+    text: str = ""
+
+
+class Image(_Part, tag="image"):
+    """Kept by us (`blob`) or elsewhere (`url`)."""
+
+    blob: str = ""
+    url: str = ""
+    media_type: str = ""
+    width: int = 0
+    height: int = 0
+    data: bytes | None = None
+
+
+class File(_Part, tag="file"):
+    blob: str = ""
+    url: str = ""
+    media_type: str = ""
+    name: str = ""
+    size: int = 0
+    data: bytes | None = None
+
+
+Part = Text | Image | File | Reasoning
+
+
+def text(content: str, *, meta: dict[str, str] | None = None) -> Text:
+    return Text(text=content, meta=meta or {})
+
+
+def image(data: bytes, *, media_type: str = "") -> Image:
+    """An image from its bytes; type and dimensions are read from them where they can be."""
+    width, height = dimensions(data)
+    found = next((name for magic, name in type_of.items() if data.startswith(magic)), "application/octet-stream")
+    return Image(blob=digest(data), media_type=media_type or found, width=width, height=height, data=data)
+
+
+def file(data: bytes, *, name: str = "", media_type: str = "application/octet-stream") -> File:
+    return File(blob=digest(data), media_type=media_type, name=name, size=len(data), data=data)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,194 @@
+"""Appending: from events to rows, in two steps.
+
+`prepare` does what needs no database (encoding, counting tokens, putting the bytes of images aside), before
+any lock is taken. The script then reads the head of the branch, folds the events onto it and writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.events import Event, blobs_of, detach, encode
+from everthread.core.ids import make_id
+from everthread.core.logged import Logged
+from everthread.core.tokens import sizes
+from everthread.core.turns import Head, advance
+from everthread.errors import EventTooLarge, KeyReused, Moved, UnknownConversation, UnknownSeq
+from everthread.store.engine import Ask, Outcome, Row, Script, Tell
+
+HEAD_FIELDS = Head.__struct_fields__
+
+
+class Place(NamedTuple):
+    """Where to append: a branch of a conversation, or whichever is current."""
+
+    tenant: str
+    conversation: str
+    branch: int | None = None
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way in. What is not given is set by the log; imports give what was there before."""
+
+    event: Event
+    id: str = ""
+    time: int | None = None
+    sizes: tuple[int, int] | None = None
+    session: int | None = None
+
+
+class Item(NamedTuple):
+    draft: Draft
+    event: Event
+    body: bytes
+    sizes: tuple[int, int]
+    chance: int
+
+
+class Attempt(NamedTuple):
+    """What an earlier run of the script wanted to write: where its first event would stand, and its id."""
+
+    branch: int
+    first: int
+    last: int
+    id: str
+
+
+class Batch:
+    """Events that are appended together, ready to be numbered. Remembers an attempt whose outcome is unknown."""
+
+    def __init__(self, items: Sequence[Item], blobs: dict[str, bytes], *, key: str, expect: int | None) -> None:
+        self.items = items
+        self.blobs = blobs
+        self.key = key
+        self.expect = expect
+        self.attempt: Attempt | None = None
+
+    @property
+    def hash(self) -> str:
+        digest = hashlib.sha256()
+        for item in self.items:
+            digest.update(len(item.body).to_bytes(8, "big") + item.body)
+        return digest.hexdigest()
+
+
+def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes: int) -> Batch:
+    blobs: dict[str, bytes] = {}
+    items = []
+    for draft in drafts:
+        event, found = detach(draft.event)
+        body = encode(event)
+        for data in (body, *found.values()):
+            if len(data) > max_bytes:
+                raise EventTooLarge(size=len(data), limit=max_bytes)
+        blobs |= found
+        items.append(Item(draft, event, body, draft.sizes or sizes(event), secrets.randbits(80)))
+    return Batch(items, blobs, key=key, expect=expect)
+
+
+def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[list[Logged]]]:
+    where = place._asdict()
+    if batch.key and (first := (yield from _first_result(where, batch))) is not None:
+        return Outcome(first)
+    if batch.attempt and (landed := (yield from _landed(where, batch.attempt))) is not None:
+        return Outcome(landed)
+    rows = yield Ask("head", where)
+    if not rows:
+        raise UnknownConversation(place.conversation)
+    branch, head = rows[0][0], head_of(rows[0][1:])
+    if batch.expect is not None:
+        _check_expected(batch.expect, head)
+    numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
+    if events := numbered.events:
+        batch.attempt = Attempt(branch, events[0].seq, events[-1].seq, events[0].id)
+    return Outcome(events, numbered.writes)
+
+
+class Numbered(NamedTuple):
+    events: list[Logged]
+    heads: list[Head]
+    writes: list[Tell]
+
+
+def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Numbered:
+    """The events with their numbers, times and ids after `head`, and the statements that write them."""
+    key = place._asdict()
+    events, heads, rows, uses = [], [], [], []
+    for item in batch.items:
+        # A clock that runs backwards must not put an event before the one it follows.
+        time = max(now, head.time) if item.draft.time is None else item.draft.time
+        head = advance(
+            head,
+            item.event,
+            id=item.draft.id or make_id(time, item.chance, after=head.id),
+            time=time,
+            sizes=item.sizes,
+            gap=gap,
+            session=item.draft.session,
+        )
+        rows.append({**key, "kind": item.event.kind, "body": item.body, **msgspec.structs.asdict(head)})
+        events.append(_logged(place, head, item))
+        heads.append(head)
+        uses += [{**key, "hash": blob, "seq": head.seq} for blob in blobs_of(item.event)]
+    writes = [Tell("insert_blob", [{**key, "hash": h, "data": data} for h, data in batch.blobs.items()])]
+    writes += [Tell("insert_event", rows), Tell("insert_blob_use", uses)]
+    if batch.key and events:
+        span = {"key": batch.key, "first": events[0].seq, "last": events[-1].seq, "hash": batch.hash}
+        writes.append(Tell("insert_receipt", [{**key, **span}]))
+    return Numbered(events, heads, [write for write in writes if write.rows])
+
+
+def head_of(row: Row) -> Head:
+    return Head() if row[0] is None else Head(**dict(zip(HEAD_FIELDS, row, strict=True)))
+
+
+def _logged(place: Place, head: Head, item: Item) -> Logged:
+    return Logged(
+        place.branch or 0,
+        head.seq,
+        head.id,
+        item.event.kind,
+        head.time,
+        head.turn,
+        head.session,
+        head.tokens,
+        head.settled,
+        item.body,
+    )
+
+
+def _check_expected(expected: int, head: Head) -> None:
+    if head.spoken > expected:
+        raise Moved(expected=expected, found=head.spoken)
+    if expected > head.seq:
+        raise UnknownSeq(expected, last=head.seq)
+
+
+def _first_result(where: dict[str, Any], batch: Batch) -> Script[list[Logged] | None]:
+    """What the first append with this key wrote, if there was one."""
+    rows = yield Ask("receipt", {**where, "key": batch.key})
+    if not rows:
+        return None
+    branch, first, last, hash = rows[0]
+    if hash not in (batch.hash, ""):  # empty: the content was redacted, and with it what could be compared
+        raise KeyReused(batch.key)
+    return (yield from _own(where, branch, first, last))
+
+
+def _landed(where: dict[str, Any], attempt: Attempt) -> Script[list[Logged] | None]:
+    """The events of an earlier run whose commit was not confirmed, if they are in the log after all."""
+    rows = yield Ask("head_at", {**where, "branch": attempt.branch, "seq": attempt.first})
+    if not rows or rows[0][1] != attempt.id:
+        return None
+    return (yield from _own(where, attempt.branch, attempt.first, attempt.last))
+
+
+def _own(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:
+    span = {**where, "branch": branch, "first": first, "last": last, "limit": last - first + 1}
+    rows = yield Ask("events_up", span)
+    return [Logged._make(row) for row in rows]

@@ -1,0 +1,97 @@
+"""Checking a log against its own laws: what `everthread doctor` runs.
+
+Folds every branch again and compares each stored head; decodes every event; compares every image and file
+with its hash. Says what is wrong and where, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+from everthread.core.branches import ENDLESS, Branch
+from everthread.core.events import decode
+from everthread.core.parts import digest
+from everthread.core.turns import Head, advance
+from everthread.store.appending import head_of
+from everthread.store.engine import Ask, Row, Script
+
+PAGE = 1_000
+
+
+def check_conversation(tenant: str, conversation: str) -> Script[tuple[int, list[str]]]:
+    """How many events there are, and what is wrong with them."""
+    key = {"tenant": tenant, "conversation": conversation}
+    problems: list[str] = []
+    count = 0
+    rows = yield Ask("branches", key)
+    for number, name, parent, at, time in rows:
+        branch = Branch(number=number, name=name, parent=parent, at=at, time=time)
+        checked, found = yield from _check_branch(tenant, conversation, branch)
+        count += checked
+        problems += [f"{conversation} branch {name}: {problem}" for problem in found]
+    problems += yield from _check_blobs(tenant, conversation)
+    return count, problems
+
+
+def _check_branch(tenant: str, conversation: str, branch: Branch) -> Script[tuple[int, list[str]]]:
+    key = {"tenant": tenant, "conversation": conversation, "branch": branch.number}
+    head, problems = yield from _start(tenant, conversation, branch)
+    first, count = branch.at + 1, 0
+    while True:
+        span = {**key, "first": first, "last": ENDLESS, "limit": PAGE}
+        heads = yield Ask("heads", span)
+        events = yield Ask("events_up", span)
+        for head_row, event_row in zip(heads, events, strict=True):
+            stored = head_of(head_row)
+            problems += _check_event(head, stored, event_row)
+            head = stored
+        count += len(heads)
+        if len(heads) < PAGE:
+            return count, problems
+        first = head.seq + 1
+
+
+def _start(tenant: str, conversation: str, branch: Branch) -> Script[tuple[Head, list[str]]]:
+    if branch.parent is None or branch.at == 0:
+        return Head(), []
+    spot = {"tenant": tenant, "conversation": conversation, "branch": branch.parent, "seq": branch.at}
+    rows = yield Ask("head_at", spot)
+    return (head_of(rows[0]), []) if rows else (Head(), [f"its fork point, event {branch.at}, is missing"])
+
+
+def _check_event(before: Head, stored: Head, row: Row) -> Iterator[str]:
+    if stored.seq != before.seq + 1:
+        yield f"event {before.seq + 1} is missing"
+        return
+    kind, body = row[3], bytes(row[9])
+    try:
+        event = decode(body)
+    except ValueError as problem:
+        yield f"event {stored.seq} cannot be read ({problem})"
+        return
+    if event.kind != kind:
+        yield f"event {stored.seq} is stored as {kind!r} but says otherwise"
+        return
+    # Times, sizes and session gaps were settled when it was appended: taken as they are.
+    again = advance(
+        before,
+        event,
+        id=stored.id,
+        time=stored.time,
+        sizes=(stored.tokens, stored.settled),
+        session=stored.session,
+    )
+    if again != stored:
+        wrong = [f for f in Head.__struct_fields__ if getattr(again, f) != getattr(stored, f)]
+        yield f"event {stored.seq} has wrong {', '.join(wrong)}"
+
+
+def _check_blobs(tenant: str, conversation: str) -> Script[list[str]]:
+    key = {"tenant": tenant, "conversation": conversation}
+    problems = []
+    for (hash,) in (yield Ask("blobs", key)):
+        rows = yield Ask("blob", {**key, "hash": hash})
+        if rows and digest(bytes(rows[0][0])) != hash:
+            problems.append(f"{conversation}: the image or file {hash[:12]}… has changed")
+    return problems

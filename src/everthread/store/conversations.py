@@ -1,0 +1,170 @@
+"""Conversations: begun, found, listed, renamed, counted. Always somebody's: without a user there are none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.branches import Branch
+from everthread.core.logged import moment
+from everthread.errors import AlreadyExists, BadValue, NoUser, UnknownConversation
+from everthread.store.engine import Ask, Outcome, Row, Script, Tell
+
+MAIN = 1
+NEWEST = "~"  # sorts after every id
+
+
+class Owner(NamedTuple):
+    """Whose conversations: the wall that nothing crosses."""
+
+    tenant: str
+    user: str
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    tenant: str
+    id: str
+    user: str
+    agent: str
+    name: str = ""
+    goal: str = ""
+    settings: dict[str, Any] = {}
+    current: int = MAIN
+    began: int = 0
+    erased: int | None = None
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    events: int
+    messages: int
+    tokens: int
+    conversations: int = 1
+    newest: int = 0  # when the newest event came; 0 where there is none
+
+
+class BranchTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch with its sums: along its whole line, and what it added itself."""
+
+    branch: Branch
+    last: int
+    newest: int
+    line: Totals
+    own: Totals
+
+
+def begin(new: Conversation, *, unless_one: bool = False) -> Script[Outcome[Conversation]]:
+    """Begin a conversation; with `unless_one`, only where the user has none with this agent yet."""
+    if unless_one and (found := (yield from newest(Owner(new.tenant, new.user), new.agent))):
+        return Outcome(found)
+    if (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
+        raise AlreadyExists("conversation", new.id)
+    return Outcome(new, insert(new))
+
+
+def insert(new: Conversation) -> list[Tell]:
+    key = {"tenant": new.tenant, "conversation": new.id}
+    row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current, "time": new.began}
+    main = {**key, "branch": MAIN, "name": "main", "parent": None, "at": 0, "time": new.began}
+    return [Tell("insert_conversation", [row]), Tell("insert_branch", [main])]
+
+
+def newest(owner: Owner, agent: str) -> Script[Conversation | None]:
+    found = yield from page(owner, agent=agent, before=NEWEST, limit=1)
+    return found[0] if found else None
+
+
+def find(owner: Owner, id: str) -> Script[Conversation]:
+    rows = yield Ask("conversation", {**owner._asdict(), "conversation": id})
+    if not rows:
+        raise UnknownConversation(id)
+    found = _conversation(owner.tenant, rows[0])
+    if found.erased is not None:
+        raise UnknownConversation(f"{id} (erased on {moment(found.erased):%Y-%m-%d})")
+    return found
+
+
+def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Conversation]]:
+    values = {**owner._asdict(), "agent": agent, "before": before, "limit": limit}
+    rows = yield Ask("conversations", values)
+    return [_conversation(owner.tenant, row) for row in rows]
+
+
+def change(conversation: Conversation, **changes: Any) -> Script[Outcome[Conversation]]:
+    """Rename, restate the goal, or change the settings of a conversation, on top of what they are now."""
+    now = yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
+    changed = msgspec.structs.replace(now, **changes)
+    return Outcome(changed, [Tell("update_conversation", [_details(changed)])])
+
+
+def branch_totals(conversation: Conversation) -> Script[list[BranchTotals]]:
+    rows = yield Ask("branch_heads", {"tenant": conversation.tenant, "conversation": conversation.id})
+    return [_branch_totals(row) for row in rows]
+
+
+def user_totals(owner: Owner) -> Script[Totals]:
+    rows = yield Ask("user_totals", owner._asdict())
+    conversations, events, messages, tokens = map(int, rows[0])
+    return Totals(conversations=conversations, events=events, messages=messages, tokens=tokens)
+
+
+def total(branches: list[BranchTotals]) -> Totals:
+    """Of a whole conversation: every event counted once, whichever branches share it."""
+    return Totals(
+        events=sum(b.own.events for b in branches),
+        messages=sum(b.own.messages for b in branches),
+        tokens=sum(b.own.tokens for b in branches),
+        newest=max((b.newest for b in branches), default=0),
+    )
+
+
+def owner_of(tenant: str, user: str) -> Owner:
+    if not user:
+        raise NoUser
+    return Owner(check_name("tenant", tenant), check_name("user", user))
+
+
+def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -> str:
+    """Names are kept as plain text by every database: no NUL, no lone surrogates, not too long."""
+    clean = isinstance(value, str) and "\0" not in value and value.isprintable() and len(value) <= most
+    if not clean or not (value or empty):
+        raise BadValue(what, value, f"printable text of {0 if empty else 1} to {most} characters")
+    return value
+
+
+def _details(c: Conversation) -> dict[str, Any]:
+    settings = json.dumps(c.settings)  # ASCII: any text in it is escaped
+    return {"tenant": c.tenant, "conversation": c.id, "name": c.name, "goal": c.goal, "settings": settings}
+
+
+def _conversation(tenant: str, row: Row) -> Conversation:
+    id, user, agent, name, goal, settings, current, began, erased = row
+    return Conversation(
+        tenant=tenant,
+        id=id,
+        user=user,
+        agent=agent,
+        name=name,
+        goal=goal,
+        settings=json.loads(settings),
+        current=current,
+        began=began,
+        erased=erased,
+    )
+
+
+def _branch_totals(row: Row) -> BranchTotals:
+    number, name, parent, at, time, last, newest, tokens, messages, tokens_before, messages_before = row
+    return BranchTotals(
+        branch=Branch(number=number, name=name, parent=parent, at=at, time=time),
+        last=last,
+        newest=newest,
+        line=Totals(events=last, messages=messages, tokens=tokens, newest=newest),
+        own=Totals(
+            events=max(0, last - at),
+            messages=messages - messages_before,
+            tokens=tokens - tokens_before,
+            newest=newest,
+        ),
+    )

@@ -1,0 +1,123 @@
+"""What a database must offer to hold a log, and the form in which the log talks to it.
+
+The log's verbs are scripts: generators that ask questions by name (`Ask`), get rows, and in the end return
+their result together with what is to be written (`Outcome`). A script never sees a connection, so the same
+one runs on every engine, inside SQLite's write transaction or over PostgreSQL's wire. Reads come first and
+all writes are made at once, atomically; when another writer was faster, the engine simply runs the script
+again. What the names mean is written in `sql/queries.sql`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+Row = Sequence[Any]
+T = TypeVar("T")
+
+
+class Ask(NamedTuple):
+    """A question: the name of a query and the values of its parameters."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+class Tell(NamedTuple):
+    """A statement to carry out once for each row of values."""
+
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+
+
+class Outcome(NamedTuple, Generic[T]):
+    result: T
+    writes: Sequence[Tell] = ()
+
+
+Script = Generator[Ask, Sequence[Row], T]
+
+
+class Engine(Protocol):
+    """A database that runs scripts. All errors are `StoreError`s; whatever fails leaves nothing behind."""
+
+    bells: Bells
+
+    async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
+        """Run a script that only asks. `large`: it may take long, so keep it off the event loop."""
+
+    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
+        """Run a script and make its writes durable. Scripts with the same `about` do not overtake each other."""
+
+    async def watch(self) -> None:
+        """From now on ring the bells for what other processes write, too."""
+
+    async def scrub(self) -> None:
+        """Make sure that what was deleted is gone from the disk as well, as far as the engine can."""
+
+    async def problems(self) -> list[str]:
+        """What the engine's own check of its files finds."""
+
+    async def close(self) -> None: ...
+
+
+class Bells:
+    """Who waits for news of which conversation. A bell is a hint to look again; the log is the truth."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    @contextmanager
+    def listen(self, conversation: str) -> Iterator[asyncio.Event]:
+        bell = asyncio.Event()
+        self._waiting.setdefault(conversation, set()).add(bell)
+        try:
+            yield bell
+        finally:
+            self._waiting[conversation].discard(bell)
+            if not self._waiting[conversation]:
+                del self._waiting[conversation]
+
+    def ring(self, conversation: str) -> None:
+        for bell in self._waiting.get(conversation, ()):
+            bell.set()
+
+    def ring_all(self) -> None:
+        for conversation in self._waiting:
+            self.ring(conversation)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+
+class Statement(NamedTuple):
+    sql: str
+    names: tuple[str, ...]
+
+    def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple([values[name] for name in self.names])
+
+
+@cache
+def statements(placeholder: str) -> dict[str, Statement]:
+    """The queries by name. `placeholder` is how the engine writes its nth parameter, such as "${n}"."""
+    text = files("everthread.store").joinpath("sql/queries.sql").read_text("utf-8")
+    found = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return {name: _statement(body, placeholder) for name, body in zip(found[::2], found[1::2], strict=True)}
+
+
+def _statement(body: str, placeholder: str) -> Statement:
+    sql = "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
+    names: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return placeholder.format(n=names.index(match[1]) + 1)
+
+    return Statement(re.sub(r":(\w+)", number, sql), tuple(names))

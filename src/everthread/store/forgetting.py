@@ -1,0 +1,57 @@
+"""Forgetting on request: the one exception to "nothing is lost", and always asked for by name.
+
+A redacted event keeps its place, time, kind and size, so that no number in the log moves; its content, the
+images that only it showed and the hash that could confirm a guess are gone. An erased conversation leaves one
+row that says there was one; an erased user's rows do not even say whose.
+"""
+
+from __future__ import annotations
+
+from everthread.core.branches import Line
+from everthread.core.events import Clear, Command, Fork, Rewind, encode, redacted
+from everthread.errors import BadValue, UnknownSeq
+from everthread.store.appending import Draft, Place, number, prepare
+from everthread.store.conversations import NEWEST, Conversation, Owner, page
+from everthread.store.engine import Outcome, Script, Tell
+from everthread.store.reading import head, onward
+
+PAGE = 500
+
+
+def redact(line: Line, seq: int, *, now: int, gap: int) -> Script[Outcome[None]]:
+    newest = yield from head(line)
+    found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= newest.seq else []
+    if not found:
+        raise UnknownSeq(seq, last=newest.seq)
+    if isinstance(found[0].event, Clear | Fork | Rewind):
+        raise BadValue("seq", seq, f"an event with content; {seq} is a {found[0].kind} and has none")
+    spot = {"tenant": line.tenant, "conversation": line.conversation, "branch": found[0].branch, "seq": seq}
+    body = encode(redacted(found[0].event))
+    # Said on the branch from which it was asked for.
+    note = Command(name="redact", arguments={"seq": seq, "branch": found[0].branch})
+    batch = prepare([Draft(event=note)], key="", expect=None, max_bytes=PAGE)
+    place = Place(line.tenant, line.conversation, line.branch.number)
+    marker = number(place, newest, batch, now=now, gap=gap).writes
+    forget = [Tell(name, [spot]) for name in ("forget_receipts", "forget_blob_uses", "forget_unused_blobs")]
+    return Outcome(None, [*marker, Tell("redact_event", [{**spot, "body": body}]), *forget])
+
+
+def erase(conversation: Conversation, *, now: int, as_user: str | None = None) -> Script[Outcome[None]]:
+    """Remove everything but the tombstone. `as_user` replaces the name of whose it was."""
+    yield from ()
+    key = {"tenant": conversation.tenant, "conversation": conversation.id}
+    tables = ("blob_uses", "blobs", "receipts", "events", "branches")
+    user = conversation.user if as_user is None else as_user
+    tombstone = Tell("erase_conversation", [{**key, "user": user, "time": now}])
+    return Outcome(None, [*(Tell(f"erase_{table}", [key]) for table in tables), tombstone])
+
+
+def everything_of(owner: Owner) -> Script[list[Conversation]]:
+    """All of a user's conversations, to be erased one by one."""
+    found: list[Conversation] = []
+    while True:
+        before = found[-1].id if found else NEWEST
+        more = yield from page(owner, agent="", before=before, limit=PAGE)
+        found += more
+        if len(more) < PAGE:
+            return found

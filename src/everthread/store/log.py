@@ -1,0 +1,281 @@
+"""The log: everything that has been said, for ever.
+
+This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
+its ancestors, from `line`) or a `Conversation` (from `begin`, `find` or `conversations`, which ask whose it
+is): having one is the permission to read it. All raise errors of one tree (`everthread.errors`), and whatever
+is raised, the log is as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from everthread.core.branches import ENDLESS, Line
+from everthread.core.events import Event, text_of
+from everthread.core.ids import make_id
+from everthread.core.logged import Logged
+from everthread.core.turns import SESSION_GAP, Head, Session, Turn
+from everthread.errors import UnknownBlob
+from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring
+from everthread.store.appending import Batch, Draft, Place
+from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
+from everthread.store.engine import Ask, Engine, Script
+from everthread.store.restoring import Whole
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+LARGE = 256 * 1024  # bytes from which counting tokens would be felt on the event loop
+LOOK = 2.0  # seconds after which a follower looks for itself, should a bell not ring
+
+audit = logging.getLogger("everthread.audit")
+Clock = Callable[[], int]
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+class Log:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        clock: Clock = now,
+        session_gap: int = SESSION_GAP,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._gap = session_gap
+        self._max_bytes = max_event_bytes
+
+    # -- conversations -------------------------------------------------------------------------------------
+
+    async def begin(self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any) -> Conversation:
+        """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
+        time = self._clock()
+        id = details.pop("id", "") or make_id(time, secrets.randbits(80))
+        new = Conversation(tenant=owner.tenant, id=id, user=owner.user, agent=agent, began=time, **details)
+        about = f"{owner.tenant}/{owner.user}/{agent}"
+        return await self._engine.write(lambda: conversations.begin(new, unless_one=unless_one), about=about)
+
+    async def find(self, owner: Owner, id: str) -> Conversation:
+        return await self._engine.read(lambda: conversations.find(owner, id))
+
+    async def newest_conversation(self, owner: Owner, agent: str) -> Conversation | None:
+        return await self._engine.read(lambda: conversations.newest(owner, agent))
+
+    async def conversations(
+        self, owner: Owner, *, agent: str = "", before: str = conversations.NEWEST, limit: int = 50
+    ) -> list[Conversation]:
+        """A page of a user's conversations, newest first; the next page is `before` the last one's id."""
+        return await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
+
+    async def change(self, conversation: Conversation, **changes: Any) -> Conversation:
+        """Change name, goal or settings."""
+        return await self._engine.write(
+            lambda: conversations.change(conversation, **changes), about=conversation.id
+        )
+
+    async def branches(self, conversation: Conversation) -> list[BranchTotals]:
+        return await self._engine.read(lambda: conversations.branch_totals(conversation))
+
+    async def totals(self, conversation: Conversation) -> Totals:
+        return conversations.total(await self.branches(conversation))
+
+    async def user_totals(self, owner: Owner) -> Totals:
+        return await self._engine.read(lambda: conversations.user_totals(owner), large=True)
+
+    # -- branches ------------------------------------------------------------------------------------------
+
+    async def line(self, conversation: Conversation, branch: str | int | None = None) -> Line:
+        """A branch by name or number, or the current one, with its ancestors."""
+        return await self._engine.read(lambda: branching.line(conversation.tenant, conversation.id, branch))
+
+    async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
+        """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
+        return await self._engine.write(
+            lambda: branching.fork(line, at, name=name, now=self._clock(), gap=self._gap), about=line.conversation
+        )
+
+    async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
+        """Go on from an earlier seq or mark: a new branch, and the current one from now on."""
+        return await self._engine.write(
+            lambda: branching.rewind(line, to, name=name, now=self._clock(), gap=self._gap),
+            about=line.conversation,
+        )
+
+    async def switch(self, line: Line) -> Line:
+        """Make this branch the current one."""
+        return await self._engine.write(
+            lambda: branching.switch(line, now=self._clock(), gap=self._gap), about=line.conversation
+        )
+
+    # -- appending -----------------------------------------------------------------------------------------
+
+    async def append(
+        self, place: Place, events: Sequence[Event | Draft], *, key: str = "", expect: int | None = None
+    ) -> list[Logged]:
+        """Append events in one transaction; durable when it returns.
+
+        The same `key` with the same events again gives the first result and writes nothing; with others,
+        KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one.
+        """
+        drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
+        batch = await self._prepare(drafts, key, expect)
+        return await self._engine.write(
+            lambda: appending.append(place, batch, now=self._clock(), gap=self._gap),
+            about=place.conversation,
+            large=len(drafts) > 1_000,
+        )
+
+    async def blob(self, line: Line, hash: str) -> bytes:
+        """The bytes of an image or file of the conversation."""
+
+        def script() -> Script[bytes | None]:
+            values = {"tenant": line.tenant, "conversation": line.conversation, "hash": hash}
+            rows = yield Ask("blob", values)
+            return bytes(rows[0][0]) if rows else None
+
+        found = await self._engine.read(script)
+        if found is None:
+            raise UnknownBlob(hash)
+        return found
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def head(self, line: Line, *, at: int | None = None) -> Head:
+        return await self._engine.read(lambda: reading.head(line, at=at))
+
+    async def tail(self, line: Line, *, turns: int) -> list[Logged]:
+        """The events of the newest turns, whole, oldest first."""
+        return await self._engine.read(lambda: reading.tail(line, turns=turns))
+
+    async def before(self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that ends just before `seq`, oldest first."""
+        return await self._engine.read(
+            lambda: reading.newest(line, limit=limit, last=seq - 1, messages=messages), large=limit > 1_000
+        )
+
+    async def after(self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that begins just after `seq`, oldest first."""
+        return await self._engine.read(
+            lambda: reading.onward(line, first=seq + 1, limit=limit, messages=messages), large=limit > 1_000
+        )
+
+    async def range(self, line: Line, first: int, last: int) -> list[Logged]:
+        return await self._engine.read(
+            lambda: reading.onward(line, first=first, last=last), large=last - first > 1_000
+        )
+
+    async def follow(self, line: Line, *, after: int = 0) -> AsyncIterator[Logged]:
+        """What came after seq `after`, then what comes, as it comes, whichever process says it."""
+        await self._engine.watch()
+        with self._engine.bells.listen(line.conversation) as bell:
+            while True:
+                bell.clear()
+                page = await self.after(line, after, limit=500)
+                for event in page:
+                    after = event.seq
+                    yield event
+                if not page:
+                    try:
+                        await asyncio.wait_for(bell.wait(), LOOK)
+                    except TimeoutError:
+                        await self.head(line)  # raises when the conversation has been erased
+
+    async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:
+        """The newest turns that begin at or before seq `last`, oldest first."""
+        return await self._engine.read(lambda: reading.turns(line, limit=limit, last=last))
+
+    async def turn_from(self, line: Line, before: int) -> Turn | None:
+        """The first turn since the last clear with at least `before` tokens of settled turns before it."""
+        return await self._engine.read(lambda: reading.turn_from(line, before))
+
+    async def turn_upto(self, line: Line, before: int) -> Turn | None:
+        """The last turn since the last clear with at most `before` tokens of settled turns before it."""
+        return await self._engine.read(lambda: reading.turn_upto(line, before))
+
+    async def sessions(self, line: Line, *, limit: int = 50) -> list[Session]:
+        return await self._engine.read(lambda: reading.sessions(line, limit=limit))
+
+    async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
+        """The markers of a kind up to seq `last`, newest first."""
+        return await self._engine.read(lambda: reading.newest_markers(line, kind, last=last, limit=limit))
+
+    # -- forgetting ----------------------------------------------------------------------------------------
+
+    async def redact(self, line: Line, seq: int) -> None:
+        """Take the content out of an event for ever, on every branch that shares it. A tombstone stays."""
+        await self._engine.write(
+            lambda: forgetting.redact(line, seq, now=self._clock(), gap=self._gap), about=line.conversation
+        )
+        await self._engine.scrub()
+        audit.info("redacted event %s of conversation %s", seq, line.conversation)
+
+    async def erase(self, conversation: Conversation, *, as_user: str | None = None) -> None:
+        """Remove a conversation for ever; only that there was one stays."""
+        await self._engine.write(
+            lambda: forgetting.erase(conversation, now=self._clock(), as_user=as_user), about=conversation.id
+        )
+        await self._engine.scrub()
+        audit.info("erased conversation %s", conversation.id)
+
+    async def erase_user(self, owner: Owner) -> int:
+        """Remove all of a user's conversations, and the user's name from what stays. How many there were."""
+        found = await self._engine.read(lambda: forgetting.everything_of(owner), large=True)
+        for conversation in found:
+            await self.erase(conversation, as_user="")
+        return len(found)
+
+    # -- moving whole conversations, checking, closing -----------------------------------------------------
+
+    async def restore(self, whole: Whole) -> Conversation:
+        """Write a conversation that was read elsewhere, with the ids, times and sizes it had: all or nothing."""
+        batches = [await self._prepare(drafts, "", None) for _, drafts in whole.branches]
+        return await self._engine.write(
+            lambda: restoring.restore(whole, batches, now=self._clock(), gap=self._gap),
+            about=whole.conversation.id,
+            large=True,
+        )
+
+    async def blobs(self, line: Line) -> list[str]:
+        """The hashes of all images and files of the conversation."""
+
+        def script() -> Script[list[str]]:
+            rows = yield Ask("blobs", {"tenant": line.tenant, "conversation": line.conversation})
+            return [row[0] for row in rows]
+
+        return await self._engine.read(script)
+
+    async def everything(self) -> list[tuple[str, str]]:
+        """Tenant and id of every conversation. For operators: crosses every wall, and is logged."""
+
+        def script() -> Script[list[tuple[str, str]]]:
+            rows = yield Ask("all_conversations", {})
+            return [(row[0], row[1]) for row in rows]
+
+        audit.info("an operator listed all conversations")
+        return await self._engine.read(script, large=True)
+
+    async def check(self, tenant: str, conversation: str) -> tuple[int, list[str]]:
+        """How many events a conversation has, and what is wrong with them. For operators."""
+        return await self._engine.read(lambda: checking.check_conversation(tenant, conversation), large=True)
+
+    async def problems(self) -> list[str]:
+        """What the database's own check of its files finds."""
+        return await self._engine.problems()
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
+        def work() -> Batch:
+            return appending.prepare(drafts, key=key, expect=expect, max_bytes=self._max_bytes)
+
+        heavy = len(drafts) > 100 or any(len(text_of(draft.event)) > LARGE for draft in drafts)
+        return await asyncio.to_thread(work) if heavy else work()

@@ -1,0 +1,263 @@
+"""A log in PostgreSQL, for many processes on many machines.
+
+An append is one question for the head and one statement that commits by itself. No lock is taken: the key on
+`seq` lets only one writer have a number, and whoever was slower reads the new head and tries again, from then
+on behind an advisory lock, so that many writers on one branch queue up rather than collide.
+
+When the server goes away in the middle, reads and writes wait for it to come back, up to `patience`. A commit
+whose answer was lost is looked up before it is tried again, so nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+import asyncpg
+
+from everthread.errors import BadAddress, Busy, Full, ReadOnly, StoreError, Unavailable
+from everthread.store.engine import Bells, Outcome, Script, Tell, statements
+from everthread.store.migrate import due
+
+T = TypeVar("T")
+
+CHANNEL = "everthread"
+MIGRATING = 0x65766572  # the advisory lock of whoever migrates
+CONTENDED = 1.0  # seconds for which a branch that saw a collision is locked in advance
+COLLISIONS = (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError, asyncpg.DeadlockDetectedError)
+LOST = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+
+
+class _Connection(asyncpg.Connection):
+    """Leaves no state behind, so the reset after each use, a round trip, is spared."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class PostgresEngine:
+    def __init__(self, url: str, pool: asyncpg.Pool, *, patience: float) -> None:
+        self.bells = Bells()
+        self._url = url
+        self._pool = pool
+        self._patience = patience
+        self._sql = statements("${n}")
+        self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._contended: dict[str, float] = {}
+        self._news: set[str] = set()
+        self._announcing: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, url: str, *, patience: float = 30.0, connections: int = 10) -> PostgresEngine:
+        try:
+            pool = asyncpg.create_pool(
+                url,
+                min_size=0,
+                max_size=connections,
+                connection_class=_Connection,
+                server_settings={"synchronous_commit": "on", "application_name": "everthread"},
+            )
+        except (ValueError, asyncpg.InterfaceError):
+            raise BadAddress(url) from None
+        engine = cls(url, pool, patience=patience)
+        try:
+            await pool
+            await engine._patiently(engine._migrate)
+        except BaseException as problem:
+            pool.terminate()
+            raise engine._translate(problem) from problem
+        return engine
+
+    # -- the contract --------------------------------------------------------------------------------------
+
+    async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
+        async def once() -> T:
+            async with self._pool.acquire() as connection:
+                return await self._ask(connection, script())
+
+        return await self._patiently(once)
+
+    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
+        queue = self._queues.setdefault(about, asyncio.Lock())
+        async with queue:
+            result = await self._patiently(lambda: self._write(script, about))
+        self.bells.ring(about)
+        self._announce(about)
+        return result
+
+    async def scrub(self) -> None:
+        """Nothing to do: dead rows are PostgreSQL's to vacuum."""
+
+    async def problems(self) -> list[str]:
+        return []
+
+    async def watch(self) -> None:
+        """Ring the bells when another process has written."""
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
+
+    async def close(self) -> None:
+        if self._announcing:
+            await self._announcing
+        if self._listening:
+            self._listening.cancel()
+        try:
+            await asyncio.wait_for(self._pool.close(), timeout=5)
+        except (TimeoutError, *LOST):
+            self._pool.terminate()
+
+    # -- running scripts -----------------------------------------------------------------------------------
+
+    async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str) -> T:
+        while True:
+            locked = self._contended.get(about, 0.0) > time.monotonic()
+            try:
+                async with self._pool.acquire() as connection:
+                    if locked:
+                        async with connection.transaction():
+                            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about)
+                            return await self._attempt(connection, script)
+                    return await self._attempt(connection, script)
+            except COLLISIONS:
+                # Somebody else wrote first. The script looks again, and refuses if there is a reason to.
+                self._contended[about] = time.monotonic() + CONTENDED
+
+    async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]]) -> T:
+        outcome = await self._ask(connection, script())
+        if len(outcome.writes) == 1:
+            await self._tell(connection, outcome.writes[0])
+        elif outcome.writes:
+            async with connection.transaction():
+                for write in outcome.writes:
+                    await self._tell(connection, write)
+        return outcome.result
+
+    async def _ask(self, connection: Any, script: Script[T]) -> T:
+        try:
+            ask = next(script)
+            while True:
+                statement = self._sql[ask.name]
+                ask = script.send(await connection.fetch(statement.sql, *statement.bind(ask.values)))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    async def _tell(self, connection: Any, write: Tell) -> None:
+        statement = self._sql[write.name]
+        if len(write.rows) == 1:
+            await connection.execute(statement.sql, *statement.bind(write.rows[0]))
+        else:
+            await connection.executemany(statement.sql, [statement.bind(row) for row in write.rows])
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work, again and again while the server cannot be reached, until patience ends."""
+        deadline = time.monotonic() + self._patience
+        pause = 0.02
+        while True:
+            try:
+                return await work()
+            except LOST as problem:
+                if time.monotonic() > deadline:
+                    raise self._translate(problem) from problem
+                await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+                pause = min(1.0, pause * 2)
+            except asyncpg.PostgresError as problem:
+                raise self._translate(problem) from problem
+
+    # -- news ----------------------------------------------------------------------------------------------
+
+    def _announce(self, about: str) -> None:
+        """Tell the other processes, a moment later and many at once: a NOTIFY in every commit would queue them."""
+        self._news.add(about)
+        if self._announcing is None:
+            self._announcing = asyncio.create_task(self._announce_all())
+
+    async def _announce_all(self) -> None:
+        try:
+            await asyncio.sleep(0.01)
+            news, self._news = self._news, set()
+            async with self._pool.acquire() as connection:
+                await connection.executemany("SELECT pg_notify($1, $2)", [(CHANNEL, about) for about in news])
+        except (*LOST, asyncpg.PostgresError):
+            pass  # a hint that is lost: followers look for themselves every few seconds
+        finally:
+            self._announcing = None
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._dedicated() as connection:
+                    await connection.add_listener(CHANNEL, lambda _c, _p, _n, about: self.bells.ring(about))
+                    self.bells.ring_all()
+                    while not connection.is_closed():
+                        await asyncio.sleep(1)
+            except (*LOST, asyncpg.PostgresError):
+                await asyncio.sleep(1)
+
+    @asynccontextmanager
+    async def _dedicated(self) -> AsyncIterator[Any]:
+        connection = await asyncpg.connect(self._url)
+        try:
+            yield connection
+        finally:
+            connection.terminate()
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    async def _migrate(self) -> None:
+        async with self._pool.acquire() as connection:
+            if not due(self._shown, "postgres", await self._applied(connection)):
+                return
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
+                for migration in due(self._shown, "postgres", await self._applied(connection)):
+                    await connection.execute(migration.sql)
+                    row = (migration.version, migration.name, time.time_ns() // 1000)
+                    await connection.execute("INSERT INTO everthread_migrations VALUES ($1, $2, $3)", *row)
+
+    async def _applied(self, connection: Any) -> list[tuple[int, str]]:
+        if await connection.fetchval("SELECT to_regclass('everthread_migrations')") is None:
+            return []
+        rows: Sequence[Any] = await connection.fetch("SELECT version, name FROM everthread_migrations")
+        return [(row[0], row[1]) for row in rows]
+
+    @property
+    def _shown(self) -> str:
+        """The address without its password."""
+        parts = urlsplit(self._url)
+        return f"postgresql://{parts.hostname or ''}{parts.path}"
+
+    def _translate(self, problem: BaseException) -> BaseException:
+        match problem:
+            case asyncpg.DiskFullError() | asyncpg.OutOfMemoryError():
+                return Full(self._shown)
+            case asyncpg.ReadOnlySQLTransactionError() | asyncpg.InsufficientPrivilegeError():
+                return ReadOnly(self._shown)
+            case asyncpg.LockNotAvailableError():
+                return Busy(self._shown, seconds=self._patience)
+            case (
+                asyncpg.InvalidCatalogNameError()
+                | asyncpg.InvalidPasswordError()
+                | asyncpg.InvalidAuthorizationSpecificationError()
+            ):
+                return Unavailable(self._shown, str(problem))
+            case OSError() | asyncpg.InterfaceError() | asyncpg.PostgresConnectionError():
+                return Unavailable(self._shown, str(problem) or type(problem).__name__)
+            case asyncpg.PostgresError():
+                return StoreError(f"{self._shown}: {problem}")
+            case _:
+                return problem

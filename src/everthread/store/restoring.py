@@ -1,0 +1,56 @@
+"""Writing a whole conversation at once: what import does, and what restoring an archive will do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from everthread.core.branches import Branch
+from everthread.core.turns import Head
+from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
+from everthread.store.appending import Batch, Draft, Place, number
+from everthread.store.conversations import Conversation, insert
+from everthread.store.engine import Ask, Outcome, Script, Tell
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation with all its branches, parents before children, each with its own events."""
+
+    conversation: Conversation
+    branches: list[tuple[Branch, list[Draft]]]
+    blobs: dict[str, bytes] = {}
+
+
+def restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> Script[Outcome[Conversation]]:
+    new = whole.conversation
+    if (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
+        raise AlreadyExists("conversation", new.id)
+    key = {"tenant": new.tenant, "conversation": new.id}
+    writes = insert(new)
+    writes += [Tell("insert_blob", [{**key, "hash": h, "data": data}]) for h, data in whole.blobs.items()]
+    heads: dict[int, list[Head]] = {}
+    for (branch, _), batch in zip(whole.branches, batches, strict=True):
+        if branch.parent is not None:
+            row = {"branch": branch.number, "name": branch.name, "parent": branch.parent}
+            writes.append(Tell("insert_branch", [{**key, **row, "at": branch.at, "time": branch.time}]))
+        start = _start(branch, heads, {b.number: b for b, _ in whole.branches})
+        numbered = number(Place(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
+        heads[branch.number] = numbered.heads
+        writes += numbered.writes
+    if new.current not in heads:
+        raise UnknownBranch(new.current, ", ".join(map(str, heads)))
+    return Outcome(new, writes)
+
+
+def _start(branch: Branch, heads: dict[int, list[Head]], branches: dict[int, Branch]) -> Head:
+    """The head at the fork point, among the events of the parent that were just numbered."""
+    if branch.at == 0 or branch.parent is None:
+        return Head()
+    own = heads.get(branch.parent)
+    if own is None:
+        raise UnknownBranch(branch.parent, ", ".join(map(str, heads)))
+    place = branch.at - branches[branch.parent].at - 1
+    if not 0 <= place < len(own):
+        raise UnknownSeq(branch.at, last=branches[branch.parent].at + len(own))
+    return own[place]

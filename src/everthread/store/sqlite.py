@@ -1,0 +1,300 @@
+"""A log in one SQLite file.
+
+Durable when it returns: write-ahead log with synchronous FULL. All appends that are ready at the same moment
+are committed together, so that many callers share one flush to disk. Writing and reading happen on the event
+loop itself as long as they are quick, because handing a statement to a thread costs as much as the statement;
+once the disk turns slow, or the work is announced as large, a thread takes over (docs/decisions/0003).
+
+Several processes may use one file. The write lock is waited for without blocking the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+
+from everthread.errors import (
+    Busy,
+    Corrupt,
+    EverthreadError,
+    Full,
+    NotADatabase,
+    ReadOnly,
+    StoreError,
+    Unavailable,
+)
+from everthread.store.engine import Bells, Outcome, Script, Tell, statements
+from everthread.store.migrate import due
+
+T = TypeVar("T")
+
+SLOW = 0.005  # seconds of a statement from which a thread is worth its price
+WATCH = 0.05  # seconds between two looks at what other processes have written
+READERS = 4
+
+
+class Job(NamedTuple):
+    script: Callable[[], Script[Outcome[Any]]]
+    about: str
+    large: bool
+    done: asyncio.Future[Any]
+
+
+class SqliteEngine:
+    def __init__(self, path: Path, *, patience: float = 30.0) -> None:
+        """`patience`: seconds to wait for another process's write lock."""
+        self.bells = Bells()
+        self._path = path
+        self._patience = patience
+        self._sql = statements("?{n}")
+        self._queue: list[Job] = []
+        self._drain: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._slow_write = self._slow_read = False
+        self._writer = self._open()
+        self._readers: list[apsw.Connection] = []
+        self._spare = asyncio.Semaphore(READERS)
+
+    # -- the contract --------------------------------------------------------------------------------------
+
+    async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
+        async with self._spare:
+            reader = self._readers.pop() if self._readers else self._connect()
+            try:
+                return await self._read(reader, script, large or self._slow_read)
+            except apsw.Error as problem:
+                raise self._translate(problem) from problem
+            finally:
+                self._readers.append(reader)
+
+    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.append(Job(script, about, large, done))
+        if self._drain is None:
+            # A task starts at the next turn of the loop: whoever is ready by then joins the same commit.
+            self._drain = asyncio.create_task(self._commit_queue())
+        return await done
+
+    async def scrub(self) -> None:
+        """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
+        for _ in range(20):
+            busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+            if not busy:
+                return
+            await asyncio.sleep(WATCH)
+
+    async def problems(self) -> list[str]:
+        def check() -> list[str]:
+            with self._connect() as connection:
+                return [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+
+        try:
+            found = await asyncio.to_thread(check)
+        except apsw.Error as problem:
+            raise self._translate(problem) from problem
+        return [] if found == ["ok"] else found
+
+    async def watch(self) -> None:
+        """Ring the bells when another process has written."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._look_out())
+
+    async def close(self) -> None:
+        if self._watch:
+            self._watch.cancel()
+        if self._drain:
+            await self._drain
+        for connection in (*self._readers, self._writer):
+            connection.close()
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    async def _commit_queue(self) -> None:
+        try:
+            while self._queue:
+                jobs, self._queue = self._queue, []
+                await self._commit(jobs)
+        finally:
+            self._drain = None
+
+    async def _commit(self, jobs: list[Job]) -> None:
+        """Commit the jobs together; where that fails, one by one, so that each gets its own answer."""
+        try:
+            await self._lock()
+            results = await self._off_loop_if(
+                self._slow_write or any(job.large for job in jobs), lambda: self._transaction(jobs)
+            )
+        except Exception as problem:
+            if len(jobs) > 1:
+                for job in jobs:
+                    await self._commit([job])
+                return
+            results = [self._translate(problem)]
+        for job, result in zip(jobs, results, strict=True):
+            _settle(job, result)
+            self.bells.ring(job.about)
+
+    async def _lock(self) -> None:
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(random.uniform(0.0005, 0.005))
+
+    def _transaction(self, jobs: list[Job]) -> list[object]:
+        began = time.perf_counter()
+        try:
+            results = [self._run(job) for job in jobs]
+            self._writer.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+        self._slow_write = time.perf_counter() - began > SLOW
+        return results
+
+    def _run(self, job: Job) -> object:
+        """The result of a job, or the error with which it refused before it wrote anything."""
+        try:
+            outcome = self._ask(self._writer, job.script())
+        except EverthreadError as refusal:
+            return refusal
+        for write in outcome.writes:
+            self._tell(write)
+        return outcome.result
+
+    def _tell(self, write: Tell) -> None:
+        statement = self._sql[write.name]
+        if len(write.rows) == 1:
+            self._writer.execute(statement.sql, statement.bind(write.rows[0]))
+        else:
+            self._writer.executemany(statement.sql, map(statement.bind, write.rows))
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def _read(self, reader: apsw.Connection, script: Callable[[], Script[T]], threaded: bool) -> T:
+        began = time.perf_counter()
+        result = await self._off_loop_if(threaded, lambda: self._ask(reader, script()))
+        self._slow_read = time.perf_counter() - began > SLOW
+        return result
+
+    def _ask(self, connection: apsw.Connection, script: Script[T]) -> T:
+        try:
+            ask = next(script)
+            while True:
+                statement = self._sql[ask.name]
+                ask = script.send(connection.execute(statement.sql, statement.bind(ask.values)).fetchall())
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    async def _off_loop_if(self, threaded: bool, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work) if threaded else work()
+
+    async def _look_out(self) -> None:
+        connection = self._connect()
+        seen = 0
+        try:
+            while True:
+                await asyncio.sleep(WATCH)
+                if self.bells:
+                    version = connection.pragma("data_version")
+                    if version != seen:
+                        self.bells.ring_all()
+                    seen = version
+        finally:
+            connection.close()
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def _open(self) -> apsw.Connection:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            connection = self._connect()
+            connection.set_busy_timeout(int(self._patience * 1000))
+            connection.pragma("journal_mode", "WAL")
+            self._migrate(connection)
+            connection.set_busy_timeout(0)
+        except (apsw.Error, OSError) as problem:
+            raise self._translate(problem) from problem
+        return connection
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self._path))
+        connection.pragma("synchronous", "FULL")
+        connection.pragma("foreign_keys", True)
+        connection.pragma("secure_delete", True)  # forgotten means gone: deleted bytes are overwritten
+        return connection
+
+    def _migrate(self, connection: apsw.Connection) -> None:
+        if not due(str(self._path), "sqlite", self._applied(connection)):
+            return
+        with _immediate(connection):
+            for migration in due(str(self._path), "sqlite", self._applied(connection)):
+                connection.execute(migration.sql)
+                row = (migration.version, migration.name, time.time_ns() // 1000)
+                connection.execute("INSERT INTO everthread_migrations VALUES (?, ?, ?)", row)
+
+    def _applied(self, connection: apsw.Connection) -> list[tuple[int, str]]:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if "everthread_migrations" in tables:
+            return list(connection.execute("SELECT version, name FROM everthread_migrations"))
+        if tables:
+            raise NotADatabase(str(self._path), "it is a SQLite database of another program")
+        return []
+
+    def _translate(self, problem: BaseException) -> EverthreadError:
+        path = str(self._path)
+        match problem:
+            case EverthreadError():
+                return problem
+            case apsw.NotADBError():
+                return NotADatabase(path, "it is not a SQLite file")
+            case apsw.FullError():
+                return Full(path)
+            case apsw.ReadOnlyError() | PermissionError():
+                return ReadOnly(path)
+            case apsw.BusyError() | apsw.LockedError():
+                return Busy(path, seconds=self._patience)
+            case apsw.CorruptError():
+                return Corrupt(path, str(problem))
+            case apsw.IOError() if "WRITE" in str(problem) or "write" in str(problem):
+                return Full(path)
+            case apsw.CantOpenError() | apsw.IOError() | OSError():
+                return Unavailable(path, str(problem))
+            case _:
+                return StoreError(f"{path}: {problem!r}")
+
+
+class _immediate:
+    """A write transaction that is rolled back when anything in it fails."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._connection.execute("COMMIT")
+        elif self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+
+def _settle(job: Job, result: object) -> None:
+    if job.done.done():  # the caller was cancelled; what was committed stays committed
+        return
+    if isinstance(result, BaseException):
+        job.done.set_exception(result)
+    else:
+        job.done.set_result(result)
