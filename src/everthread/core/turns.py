@@ -35,7 +35,7 @@ State = Literal["open", "waiting", "idle", "interrupted"]
 SESSION_GAP = 30 * 60 * 1_000_000
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class Head(msgspec.Struct, frozen=True):
     """A branch as of one event. Sums named `…_before` run along the branch's whole line, without this event."""
 
     seq: int = 0
@@ -185,7 +185,7 @@ def _state(head: Head, event: Event) -> State:
 
 
 
-def turn_of(first: Head, last: Head, *, newest: bool) -> Turn:
+def turn_of(first: Head, last: Head, newest: bool) -> Turn:
     """The turn between its first event and its last. One that was left open by a later turn was interrupted."""
     return Turn(
         number=first.turn,

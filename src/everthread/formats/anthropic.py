@@ -12,8 +12,8 @@ back unmodified. `to_anthropic(from_anthropic(body))` gives an equal body, but f
 
 Of events from elsewhere, arguments are written as the object that they spell, blank ones as {}, and those
 that spell none as {"INVALID_JSON": text}, which is read back as that text; reasoning of other models is left
-out; instructions before the first message become `system`, later ones a message of role system. Anthropic has no
-place for a result's `name`, nor for `origin`, `model`, `interrupted` and `waits_for`.
+out; instructions before the first message become `system`, later ones a message of role system. Anthropic
+has no place for a result's `name`, nor for `origin`, `model`, `interrupted` and `waits_for`.
 """
 
 from __future__ import annotations

@@ -21,9 +21,6 @@ from everthread.core.turns import Head, advance
 from everthread.errors import EventTooLarge, KeyReused, Moved, UnknownConversation, UnknownSeq
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
-HEAD_FIELDS = Head.__struct_fields__
-
-
 class Place(NamedTuple):
     """Where to append: a branch of a conversation, or whichever is current."""
 
@@ -47,6 +44,7 @@ class Item(NamedTuple):
     event: Event
     body: bytes
     sizes: tuple[int, int]
+    blobs: set[str]
     chance: int
 
 
@@ -87,7 +85,8 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
             if len(data) > max_bytes:
                 raise EventTooLarge(size=len(data), limit=max_bytes)
         blobs |= found
-        items.append(Item(draft, event, body, draft.sizes or sizes(event), secrets.randbits(80)))
+        size = draft.sizes or sizes(event)
+        items.append(Item(draft, event, body, size, blobs_of(event), secrets.randbits(80)))
     return Batch(items, blobs, key=key, expect=expect)
 
 
@@ -97,10 +96,7 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
         return Outcome(first)
     if batch.attempt and (landed := (yield from _landed(where, batch.attempt))) is not None:
         return Outcome(landed)
-    rows = yield Ask("head", where)
-    if not rows:
-        raise UnknownConversation(place.conversation)
-    branch, head = rows[0][0], head_of(rows[0][1:])
+    branch, head = yield from _newest(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
     numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
@@ -120,6 +116,7 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
     key = place._asdict()
     events, heads, rows, uses = [], [], [], []
     for item in batch.items:
+        kind = item.event.kind
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if item.draft.time is None else item.draft.time
         head = advance(
@@ -131,12 +128,12 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
             gap=gap,
             session=item.draft.session,
         )
-        rows.append({**key, "kind": item.event.kind, "body": item.body, **msgspec.structs.asdict(head)})
-        events.append(_logged(place, head, item))
+        rows.append((*place, kind, item.body, *msgspec.structs.astuple(head)))
+        events.append(_logged(place, kind, head, item.body))
         heads.append(head)
-        uses += [{**key, "hash": blob, "seq": head.seq} for blob in blobs_of(item.event)]
-    writes = [Tell("insert_blob", [{**key, "hash": h, "data": data} for h, data in batch.blobs.items()])]
-    writes += [Tell("insert_event", rows), Tell("insert_blob_use", uses)]
+        uses += [{**key, "hash": blob, "seq": head.seq} for blob in item.blobs]
+    blobs = [{**key, "hash": hash, "data": data} for hash, data in batch.blobs.items()]
+    writes = [Tell("insert_blob", blobs), Tell("insert_event", rows), Tell("insert_blob_use", uses)]
     if batch.key and events:
         span = {"key": batch.key, "first": events[0].seq, "last": events[-1].seq, "hash": batch.hash}
         writes.append(Tell("insert_receipt", [{**key, **span}]))
@@ -144,22 +141,23 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
 
 
 def head_of(row: Row) -> Head:
-    return Head() if row[0] is None else Head(**dict(zip(HEAD_FIELDS, row, strict=True)))
+    """A head from its columns, which the queries give in the order of its fields."""
+    return Head(*row)
 
 
-def _logged(place: Place, head: Head, item: Item) -> Logged:
-    return Logged(
-        place.branch or 0,
-        head.seq,
-        head.id,
-        item.event.kind,
-        head.time,
-        head.turn,
-        head.session,
-        head.tokens,
-        head.settled,
-        item.body,
-    )
+def _logged(place: Place, kind: str, head: Head, body: bytes) -> Logged:
+    of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
+    return Logged(place.branch or 0, head.seq, head.id, kind, *of_head, body)
+
+
+def _newest(where: dict[str, Any]) -> Script[tuple[int, Head]]:
+    rows = yield Ask("head", where)
+    if rows:
+        return rows[0][0], head_of(rows[0][1:])
+    rows = yield Ask("branch", where)
+    if not rows:
+        raise UnknownConversation(where["conversation"])
+    return rows[0][0], Head()
 
 
 def _check_expected(expected: int, head: Head) -> None:

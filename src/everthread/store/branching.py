@@ -19,9 +19,10 @@ def line(tenant: str, conversation: str, branch: str | int | None = None) -> Scr
     key = {"tenant": tenant, "conversation": conversation}
     if isinstance(branch, str):
         branch = (yield from _named(tenant, conversation, branch)).number
-    rows = yield Ask("lineage", {**key, "branch": branch})
+    rows = yield Ask("branch", {**key, "branch": branch})
     if rows:
-        return line_of(tenant, conversation, [_branch(row) for row in rows])
+        branches_up = rows if rows[0][2] is None else (yield Ask("lineage", {**key, "branch": rows[0][0]}))
+        return line_of(tenant, conversation, [_branch(row) for row in branches_up])
     known = yield from branches(tenant, conversation)
     if branch is None or not known:
         raise UnknownConversation(conversation)

@@ -29,10 +29,10 @@ class Ask(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """A statement to carry out once for each row of values."""
+    """A statement to carry out once for each row of values: by name, or a tuple in the statement's own order."""
 
     name: str
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any] | tuple[Any, ...]]
 
 
 class Outcome(NamedTuple, Generic[T]):
@@ -99,8 +99,8 @@ class Statement(NamedTuple):
     sql: str
     names: tuple[str, ...]
 
-    def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple([values[name] for name in self.names])
+    def bind(self, values: Mapping[str, Any] | tuple[Any, ...]) -> tuple[Any, ...]:
+        return values if isinstance(values, tuple) else tuple([values[name] for name in self.names])
 
 
 @cache

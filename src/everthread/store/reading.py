@@ -6,7 +6,7 @@ stopping as soon as there is enough.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from everthread.core.branches import ENDLESS, Line, Segment
 from everthread.core.logged import Logged
@@ -15,7 +15,7 @@ from everthread.errors import UnknownConversation
 from everthread.store.appending import head_of
 from everthread.store.engine import Ask, Row, Script
 
-MARKERS_AT_ONCE = 200
+ENDLESS_SUM = 2**62
 
 
 def newest(line: Line, *, limit: int, last: int = ENDLESS, messages: bool = False) -> Script[list[Logged]]:
@@ -35,48 +35,52 @@ def onward(
 
 def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     """The events of the newest turns, whole."""
-    starts = yield from _gather(line, "turns_down", limit=turns)
-    first = starts[-1][0] if len(starts) == turns else 1
+    starts = yield from _starts(line, TURNS, limit=turns)
+    first = starts[-1].seq if len(starts) == turns else 1
     return (yield from onward(line, first=first))
 
 
 def head(line: Line, *, at: int | None = None) -> Script[Head]:
     """The head of a line: its newest, or as of one of its events."""
     key = {"tenant": line.tenant, "conversation": line.conversation}
-    if at is None:
-        rows = yield Ask("head", {**key, "branch": line.branch.number})
-        if not rows:
-            raise UnknownConversation(line.conversation)
+    if at is not None:
+        rows = yield Ask("head_at", {**key, "branch": line.owner(at), "seq": at})
+        return head_of(rows[0]) if rows else Head()
+    rows = yield Ask("head", {**key, "branch": line.branch.number})
+    if rows:
         return head_of(rows[0][1:])
-    rows = yield Ask("head_at", {**key, "branch": line.owner(at), "seq": at})
-    return head_of(rows[0]) if rows else Head()
+    if not (yield Ask("branch", {**key, "branch": line.branch.number})):
+        raise UnknownConversation(line.conversation)
+    return Head()
 
 
 def turns(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Turn]]:
     """The newest turns that begin at or before `last`, in the order they came."""
-    firsts = [head_of(row) for row in (yield from _gather(line, "turns_down", limit=limit, last=last))]
-    ends = yield from _ends(line, firsts, "turns_down")
-    return [turn_of(first, end, newest=is_newest) for first, end, is_newest in ends]
+    firsts = yield from _starts(line, TURNS, limit=limit, last=last)
+    return [turn_of(*ends) for ends in (yield from _ends(line, TURNS, firsts))]
 
 
 def turn_from(line: Line, before: int) -> Script[Turn | None]:
     """The first turn since the last clear with at least `before` tokens of turns before it: one look-up."""
     newest = yield from head(line)
-    found = yield from _first_piece(line, "turn_from", newest, before, oldest_first=True)
-    return (yield from _turn(line, found))
+    low = newest.cleared_sum + before
+    found = yield from _starts(line, TURNS, limit=1, first=newest.cleared + 1, low=low, oldest_first=True)
+    ends = yield from _ends(line, TURNS, found)
+    return turn_of(*ends[0]) if ends else None
 
 
 def turn_upto(line: Line, before: int) -> Script[Turn | None]:
     """The last turn since the last clear with at most `before` tokens of turns before it: one look-up."""
     newest = yield from head(line)
-    found = yield from _first_piece(line, "turn_upto", newest, before, oldest_first=False)
-    return (yield from _turn(line, found))
+    high = newest.cleared_sum + before
+    found = yield from _starts(line, TURNS, limit=1, first=newest.cleared + 1, high=high)
+    ends = yield from _ends(line, TURNS, found)
+    return turn_of(*ends[0]) if ends else None
 
 
 def sessions(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Session]]:
-    firsts = [head_of(row) for row in (yield from _gather(line, "sessions_down", limit=limit, last=last))]
-    ends = yield from _ends(line, firsts, "sessions_down")
-    return [session_of(first, end) for first, end, _ in ends]
+    firsts = yield from _starts(line, SESSIONS, limit=limit, last=last)
+    return [session_of(first, end) for first, end, _ in (yield from _ends(line, SESSIONS, firsts))]
 
 
 def newest_markers(line: Line, kind: str, *, last: int = ENDLESS, limit: int = ENDLESS) -> Script[list[Logged]]:
@@ -105,46 +109,56 @@ def _gather(
     return found
 
 
-def _first_piece(
-    line: Line, query: str, newest: Head, before: int, *, oldest_first: bool
-) -> Script[Head | None]:
-    pieces = list(line.between(newest.cleared + 1))
+class _Stretch(NamedTuple):
+    """Turns or sessions: how their first events are asked for, and the measure that grows from one to the next."""
+
+    down: str
+    up: str
+    measure: str
+
+
+TURNS = _Stretch("turns_down", "turns_up", "settled_before")
+SESSIONS = _Stretch("sessions_down", "sessions_up", "session")
+
+
+def _starts(
+    line: Line,
+    stretch: _Stretch,
+    *,
+    limit: int,
+    first: int = 1,
+    last: int = ENDLESS,
+    low: int = 0,
+    high: int = ENDLESS_SUM,
+    oldest_first: bool = False,
+) -> Script[list[Head]]:
+    """The first events of turns or sessions along a line, between two seqs and two values of their measure."""
+    found: list[Head] = []
+    pieces = list(line.between(first, last))
     for piece in reversed(pieces) if oldest_first else pieces:
-        rows = yield Ask(query, {**_span(line, piece), "sum": newest.cleared_sum + before})
-        if rows:
-            return head_of(rows[0])
-    return None
+        if len(found) >= limit:
+            break
+        # Where a piece ends before its branch does, the measure at its end spares walking what comes after.
+        end = high if piece.last == ENDLESS else getattr((yield from head(line, at=piece.last)), stretch.measure)
+        bounds = {"low": low, "high": min(high, end), "limit": limit - len(found)}
+        rows = yield Ask(stretch.up if oldest_first else stretch.down, {**_span(line, piece), **bounds})
+        found += map(head_of, rows)
+    return found
 
 
-def _turn(line: Line, first: Head | None) -> Script[Turn | None]:
-    if first is None:
-        return None
-    ((start, end, is_newest),) = yield from _ends(line, [first], "turns_down")
-    return turn_of(start, end, newest=is_newest)
-
-
-def _ends(line: Line, firsts: list[Head], query: str) -> Script[list[tuple[Head, Head, bool]]]:
-    """Each first head (newest first) with the last of the same turn or session, oldest first."""
+def _ends(line: Line, stretch: _Stretch, firsts: list[Head]) -> Script[list[tuple[Head, Head, bool]]]:
+    """Each first head (given newest first) with the last of the same stretch and whether it is the newest."""
     if not firsts:
         return []
-    after = yield from _after(line, firsts[0], query)
+    low = getattr(firsts[0], stretch.measure)
+    after = yield from _starts(line, stretch, limit=1, first=firsts[0].seq + 1, low=low, oldest_first=True)
+    next_first = after[0].seq if after else None
     ends = []
     for first in firsts:
-        end = yield from head(line, at=after - 1 if after else None)
-        ends.append((first, end, after is None))
-        after = first.seq
+        end = yield from head(line, at=None if next_first is None else next_first - 1)
+        ends.append((first, end, next_first is None))
+        next_first = first.seq
     return ends[::-1]
-
-
-def _after(line: Line, first: Head, query: str) -> Script[int | None]:
-    """Where the next turn or session begins, if one does."""
-    pieces = list(line.between(first.seq + 1))
-    up = {"turns_down": "turns_up", "sessions_down": "sessions_up"}[query]
-    for piece in reversed(pieces):
-        rows = yield Ask(up, {**_span(line, piece), "limit": 1})
-        if rows:
-            return int(rows[0][0])
-    return None
 
 
 def _span(line: Line, piece: Segment) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -74,11 +74,12 @@ class SqliteEngine:
                 self._readers.append(reader)
 
     async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
         self._queue.append(Job(script, about, large, done))
-        if self._drain is None:
-            # A task starts at the next turn of the loop: whoever is ready by then joins the same commit.
-            self._drain = asyncio.create_task(self._commit_queue())
+        if len(self._queue) == 1 and self._drain is None:
+            # At the next turn of the loop: whoever is ready by then joins the same commit.
+            loop.call_soon(self._flush)
         return await done
 
     async def scrub(self) -> None:
@@ -108,37 +109,53 @@ class SqliteEngine:
     async def close(self) -> None:
         if self._watch:
             self._watch.cancel()
-        if self._drain:
-            await self._drain
+        while self._queue or self._drain:
+            await asyncio.sleep(0)
         for connection in (*self._readers, self._writer):
             connection.close()
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    async def _commit_queue(self) -> None:
+    def _flush(self) -> None:
+        """Commit what is queued at once, if that is quick; otherwise a task takes over, which may wait."""
+        if not self._slow_write and not any(job.large for job in self._queue):
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+            except apsw.Error:
+                pass  # locked by another process, or worse: the task finds out
+            else:
+                jobs = self._take()
+                self._settle(jobs, self._commit(jobs))
+                return
+        self._drain = asyncio.create_task(self._flush_patiently())
+
+    async def _flush_patiently(self) -> None:
         try:
             while self._queue:
-                jobs, self._queue = self._queue, []
-                await self._commit(jobs)
+                try:
+                    await self._lock()
+                except apsw.Error as problem:
+                    jobs = self._take()
+                    self._settle(jobs, [self._translate(problem)] * len(jobs))
+                else:
+                    jobs = self._take()
+                    self._settle(jobs, await asyncio.to_thread(self._commit, jobs))
         finally:
             self._drain = None
 
-    async def _commit(self, jobs: list[Job]) -> None:
-        """Commit the jobs together; where that fails, one by one, so that each gets its own answer."""
-        try:
-            await self._lock()
-            results = await self._off_loop_if(
-                self._slow_write or any(job.large for job in jobs), lambda: self._transaction(jobs)
-            )
-        except Exception as problem:
-            if len(jobs) > 1:
-                for job in jobs:
-                    await self._commit([job])
-                return
-            results = [self._translate(problem)]
+    def _take(self) -> list[Job]:
+        jobs, self._queue = self._queue, []
+        return jobs
+
+    def _settle(self, jobs: list[Job], results: Sequence[object]) -> None:
         for job, result in zip(jobs, results, strict=True):
-            _settle(job, result)
-            self.bells.ring(job.about)
+            if job.done.done():  # the caller was cancelled; what was committed stays committed
+                continue
+            if isinstance(result, BaseException):
+                job.done.set_exception(result)
+            else:
+                job.done.set_result(result)
+                self.bells.ring(job.about)
 
     async def _lock(self) -> None:
         deadline = time.monotonic() + self._patience
@@ -150,6 +167,23 @@ class SqliteEngine:
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(random.uniform(0.0005, 0.005))
+
+    def _commit(self, jobs: list[Job]) -> list[object]:
+        """Results or errors of the jobs, under the lock. Where they fail together, each has its own try."""
+        try:
+            return self._transaction(jobs)
+        except Exception as problem:
+            return [self._translate(problem)] if len(jobs) == 1 else [self._alone(job) for job in jobs]
+
+    def _alone(self, job: Job) -> object:
+        try:
+            self._writer.set_busy_timeout(1_000)
+            self._writer.execute("BEGIN IMMEDIATE")
+            return self._transaction([job])[0]
+        except Exception as problem:
+            return self._translate(problem)
+        finally:
+            self._writer.set_busy_timeout(0)
 
     def _transaction(self, jobs: list[Job]) -> list[object]:
         began = time.perf_counter()
@@ -178,13 +212,13 @@ class SqliteEngine:
         if len(write.rows) == 1:
             self._writer.execute(statement.sql, statement.bind(write.rows[0]))
         else:
-            self._writer.executemany(statement.sql, map(statement.bind, write.rows))
+            self._writer.executemany(statement.sql, [statement.bind(row) for row in write.rows])
 
     # -- reading -------------------------------------------------------------------------------------------
 
     async def _read(self, reader: apsw.Connection, script: Callable[[], Script[T]], threaded: bool) -> T:
         began = time.perf_counter()
-        result = await self._off_loop_if(threaded, lambda: self._ask(reader, script()))
+        result = await asyncio.to_thread(self._ask, reader, script()) if threaded else self._ask(reader, script())
         self._slow_read = time.perf_counter() - began > SLOW
         return result
 
@@ -196,9 +230,6 @@ class SqliteEngine:
                 ask = script.send(connection.execute(statement.sql, statement.bind(ask.values)).fetchall())
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-
-    async def _off_loop_if(self, threaded: bool, work: Callable[[], T]) -> T:
-        return await asyncio.to_thread(work) if threaded else work()
 
     async def _look_out(self) -> None:
         connection = self._connect()
@@ -231,6 +262,8 @@ class SqliteEngine:
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self._path))
         connection.pragma("synchronous", "FULL")
+        # Stable plans: otherwise every binding on a table with partial indexes prepares its statement anew.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.pragma("foreign_keys", True)
         connection.pragma("secure_delete", True)  # forgotten means gone: deleted bytes are overwritten
         return connection
@@ -289,12 +322,3 @@ class _immediate:
             self._connection.execute("COMMIT")
         elif self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-
-
-def _settle(job: Job, result: object) -> None:
-    if job.done.done():  # the caller was cancelled; what was committed stays committed
-        return
-    if isinstance(result, BaseException):
-        job.done.set_exception(result)
-    else:
-        job.done.set_result(result)

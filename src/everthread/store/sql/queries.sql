@@ -77,13 +77,18 @@ SELECT branch, name, parent, at, time FROM branches
 WHERE tenant = :tenant AND conversation = :conversation
 ORDER BY branch
 
+-- name: branch
+-- One branch; the current one where none is given.
+SELECT branch, name, parent, at, time FROM branches
+WHERE tenant = :tenant AND conversation = :conversation
+    AND branch = coalesce(CAST(:branch AS integer),
+        (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
+
 -- name: lineage
--- A branch and its ancestors, itself first; the current branch where none is given.
+-- A branch and its ancestors, itself first.
 WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
     SELECT 0, branch, name, parent, at, time FROM branches
-    WHERE tenant = :tenant AND conversation = :conversation
-        AND branch = coalesce(CAST(:branch AS integer), (SELECT current FROM conversations
-            WHERE tenant = :tenant AND conversation = :conversation))
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     UNION ALL
     SELECT depth + 1, b.branch, b.name, b.parent, b.at, b.time
     FROM lineage JOIN branches b
@@ -94,18 +99,14 @@ SELECT branch, name, parent, at, time FROM lineage ORDER BY depth
 -- == appending ==
 
 -- name: head
--- The newest event's head on a branch, the current one where none is given; nulls on a branch without events.
-SELECT b.branch,
-    e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first,
-    e.spoken, e.spoken_time,
-    e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before
-FROM branches b
-LEFT JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
-    AND e.seq = (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation
-                 AND branch = b.branch)
-WHERE b.tenant = :tenant AND b.conversation = :conversation
-    AND b.branch = coalesce(CAST(:branch AS integer), (SELECT current FROM conversations
-            WHERE tenant = :tenant AND conversation = :conversation))
+-- The newest event's head on a branch, the current one where none is given.
+SELECT branch, seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation
+    AND branch = coalesce(CAST(:branch AS integer),
+        (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
+ORDER BY seq DESC LIMIT 1
 
 -- name: head_at
 -- The head of a branch as of one of its own events.
@@ -186,13 +187,13 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq LIMIT :limit
 
 -- name: turns_down
--- The heads of the first events of turns in one segment, newest first. The sum before a turn never falls along
--- a line, so the order of the index is the order of the turns.
+-- The heads of the first events of turns, newest first. The sum before a turn never falls along a line, so the
+-- bounds in tokens are the bounds in events; `+seq` keeps the planners from walking the index on seq instead.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND seq BETWEEN :first AND :last
+    AND turn_first = seq AND settled_before BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
 ORDER BY settled_before DESC, seq DESC LIMIT :limit
 
 -- name: turns_up
@@ -200,44 +201,25 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND seq BETWEEN :first AND :last
+    AND turn_first = seq AND settled_before BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
 ORDER BY settled_before, seq LIMIT :limit
 
--- name: turn_from
--- The first turn of a segment with at least this many tokens before it.
-SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
-FROM events
-WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND seq BETWEEN :first AND :last
-    AND settled_before >= :sum
-ORDER BY settled_before, seq LIMIT 1
-
--- name: turn_upto
--- The last turn of a segment with at most this many tokens before it.
-SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
-FROM events
-WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND seq BETWEEN :first AND :last
-    AND settled_before <= :sum
-ORDER BY settled_before DESC, seq DESC LIMIT 1
-
 -- name: sessions_down
+-- The heads of the first events of sessions, newest first.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND session_first = seq AND seq BETWEEN :first AND :last
-ORDER BY seq DESC LIMIT :limit
+    AND session_first = seq AND session BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
+ORDER BY session DESC LIMIT :limit
 
 -- name: sessions_up
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND session_first = seq AND seq BETWEEN :first AND :last
-ORDER BY seq LIMIT :limit
+    AND session_first = seq AND session BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
+ORDER BY session LIMIT :limit
 
 -- name: markers_down
 -- The markers of one kind in a segment, newest first.

@@ -78,7 +78,7 @@ CREATE TABLE events (
 -- a turn by the tokens before it (the cutoff), the first of a session, and the newest marker of a kind.
 CREATE UNIQUE INDEX events_by_seq ON events (tenant, conversation, branch, seq);
 CREATE INDEX events_turns ON events (tenant, conversation, branch, settled_before, seq) WHERE turn_first = seq;
-CREATE INDEX events_sessions ON events (tenant, conversation, branch, seq) WHERE session_first = seq;
+CREATE INDEX events_sessions ON events (tenant, conversation, branch, session) WHERE session_first = seq;
 CREATE INDEX events_markers ON events (tenant, conversation, branch, kind, seq) WHERE spoken <> seq;
 
 -- What an append with an idempotency key wrote, and the hash of what it was given.

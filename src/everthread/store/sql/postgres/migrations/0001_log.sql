@@ -64,7 +64,7 @@ CREATE TABLE events (
 
 CREATE UNIQUE INDEX events_by_seq ON events (tenant, conversation, branch, seq);
 CREATE INDEX events_turns ON events (tenant, conversation, branch, settled_before, seq) WHERE turn_first = seq;
-CREATE INDEX events_sessions ON events (tenant, conversation, branch, seq) WHERE session_first = seq;
+CREATE INDEX events_sessions ON events (tenant, conversation, branch, session) WHERE session_first = seq;
 CREATE INDEX events_markers ON events (tenant, conversation, branch, kind, seq) WHERE spoken <> seq;
 
 CREATE TABLE receipts (
