@@ -152,7 +152,8 @@ class Talk:
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised.
         """
-        check_name("key", key, empty=True)
+        if key:
+            check_name("key", key)
         return await self._log.append(self._place, events, key=key, expect=expect)
 
     async def clear(self) -> Logged:

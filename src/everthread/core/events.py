@@ -20,6 +20,7 @@ import msgspec
 from everthread.core.parts import File, Image, Part, Text
 from everthread.errors import BadValue
 
+_MEDIA = (Image, File)
 _KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
 
 
@@ -191,15 +192,17 @@ def text_of(event: Event) -> str:
             return ""
 
 
-def detach(event: Event) -> tuple[Event, dict[str, bytes]]:
-    """The event without the bytes of its images and files, and those bytes by their hash."""
-    if not isinstance(event, System | User | Assistant | ToolResult):
-        return event, {}
-    blobs = {p.blob: p.data for p in event.parts if isinstance(p, Image | File) and p.data is not None}
-    if not blobs:
-        return event, {}
-    light = tuple(msgspec.structs.replace(p, data=None) if isinstance(p, Image | File) else p for p in event.parts)
-    return msgspec.structs.replace(event, parts=light), blobs
+def media_of(event: Event) -> list[Image | File]:
+    """The images and files that an event shows."""
+    return [part for part in getattr(event, "parts", ()) if isinstance(part, _MEDIA)]
+
+
+def detach(event: Event) -> Event:
+    """The event without the bytes of its images and files, which stay known by their hash."""
+    if not any(part.data is not None for part in media_of(event)):
+        return event
+    light = [msgspec.structs.replace(p, data=None) if isinstance(p, _MEDIA) else p for p in event.parts]  # type: ignore[union-attr]
+    return msgspec.structs.replace(event, parts=tuple(light))
 
 
 def redacted(event: Event) -> Redacted:
@@ -224,12 +227,6 @@ def stand_in(tombstone: Redacted) -> Event:
             return User()
         case other:
             return Command(name=other)  # a marker: it had no part in it
-
-
-def blobs_of(event: Event) -> set[str]:
-    """The hashes of the images and files that an event refers to."""
-    parts = getattr(event, "parts", ())
-    return {p.blob for p in parts if isinstance(p, Image | File) and p.blob}
 
 
 # -- stored form -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import re
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(a + b for a in _DIGITS for b in _DIGITS)
-_VALUE = {digit: value for value, digit in enumerate(_DIGITS)}
+_TO_PYTHON = str.maketrans(_DIGITS, "0123456789ABCDEFGHIJKLMNOPQRSTUV")  # the digits of int(…, 32)
 _ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
@@ -30,7 +30,4 @@ def _write(number: int) -> str:
 
 
 def _read(text: str) -> int:
-    number = 0
-    for digit in text:
-        number = number << 5 | _VALUE[digit]
-    return number
+    return int(text.translate(_TO_PYTHON), 32)

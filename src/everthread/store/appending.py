@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.events import Event, blobs_of, detach, encode
+from everthread.core.events import Event, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.logged import Logged
 from everthread.core.tokens import sizes
@@ -40,12 +40,12 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Item(NamedTuple):
-    draft: Draft
     event: Event
+    kind: str
     body: bytes
     sizes: tuple[int, int]
-    blobs: set[str]
-    chance: int
+    draft: Draft
+    blobs: tuple[str, ...]
 
 
 class Attempt(NamedTuple):
@@ -62,6 +62,7 @@ class Batch:
 
     def __init__(self, items: Sequence[Item], blobs: dict[str, bytes], *, key: str, expect: int | None) -> None:
         self.items = items
+        self.chance = secrets.randbits(80)
         self.blobs = blobs
         self.key = key
         self.expect = expect
@@ -79,14 +80,16 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
     blobs: dict[str, bytes] = {}
     items = []
     for draft in drafts:
-        event, found = detach(draft.event)
+        event, hashes = draft.event, ()
+        if media := media_of(event):
+            hashes = tuple({part.blob for part in media if part.blob})
+            blobs |= {part.blob: part.data for part in media if part.data is not None}
+            event = detach(event)
         body = encode(event)
-        for data in (body, *found.values()):
-            if len(data) > max_bytes:
-                raise EventTooLarge(size=len(data), limit=max_bytes)
-        blobs |= found
-        size = draft.sizes or sizes(event)
-        items.append(Item(draft, event, body, size, blobs_of(event), secrets.randbits(80)))
+        items.append(Item(event, event.kind, body, draft.sizes or sizes(event), draft, hashes))
+    largest = max(map(len, (*(item.body for item in items), *blobs.values())), default=0)
+    if largest > max_bytes:
+        raise EventTooLarge(size=largest, limit=max_bytes)
     return Batch(items, blobs, key=key, expect=expect)
 
 
@@ -113,41 +116,43 @@ class Numbered(NamedTuple):
 
 def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Numbered:
     """The events with their numbers, times and ids after `head`, and the statements that write them."""
-    key = place._asdict()
-    events, heads, rows, uses = [], [], [], []
-    for item in batch.items:
-        kind = item.event.kind
+    events, heads, rows = [], [], []
+    for event, kind, body, sizes, draft, _ in batch.items:
         # A clock that runs backwards must not put an event before the one it follows.
-        time = max(now, head.time) if item.draft.time is None else item.draft.time
-        head = advance(
-            head,
-            item.event,
-            id=item.draft.id or make_id(time, item.chance, after=head.id),
-            time=time,
-            sizes=item.sizes,
-            gap=gap,
-            session=item.draft.session,
-        )
-        rows.append((*place, kind, item.body, *msgspec.structs.astuple(head)))
-        events.append(_logged(place, kind, head, item.body))
+        time = max(now, head.time) if draft.time is None else draft.time
+        id = draft.id or make_id(time, batch.chance, after=head.id)
+        head = advance(head, event, id=id, time=time, sizes=sizes, gap=gap, session=draft.session)
         heads.append(head)
-        uses += [{**key, "hash": blob, "seq": head.seq} for blob in item.blobs]
-    blobs = [{**key, "hash": hash, "data": data} for hash, data in batch.blobs.items()]
-    writes = [Tell("insert_blob", blobs), Tell("insert_event", rows), Tell("insert_blob_use", uses)]
-    if batch.key and events:
-        span = {"key": batch.key, "first": events[0].seq, "last": events[-1].seq, "hash": batch.hash}
-        writes.append(Tell("insert_receipt", [{**key, **span}]))
-    return Numbered(events, heads, [write for write in writes if write.rows])
+        rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
+        of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
+        events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
+    writes = [Tell("insert_event", rows)] if rows else []
+    if batch.key or any(item.blobs for item in batch.items):
+        writes = [*_blobs(place, batch), *writes, *_uses(place, batch, events), *_receipt(place, batch, events)]
+    return Numbered(events, heads, writes)
+
+
+def _blobs(place: Place, batch: Batch) -> list[Tell]:
+    rows = [{**place._asdict(), "hash": hash, "data": data} for hash, data in batch.blobs.items()]
+    return [Tell("insert_blob", rows)] if rows else []
+
+
+def _uses(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
+    pairs = [(hash, event.seq) for item, event in zip(batch.items, events, strict=True) for hash in item.blobs]
+    rows = [{**place._asdict(), "hash": hash, "seq": seq} for hash, seq in pairs]
+    return [Tell("insert_blob_use", rows)] if rows else []
+
+
+def _receipt(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
+    if not batch.key or not events:
+        return []
+    span = {"key": batch.key, "first": events[0].seq, "last": events[-1].seq, "hash": batch.hash}
+    return [Tell("insert_receipt", [{**place._asdict(), **span}])]
 
 
 def head_of(row: Row) -> Head:
     """A head from its columns, which the queries give in the order of its fields."""
     return Head(*row)
-
-
-def _logged(place: Place, kind: str, head: Head, body: bytes) -> Logged:
-    of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
-    return Logged(place.branch or 0, head.seq, head.id, kind, *of_head, body)
 
 
 def _newest(where: dict[str, Any]) -> Script[tuple[int, Head]]:

@@ -13,6 +13,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from everthread.core.branches import ENDLESS, Line
@@ -274,8 +275,6 @@ class Log:
         await self._engine.close()
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
-        def work() -> Batch:
-            return appending.prepare(drafts, key=key, expect=expect, max_bytes=self._max_bytes)
-
+        prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes)
         heavy = len(drafts) > 100 or any(len(text_of(draft.event)) > LARGE for draft in drafts)
-        return await asyncio.to_thread(work) if heavy else work()
+        return await asyncio.to_thread(prepare, drafts) if heavy else prepare(drafts)

@@ -37,6 +37,7 @@ T = TypeVar("T")
 SLOW = 0.005  # seconds of a statement from which a thread is worth its price
 WATCH = 0.05  # seconds between two looks at what other processes have written
 READERS = 4
+IN_A_ROW = 8  # commits of one task before the loop gets its turn
 
 
 class Job(NamedTuple):
@@ -57,6 +58,9 @@ class SqliteEngine:
         self._drain: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._slow_write = self._slow_read = False
+        self._writing: asyncio.Task[Any] | None = None  # who has written since the loop last turned
+        self._in_a_row = 0
+        self._shared = False  # whether the last commit was
         self._writer = self._open()
         self._readers: list[apsw.Connection] = []
         self._spare = asyncio.Semaphore(READERS)
@@ -78,9 +82,12 @@ class SqliteEngine:
         done: asyncio.Future[T] = loop.create_future()
         self._queue.append(Job(script, about, large, done))
         if len(self._queue) == 1 and self._drain is None:
-            # At the next turn of the loop: whoever is ready by then joins the same commit.
-            loop.call_soon(self._flush)
-        return await done
+            if self._is_alone(loop):
+                self._flush()
+            else:
+                # At the next turn of the loop: whoever is ready by then joins the same commit.
+                loop.call_soon(self._flush)
+        return done.result() if done.done() else await done
 
     async def scrub(self) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
@@ -116,6 +123,22 @@ class SqliteEngine:
 
     # -- writing -------------------------------------------------------------------------------------------
 
+    def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether nobody seems about to share a commit: then waiting a turn of the loop would be for nothing.
+
+        Somebody else is there when another task has written since the loop last turned, or when the last
+        commit was shared. A task that never waits for anything else has to let the loop turn now and then.
+        """
+        task = asyncio.current_task()
+        if self._writing is None:
+            self._writing, self._in_a_row = task, 0
+            loop.call_soon(self._loop_turned)
+        self._in_a_row += 1
+        return self._writing is task and not self._shared and self._in_a_row <= IN_A_ROW
+
+    def _loop_turned(self) -> None:
+        self._writing = None
+
     def _flush(self) -> None:
         """Commit what is queued at once, if that is quick; otherwise a task takes over, which may wait."""
         if not self._slow_write and not any(job.large for job in self._queue):
@@ -145,6 +168,7 @@ class SqliteEngine:
 
     def _take(self) -> list[Job]:
         jobs, self._queue = self._queue, []
+        self._shared = len(jobs) > 1
         return jobs
 
     def _settle(self, jobs: list[Job], results: Sequence[object]) -> None:

@@ -193,7 +193,7 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND settled_before BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
+    AND turn_first = seq AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
 ORDER BY settled_before DESC, seq DESC LIMIT :limit
 
 -- name: turns_up
@@ -201,7 +201,7 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND settled_before BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
+    AND turn_first = seq AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
 ORDER BY settled_before, seq LIMIT :limit
 
 -- name: sessions_down
@@ -210,7 +210,7 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND session_first = seq AND session BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
+    AND session_first = seq AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
 ORDER BY session DESC LIMIT :limit
 
 -- name: sessions_up
@@ -218,7 +218,7 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND session_first = seq AND session BETWEEN :low AND :high AND +seq BETWEEN :first AND :last
+    AND session_first = seq AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
 ORDER BY session LIMIT :limit
 
 -- name: markers_down

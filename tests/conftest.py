@@ -1,0 +1,65 @@
+"""Fixtures: every test that asks for `address` or `et` runs once on each database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from everthread import Everthread, Talk
+from everthread.testing.postgres import Server, test_url
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL of this test process's own; it need not survive a power cut."""
+    with test_url(durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _shared_database(postgres: Server) -> str:
+    return postgres.create_database("shared")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def address(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Where to open a store. PostgreSQL's is shared by the tests of a process: use a `user` of your own."""
+    if engine == "sqlite":
+        return f"sqlite:///{tmp_path}/talk.db"
+    return str(request.getfixturevalue("_shared_database"))
+
+
+@pytest.fixture
+def fresh_address(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Where to open a store that nobody has opened before."""
+    if engine == "sqlite":
+        return f"sqlite:///{tmp_path}/fresh.db"
+    server: Server = request.getfixturevalue("postgres")
+    return server.create_database(f"fresh_{next(_numbers)}")
+
+
+@pytest.fixture
+def someone() -> str:
+    """A user that no other test knows."""
+    return f"user-{next(_numbers)}"
+
+
+@pytest.fixture
+async def et(address: str) -> AsyncIterator[Everthread]:
+    async with Everthread.open(address) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def talk(et: Everthread, someone: str) -> Talk:
+    return await et.begin(user=someone, agent="helper")
