@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from everthread import Everthread, Talk
-from everthread.testing.postgres import Server, test_url
+from everthread.testing.postgres import Server, postgres_for_tests
 
 _numbers = count(1)
 
@@ -17,7 +17,7 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A PostgreSQL of this test process's own; it need not survive a power cut."""
-    with test_url(durable=False) as server:
+    with postgres_for_tests(durable=False) as server:
         yield server
 
 

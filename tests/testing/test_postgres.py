@@ -16,7 +16,7 @@ import asyncpg  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from everthread.testing import postgres
-from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, find_binaries, test_url
+from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, find_binaries, postgres_for_tests
 
 
 def ask(url: str, statement: str) -> Any:
@@ -173,7 +173,7 @@ def test_a_server_named_in_the_environment_is_used(
 ) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, cluster.url)
     monkeypatch.setattr(postgres, "find_binaries", lambda: pytest.fail("no cluster may be started"))
-    with test_url() as server:
+    with postgres_for_tests() as server:
         assert server.url == cluster.url
         first, second = server.create_database("same"), server.create_database("same")
         names = {ask(first, "SELECT current_database()"), ask(second, "SELECT current_database()")}
@@ -188,7 +188,7 @@ def test_a_named_server_makes_databases_under_a_running_event_loop(
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, cluster.url)
 
     async def make() -> str:
-        with test_url() as server:
+        with postgres_for_tests() as server:
             return server.create_database("looped")
 
     assert "/looped_" in asyncio.run(make())
@@ -196,7 +196,7 @@ def test_a_named_server_makes_databases_under_a_running_event_loop(
 
 def test_without_a_named_server_a_private_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
-    assert isinstance(test_url(), PrivatePostgres)
+    assert isinstance(postgres_for_tests(), PrivatePostgres)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ running service, so any number of test processes can each have their own. It can
 tests about crashes. The server never outlives its process: should that be killed, a small shell that waits at
 the end of a pipe stops the server and removes the folder.
 
-`test_url` is what most tests want: the server named by the environment variable `EVERTHREAD_TEST_POSTGRES` if
+`postgres_for_tests` is what most tests want: the server named by the environment variable `EVERTHREAD_TEST_POSTGRES` if
 it is set, else a private one. Both offer an address and new empty databases. Tables, pools and fixtures are
 left to the caller.
 """
@@ -64,7 +64,7 @@ class Server(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def test_url(*, durable: bool = True) -> Server:  # noqa: PT028
+def postgres_for_tests(*, durable: bool = True) -> Server:
     """The server to test against, for a `with` block: the one the environment names, else a private one.
 
     `durable` concerns only a private one.
@@ -75,8 +75,6 @@ def test_url(*, durable: bool = True) -> Server:  # noqa: PT028
 
 # By its name pytest (and above, the linter) takes it for a test. Set this way, because functions
 # declare no such field.
-setattr(test_url, "__test__", False)  # noqa: B010
-
 
 class PrivatePostgres:
     """A cluster of its own, started by `start` or a `with` block and gone after `stop`.
