@@ -84,7 +84,7 @@ class Everthread:
     ) -> Talk:
         """Begin another conversation; from now on it is the user's newest with this agent."""
         owner = owner_of(tenant, user)
-        details = {"name": _name(name), "goal": _goal(goal), "settings": settings or {}}
+        details: dict[str, Any] = {"name": _name(name), "goal": _goal(goal), "settings": settings or {}}
         return Talk(self.log, await self.log.begin(owner, agent=check_name("agent", agent), **details))
 
     async def conversations(

@@ -328,10 +328,10 @@ def test_plain_text_that_is_no_unicode_is_sent_as_bytes() -> None:
 
 
 def test_detached_bytes_are_asked_for_by_their_hash() -> None:
-    event, kept = detach(user(image(PNG)))
+    event, kept = detach(user(image(PNG))), {image(PNG).blob: PNG}
     assert to_anthropic([event], blob=kept.__getitem__) == to_anthropic([user(image(PNG))])
 
 
 def test_detached_bytes_that_nobody_can_give_are_an_error_that_names_them() -> None:
     with pytest.raises(BadValue, match=digest(PNG)):
-        to_anthropic([detach(user(image(PNG)))[0]])
+        to_anthropic([detach(user(image(PNG)))])

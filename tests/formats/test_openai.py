@@ -324,13 +324,13 @@ def test_markers_are_left_out_and_part_nothing() -> None:
 
 
 def test_detached_bytes_are_asked_for_by_their_hash() -> None:
-    event, kept = detach(user(image(PNG)))
+    event, kept = detach(user(image(PNG))), {image(PNG).blob: PNG}
     assert to_openai([event], blob=kept.__getitem__) == to_openai([user(image(PNG))])
 
 
 def test_detached_bytes_that_nobody_can_give_are_an_error_that_names_them() -> None:
     with pytest.raises(BadValue, match=digest(PNG)):
-        to_openai([detach(user(image(PNG)))[0]])
+        to_openai([detach(user(image(PNG)))])
 
 
 def test_two_legacy_calls_never_share_a_message() -> None:

@@ -16,7 +16,12 @@ import asyncpg  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from everthread.testing import postgres
-from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, find_binaries, postgres_for_tests
+from everthread.testing.postgres import (
+    ENVIRONMENT_VARIABLE,
+    PrivatePostgres,
+    find_binaries,
+    postgres_for_tests,
+)
 
 
 def ask(url: str, statement: str) -> Any:

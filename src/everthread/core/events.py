@@ -25,19 +25,24 @@ _KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
 
 
 class _Event(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="kind",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
 ):
     @property
     def kind(self) -> str:
         return str(self.__struct_config__.tag)
 
 
-class System(_Event, tag="system"):
+class System(_Event, tag="system", frozen=True):
     parts: tuple[Part, ...] = ()
     meta: dict[str, str] = {}
 
 
-class User(_Event, tag="user"):
+class User(_Event, tag="user", frozen=True):
     """`origin` says who spoke when it was not the user by hand: a schedule, an application."""
 
     parts: tuple[Part, ...] = ()
@@ -45,7 +50,7 @@ class User(_Event, tag="user"):
     meta: dict[str, str] = {}
 
 
-class Assistant(_Event, tag="assistant"):
+class Assistant(_Event, tag="assistant", frozen=True):
     """`interrupted`: the reply broke off, and this is what had come."""
 
     parts: tuple[Part, ...] = ()
@@ -54,7 +59,7 @@ class Assistant(_Event, tag="assistant"):
     meta: dict[str, str] = {}
 
 
-class ToolCall(_Event, tag="tool_call"):
+class ToolCall(_Event, tag="tool_call", frozen=True):
     """`arguments` is the text that the model wrote, whether or not it is JSON. Ids may repeat."""
 
     id: str
@@ -64,7 +69,7 @@ class ToolCall(_Event, tag="tool_call"):
     meta: dict[str, str] = {}
 
 
-class ToolResult(_Event, tag="tool_result"):
+class ToolResult(_Event, tag="tool_result", frozen=True):
     id: str
     name: str = ""
     parts: tuple[Part, ...] = ()
@@ -72,22 +77,22 @@ class ToolResult(_Event, tag="tool_result"):
     meta: dict[str, str] = {}
 
 
-class Clear(_Event, tag="clear"):
+class Clear(_Event, tag="clear", frozen=True):
     """Window, brief, recap and pins start afresh after this; the history stays."""
 
 
-class Mark(_Event, tag="mark"):
+class Mark(_Event, tag="mark", frozen=True):
     name: str
 
 
-class Fork(_Event, tag="fork"):
+class Fork(_Event, tag="fork", frozen=True):
     """First event of a branch that was forked from `branch` after event `at`."""
 
     branch: int
     at: int
 
 
-class Rewind(_Event, tag="rewind"):
+class Rewind(_Event, tag="rewind", frozen=True):
     """First event of the branch that goes on after event `to` of `branch`."""
 
     branch: int
@@ -95,22 +100,22 @@ class Rewind(_Event, tag="rewind"):
     mark: str = ""
 
 
-class Command(_Event, tag="command"):
+class Command(_Event, tag="command", frozen=True):
     """Something that was done to the conversation: a switch of branch, a redaction, a slash command."""
 
     name: str
     arguments: dict[str, str | int | bool | None] = {}
 
 
-class Settings(_Event, tag="settings"):
+class Settings(_Event, tag="settings", frozen=True):
     values: dict[str, str | int | float | bool | None] = {}
 
 
-class AgentKilled(_Event, tag="agent_killed"):
+class AgentKilled(_Event, tag="agent_killed", frozen=True):
     reason: str = ""
 
 
-class Redacted(_Event, tag="redacted"):
+class Redacted(_Event, tag="redacted", frozen=True):
     """What is left of an event whose content was taken out on request: its kind and its part in the turn."""
 
     was: str
@@ -132,7 +137,9 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
         if not _KIND.fullmatch(self.kind) or self.kind in KINDS:
             raise BadValue("kind", self.kind, "a lower-case name that Everthread does not use itself")
         if "kind" in self.data or _load(_dump(self.data)) != self.data:
-            raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
+            raise BadValue(
+                "data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'"
+            )
 
 
 Message = System | User | Assistant | ToolCall | ToolResult
@@ -258,7 +265,8 @@ def _decode_rare(body: bytes) -> Event:
     if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
         raise ValueError("no object with a kind")
     if raw["kind"] in KINDS:
-        return msgspec.convert(raw, Message | Marker)
+        event: Message | Marker = msgspec.convert(raw, Message | Marker)
+        return event
     kind = raw.pop("kind")
     return Other(kind=kind, data=raw)
 

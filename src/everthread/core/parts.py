@@ -14,24 +14,34 @@ import msgspec
 
 from everthread.core.images import dimensions
 
-type_of = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+type_of = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
 
 
 class _Part(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="type",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
 ):
     meta: dict[str, str] = {}
 
 
-class Text(_Part, tag="text"):
+class Text(_Part, tag="text", frozen=True):
     text: str
 
 
-class Reasoning(_Part, tag="reasoning"):
+class Reasoning(_Part, tag="reasoning", frozen=True):
     text: str = ""
 
 
-class Image(_Part, tag="image"):
+class Image(_Part, tag="image", frozen=True):
     """Kept by us (`blob`) or elsewhere (`url`)."""
 
     blob: str = ""
@@ -42,7 +52,7 @@ class Image(_Part, tag="image"):
     data: bytes | None = None
 
 
-class File(_Part, tag="file"):
+class File(_Part, tag="file", frozen=True):
     blob: str = ""
     url: str = ""
     media_type: str = ""
@@ -61,7 +71,9 @@ def text(content: str, *, meta: dict[str, str] | None = None) -> Text:
 def image(data: bytes, *, media_type: str = "") -> Image:
     """An image from its bytes; type and dimensions are read from them where they can be."""
     width, height = dimensions(data)
-    found = next((name for magic, name in type_of.items() if data.startswith(magic)), "application/octet-stream")
+    found = next(
+        (name for magic, name in type_of.items() if data.startswith(magic)), "application/octet-stream"
+    )
     return Image(blob=digest(data), media_type=media_type or found, width=width, height=height, data=data)
 
 

@@ -184,7 +184,6 @@ def _state(head: Head, event: Event) -> State:
             return head.state
 
 
-
 def turn_of(first: Head, last: Head, newest: bool) -> Turn:
     """The turn between its first event and its last. One that was left open by a later turn was interrupted."""
     return Turn(

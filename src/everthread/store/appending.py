@@ -21,6 +21,7 @@ from everthread.core.turns import Head, advance
 from everthread.errors import EventTooLarge, KeyReused, Moved, UnknownConversation, UnknownSeq
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
+
 class Place(NamedTuple):
     """Where to append: a branch of a conversation, or whichever is current."""
 
@@ -60,7 +61,9 @@ class Attempt(NamedTuple):
 class Batch:
     """Events that are appended together, ready to be numbered. Remembers an attempt whose outcome is unknown."""
 
-    def __init__(self, items: Sequence[Item], blobs: dict[str, bytes], *, key: str, expect: int | None) -> None:
+    def __init__(
+        self, items: Sequence[Item], blobs: dict[str, bytes], *, key: str, expect: int | None
+    ) -> None:
         self.items = items
         self.chance = secrets.randbits(80)
         self.blobs = blobs
@@ -80,7 +83,8 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
     blobs: dict[str, bytes] = {}
     items = []
     for draft in drafts:
-        event, hashes = draft.event, ()
+        event = draft.event
+        hashes: tuple[str, ...] = ()
         if media := media_of(event):
             hashes = tuple({part.blob for part in media if part.blob})
             blobs |= {part.blob: part.data for part in media if part.data is not None}
@@ -128,7 +132,12 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
         events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
     writes = [Tell("insert_event", rows)] if rows else []
     if batch.key or any(item.blobs for item in batch.items):
-        writes = [*_blobs(place, batch), *writes, *_uses(place, batch, events), *_receipt(place, batch, events)]
+        writes = [
+            *_blobs(place, batch),
+            *writes,
+            *_uses(place, batch, events),
+            *_receipt(place, batch, events),
+        ]
     return Numbered(events, heads, writes)
 
 
@@ -138,7 +147,9 @@ def _blobs(place: Place, batch: Batch) -> list[Tell]:
 
 
 def _uses(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
-    pairs = [(hash, event.seq) for item, event in zip(batch.items, events, strict=True) for hash in item.blobs]
+    pairs = [
+        (hash, event.seq) for item, event in zip(batch.items, events, strict=True) for hash in item.blobs
+    ]
     rows = [{**place._asdict(), "hash": hash, "seq": seq} for hash, seq in pairs]
     return [Tell("insert_blob_use", rows)] if rows else []
 

@@ -126,9 +126,8 @@ def owner_of(tenant: str, user: str) -> Owner:
 
 
 def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -> str:
-    """Names are kept as plain text by every database: no NUL, no lone surrogates, not too long."""
-    clean = isinstance(value, str) and "\0" not in value and value.isprintable() and len(value) <= most
-    if not clean or not (value or empty):
+    """Names are kept as plain text by every database: no NUL, no lone surrogates, no line breaks, not too long."""
+    if not value.isprintable() or len(value) > most or not (value or empty):
         raise BadValue(what, value, f"printable text of {0 if empty else 1} to {most} characters")
     return value
 

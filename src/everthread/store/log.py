@@ -56,7 +56,9 @@ class Log:
 
     # -- conversations -------------------------------------------------------------------------------------
 
-    async def begin(self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any) -> Conversation:
+    async def begin(
+        self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any
+    ) -> Conversation:
         """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
         time = self._clock()
         id = details.pop("id", "") or make_id(time, secrets.randbits(80))
@@ -74,7 +76,9 @@ class Log:
         self, owner: Owner, *, agent: str = "", before: str = conversations.NEWEST, limit: int = 50
     ) -> list[Conversation]:
         """A page of a user's conversations, newest first; the next page is `before` the last one's id."""
-        return await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
+        return await self._engine.read(
+            lambda: conversations.page(owner, agent=agent, before=before, limit=limit)
+        )
 
     async def change(self, conversation: Conversation, **changes: Any) -> Conversation:
         """Change name, goal or settings."""
@@ -100,7 +104,8 @@ class Log:
     async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
         return await self._engine.write(
-            lambda: branching.fork(line, at, name=name, now=self._clock(), gap=self._gap), about=line.conversation
+            lambda: branching.fork(line, at, name=name, now=self._clock(), gap=self._gap),
+            about=line.conversation,
         )
 
     async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
@@ -156,13 +161,17 @@ class Log:
         """The events of the newest turns, whole, oldest first."""
         return await self._engine.read(lambda: reading.tail(line, turns=turns))
 
-    async def before(self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+    async def before(
+        self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False
+    ) -> list[Logged]:
         """The page of events that ends just before `seq`, oldest first."""
         return await self._engine.read(
             lambda: reading.newest(line, limit=limit, last=seq - 1, messages=messages), large=limit > 1_000
         )
 
-    async def after(self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+    async def after(
+        self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False
+    ) -> list[Logged]:
         """The page of events that begins just after `seq`, oldest first."""
         return await self._engine.read(
             lambda: reading.onward(line, first=seq + 1, limit=limit, messages=messages), large=limit > 1_000
@@ -173,21 +182,29 @@ class Log:
             lambda: reading.onward(line, first=first, last=last), large=last - first > 1_000
         )
 
-    async def follow(self, line: Line, *, after: int = 0) -> AsyncIterator[Logged]:
-        """What came after seq `after`, then what comes, as it comes, whichever process says it."""
+    async def changes(self, conversation: str, *, forever: bool = True) -> AsyncIterator[None]:
+        """Yields at once, then whenever something may have been written to the conversation, by any process."""
+        if not forever:
+            yield
+            return
         await self._engine.watch()
-        with self._engine.bells.listen(line.conversation) as bell:
+        with self._engine.bells.listen(conversation) as bell:
             while True:
                 bell.clear()
-                page = await self.after(line, after, limit=500)
+                yield
+                try:
+                    await asyncio.wait_for(bell.wait(), LOOK)
+                except TimeoutError:
+                    pass
+
+    async def follow(self, line: Line, *, after: int = 0) -> AsyncIterator[Logged]:
+        """What came after seq `after`, then what comes, as it comes, whichever process says it."""
+        async for _ in self.changes(line.conversation):
+            await self.head(line)  # raises when the conversation has been erased
+            while page := await self.after(line, after, limit=500):
                 for event in page:
                     after = event.seq
                     yield event
-                if not page:
-                    try:
-                        await asyncio.wait_for(bell.wait(), LOOK)
-                    except TimeoutError:
-                        await self.head(line)  # raises when the conversation has been erased
 
     async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:
         """The newest turns that begin at or before seq `last`, oldest first."""
@@ -235,12 +252,14 @@ class Log:
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
-    async def restore(self, whole: Whole) -> Conversation:
-        """Write a conversation that was read elsewhere, with the ids, times and sizes it had: all or nothing."""
-        batches = [await self._prepare(drafts, "", None) for _, drafts in whole.branches]
-        return await self._engine.write(
-            lambda: restoring.restore(whole, batches, now=self._clock(), gap=self._gap),
-            about=whole.conversation.id,
+    async def restore(self, wholes: Sequence[Whole]) -> None:
+        """Write conversations that were read elsewhere, with the ids, times and sizes they had: all or none."""
+        batches = [
+            [await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes
+        ]
+        await self._engine.write(
+            lambda: restoring.restore(wholes, batches, now=self._clock(), gap=self._gap),
+            about=wholes[0].conversation.id if len(wholes) == 1 else "import",
             large=True,
         )
 

@@ -130,7 +130,9 @@ class PostgresEngine:
                 async with self._pool.acquire() as connection:
                     if locked:
                         async with connection.transaction():
-                            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about)
+                            await connection.execute(
+                                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about
+                            )
                             return await self._attempt(connection, script)
                     return await self._attempt(connection, script)
             except COLLISIONS:

@@ -83,7 +83,9 @@ def sessions(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Sess
     return [session_of(first, end) for first, end, _ in (yield from _ends(line, SESSIONS, firsts))]
 
 
-def newest_markers(line: Line, kind: str, *, last: int = ENDLESS, limit: int = ENDLESS) -> Script[list[Logged]]:
+def newest_markers(
+    line: Line, kind: str, *, last: int = ENDLESS, limit: int = ENDLESS
+) -> Script[list[Logged]]:
     """The markers of a kind up to `last`, newest first."""
     rows = yield from _gather(line, "markers_down", limit=limit, last=last, kind=kind)
     return [Logged._make(row) for row in rows]
@@ -139,7 +141,11 @@ def _starts(
         if len(found) >= limit:
             break
         # Where a piece ends before its branch does, the measure at its end spares walking what comes after.
-        end = high if piece.last == ENDLESS else getattr((yield from head(line, at=piece.last)), stretch.measure)
+        end = (
+            high
+            if piece.last == ENDLESS
+            else getattr((yield from head(line, at=piece.last)), stretch.measure)
+        )
         bounds = {"low": low, "high": min(high, end), "limit": limit - len(found)}
         rows = yield Ask(stretch.up if oldest_first else stretch.down, {**_span(line, piece), **bounds})
         found += map(head_of, rows)

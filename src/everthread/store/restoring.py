@@ -22,7 +22,16 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     blobs: dict[str, bytes] = {}
 
 
-def restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> Script[Outcome[Conversation]]:
+def restore(
+    wholes: Sequence[Whole], batches: Sequence[Sequence[Batch]], *, now: int, gap: int
+) -> Script[Outcome[None]]:
+    writes: list[Tell] = []
+    for whole, own in zip(wholes, batches, strict=True):
+        writes += yield from _restore(whole, own, now=now, gap=gap)
+    return Outcome(None, writes)
+
+
+def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> Script[list[Tell]]:
     new = whole.conversation
     if (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
         raise AlreadyExists("conversation", new.id)
@@ -40,7 +49,7 @@ def restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> Sc
         writes += numbered.writes
     if new.current not in heads:
         raise UnknownBranch(new.current, ", ".join(map(str, heads)))
-    return Outcome(new, writes)
+    return writes
 
 
 def _start(branch: Branch, heads: dict[int, list[Head]], branches: dict[int, Branch]) -> Head:

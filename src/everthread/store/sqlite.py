@@ -68,14 +68,17 @@ class SqliteEngine:
     # -- the contract --------------------------------------------------------------------------------------
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
-        async with self._spare:
+        await self._spare.acquire()
+        try:
             reader = self._readers.pop() if self._readers else self._connect()
             try:
                 return await self._read(reader, script, large or self._slow_read)
-            except apsw.Error as problem:
-                raise self._translate(problem) from problem
             finally:
                 self._readers.append(reader)
+        except apsw.Error as problem:
+            raise self._translate(problem) from problem
+        finally:
+            self._spare.release()
 
     async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
         loop = asyncio.get_running_loop()
@@ -91,16 +94,17 @@ class SqliteEngine:
 
     async def scrub(self) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
-        for _ in range(20):
-            busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
-            if not busy:
-                return
+        deadline = time.monotonic() + self._patience
+        while self._checkpoint_is_busy() and time.monotonic() < deadline:
             await asyncio.sleep(WATCH)
 
     async def problems(self) -> list[str]:
         def check() -> list[str]:
-            with self._connect() as connection:
+            connection = self._connect()
+            try:
                 return [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+            finally:
+                connection.close()
 
         try:
             found = await asyncio.to_thread(check)
@@ -242,7 +246,9 @@ class SqliteEngine:
 
     async def _read(self, reader: apsw.Connection, script: Callable[[], Script[T]], threaded: bool) -> T:
         began = time.perf_counter()
-        result = await asyncio.to_thread(self._ask, reader, script()) if threaded else self._ask(reader, script())
+        result = (
+            await asyncio.to_thread(self._ask, reader, script()) if threaded else self._ask(reader, script())
+        )
         self._slow_read = time.perf_counter() - began > SLOW
         return result
 
@@ -254,6 +260,12 @@ class SqliteEngine:
                 ask = script.send(connection.execute(statement.sql, statement.bind(ask.values)).fetchall())
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+
+    def _checkpoint_is_busy(self) -> bool:
+        if self._drain:  # a thread is writing on this connection
+            return True
+        busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+        return bool(busy)
 
     async def _look_out(self) -> None:
         connection = self._connect()

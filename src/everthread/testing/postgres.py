@@ -73,9 +73,6 @@ def postgres_for_tests(*, durable: bool = True) -> Server:
     return NamedPostgres(named) if named else PrivatePostgres(durable=durable)
 
 
-# By its name pytest (and above, the linter) takes it for a test. Set this way, because functions
-# declare no such field.
-
 class PrivatePostgres:
     """A cluster of its own, started by `start` or a `with` block and gone after `stop`.
 

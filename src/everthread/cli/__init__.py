@@ -1,0 +1,46 @@
+"""The command line: `everthread COMMAND`.
+
+Each command lives in a module of its own that is imported when it is asked for, so that `--help` is quick.
+What they share (which store, whose conversations, errors, tables, JSON) is in `shared`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+COMMANDS = {
+    "conversations": ("list", "List conversations, newest first."),
+    "show": ("show", "Show what was said in a conversation."),
+    "import": ("carry", "Import conversations from a file."),
+    "export": ("carry", "Export conversations as JSON Lines."),
+    "doctor": ("doctor", "Check a store against its own laws."),
+    "bench": ("bench", "Measure Everthread against the bare engine."),
+    "tour": ("tour", "A guided tour on a fresh store."),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = import_module(f"everthread.cli.{COMMANDS[name][0]}")
+        command: click.Command = getattr(module, f"{name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="everthread", message="everthread %(version)s")
+def main() -> None:
+    """LLM conversations that never end: kept for ever, in SQLite or PostgreSQL.
+
+    The store is --store, or EVERTHREAD_STORE, or a file in your data folder. Every command takes --json.
+    """

@@ -1,0 +1,26 @@
+"""`everthread bench`: runs what lies in `benchmarks/`, which is part of the repository, not of the package."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import click
+
+NAMES = {"log": "Append, read, fork and bytes against the bare engine; and writers killed at random moments."}
+
+
+@click.command("bench", context_settings={"ignore_unknown_options": True})
+@click.argument("name", type=click.Choice(list(NAMES)))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench_command(name: str, arguments: tuple[str, ...]) -> None:
+    """Measure Everthread against the bare engine in one run, as ratios. `bench log --help` says more."""
+    folder = Path(__file__).parents[3] / "benchmarks"
+    if not (folder / f"{name}.py").exists():
+        raise click.ClickException(
+            "The benchmarks are in Everthread's repository, not in the installed package: clone it and run `make bench`."
+        )
+    sys.argv = [f"everthread bench {name}", *arguments]
+    sys.path.insert(0, str(folder))
+    runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")

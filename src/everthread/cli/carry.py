@@ -1,0 +1,152 @@
+"""`everthread import` and `everthread export`"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import click
+
+from everthread.app import AGENT, Everthread, Talk
+from everthread.cli.shared import Scope, console, find, run, say_json, scope_of, scoped
+from everthread.store.conversations import NEWEST, check_name, owner_of
+from everthread.transfer import export_lines, mirror, read_file
+from everthread.transfer.read import Format, Progress
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@scoped
+@click.option(
+    "--format",
+    "given",
+    type=click.Choice(["everthread", "openai", "anthropic"]),
+    help="Found out by default.",
+)
+@click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")
+def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> None:
+    """Import conversations from FILE: an export of ours (same ids and times), or message lists in OpenAI's or
+    Anthropic's format, one conversation a line or in one JSON value. All of it, or nothing."""
+    where = scope_of(**scope)
+
+    async def work(et: Everthread) -> None:
+        owner = owner_of(where.tenant, where.user)
+        with _progress(where, "reading") as progress:
+            format = cast("Format | None", given)
+            wholes = await asyncio.to_thread(
+                read_file, file, owner, agent=check_name("agent", agent), format=format, progress=progress
+            )
+        events = sum(len(drafts) for whole in wholes for _, drafts in whole.branches)
+        with _progress(where, f"writing {events:,} events"):
+            await et.log.restore(wholes)
+        if where.json:
+            say_json({"conversations": [whole.conversation.id for whole in wholes], "events": events})
+        else:
+            console().print(f"Imported {_count(len(wholes), 'conversation')}, {_count(events, 'event')}.")
+
+    run(where, work)
+
+
+@click.command("export")
+@click.argument("conversation", required=False)
+@scoped
+@click.option("--all", "everything", is_flag=True, help="All conversations of the user.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file; standard output by default.",
+)
+@click.option("--follow", is_flag=True, help="Keep the file equal to the conversation until interrupted.")
+def export_command(
+    conversation: str | None, everything: bool, output: Path | None, follow: bool, **scope: Any
+) -> None:
+    """Export a CONVERSATION (the newest by default) as JSON Lines, with all its branches, images and files."""
+    where = scope_of(**scope)
+    if follow and (everything or output is None):
+        raise click.UsageError("--follow mirrors one conversation into a file: name it with -o.")
+    if where.json and output is None:
+        raise click.UsageError(
+            "An export is JSON Lines already; --json reports on one that goes into a file (-o)."
+        )
+
+    async def work(et: Everthread) -> None:
+        talks = await _all(et, where) if everything else [await find(et, where, conversation)]
+        if follow and output:
+            await mirror(et.log, talks[0].conversation, output)
+        counts = await _export(et, where, talks, output)
+        if where.json:
+            say_json({"file": str(output), "conversations": len(talks), "lines": counts})
+        elif output:
+            console().print(
+                f"Exported {_count(len(talks), 'conversation')}, {_count(counts, 'line')}, to {output}."
+            )
+
+    run(where, work)
+
+
+async def _export(et: Everthread, scope: Scope, talks: list[Talk], output: Path | None) -> int:
+    # Into a file beside the goal first: an export that is interrupted does not replace a good one.
+    part = output.with_name(output.name + ".part") if output else None
+    lines = 0
+    with _progress(scope, "exporting", show=output is not None) as progress, _target(part) as file:
+        for talk in talks:
+            async for line in export_lines(et.log, talk.conversation):
+                file.write(line)
+                lines += 1
+                progress(1)
+    if part and output:
+        part.replace(output)
+    return lines
+
+
+@contextmanager
+def _target(path: Path | None) -> Iterator[BinaryIO]:
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with path.open("wb") as file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+async def _all(et: Everthread, scope: Scope) -> list[Talk]:
+    talks: list[Talk] = []
+    before = NEWEST
+    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
+        talks += [Talk(et.log, found) for found in page]
+        before = page[-1].id
+    return talks
+
+
+@contextmanager
+def _progress(scope: Scope, what: str, *, show: bool = True) -> Iterator[Progress]:
+    """A counter on stderr while something long goes on, for people only."""
+    if scope.json or not show or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,}"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda steps: bar.advance(task, steps)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,64 @@
+"""`everthread conversations`"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from everthread.app import Everthread, Talk
+from everthread.cli.shared import Scope, ago, console, run, say_json, scope_of, scoped
+from everthread.store.conversations import NEWEST, Conversation, Totals
+from everthread.transfer.write import timestamp
+
+
+@click.command("conversations")
+@scoped
+@click.option("--agent", default="", help="Only with this agent.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1))
+@click.option("--before", default=NEWEST, help="Page on: only those before this id.", show_default=False)
+def conversations_command(agent: str, limit: int, before: str, **scope: Any) -> None:
+    """List conversations, newest first."""
+    where = scope_of(**scope)
+
+    async def work(et: Everthread) -> None:
+        page = await et.conversations(
+            user=where.user, tenant=where.tenant, agent=agent, before=before, limit=limit
+        )
+        rows = [(c, await Talk(et.log, c).totals()) for c in page]
+        if where.json:
+            say_json([_as_json(*row) for row in rows])
+        else:
+            _table(where, rows, more=len(page) == limit)
+
+    run(where, work)
+
+
+def _as_json(conversation: Conversation, totals: Totals) -> dict[str, Any]:
+    about = msgspec.to_builtins(conversation)
+    counts = {"events": totals.events, "messages": totals.messages, "tokens": totals.tokens}
+    newest = timestamp(totals.newest) if totals.newest else None
+    return {**about, "began": timestamp(conversation.began), "newest": newest, **counts}
+
+
+def _table(scope: Scope, rows: list[tuple[Conversation, Totals]], *, more: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        console().print(f"No conversations of {scope.user!r} yet in {scope.store}.", markup=False)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("conversation", no_wrap=True)
+    table.add_column("name", overflow="ellipsis", no_wrap=True, ratio=1)
+    table.add_column("agent", overflow="ellipsis", no_wrap=True, max_width=20)
+    for name in ("messages", "tokens", "last said"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for c, totals in rows:
+        counts = (f"{totals.messages:,}", f"{totals.tokens:,}", ago(totals.newest))
+        table.add_row(c.id, Text(c.name or "–"), Text(c.agent), *counts)
+    out = console()
+    out.print(table)
+    if more:
+        out.print(f"There may be more: --before {rows[-1][0].id}", style="dim", markup=False)

@@ -1,0 +1,197 @@
+"""`everthread show`"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from everthread.app import Everthread, Talk
+from everthread.cli.shared import console, find, run, say_json, scope_of, scoped
+from everthread.core.events import (
+    Command,
+    Event,
+    Fork,
+    Mark,
+    Other,
+    Redacted,
+    Rewind,
+    ToolCall,
+    media_of,
+    text_of,
+)
+from everthread.core.logged import Logged
+from everthread.errors import Corrupt
+from everthread.transfer.write import event_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold magenta"}
+LONGEST = 2_000
+
+
+@click.command("show")
+@click.argument("conversation", required=False)
+@scoped
+@click.option("--branch", help="A branch by name or number; the current one by default.")
+@click.option(
+    "--turns", default=20, show_default=True, type=click.IntRange(min=1), help="How many turns from the end."
+)
+@click.option("--after", type=click.IntRange(min=0), help="Instead: a page of events after this seq.")
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(min=1), help="Events of that page."
+)
+@click.option("--branches", "list_branches", is_flag=True, help="Show the branches instead.")
+@click.option("--follow", is_flag=True, help="Go on showing what is said, until interrupted.")
+def show_command(
+    conversation: str | None,
+    branch: str | None,
+    turns: int,
+    after: int | None,
+    limit: int,
+    list_branches: bool,
+    follow: bool,
+    **scope: Any,
+) -> None:
+    """Show what was said in a CONVERSATION (its id, or the beginning or end of it; the newest by default)."""
+    where = scope_of(**scope)
+
+    async def work(et: Everthread) -> None:
+        talk = await find(et, where, conversation)
+        if list_branches:
+            await _branches(talk, where.json)
+            return
+        if branch is not None:
+            talk = await talk.on(int(branch) if branch.isdigit() else branch)
+        events = await talk.tail(turns=turns) if after is None else await talk.after(after, limit=limit)
+        await _heading(talk, where.json)
+        if where.json and not follow:
+            say_json([as_json(event) for event in events])
+            return
+        page = Page(as_json=where.json)
+        for event in events:
+            page.show(event)
+        if follow:
+            last = events[-1].seq if events else 0
+            async for event in talk.follow(after=last):
+                page.show(event)
+
+    run(where, work)
+
+
+def as_json(event: Logged) -> dict[str, Any]:
+    """As exported, with its turn."""
+    value: dict[str, Any] = json.loads(event_line(event))
+    return {**value, "turn": event.turn}
+
+
+class Page:
+    """Events on a terminal, a dim line between two turns."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
+        self._out: Console = console()
+        self._turn: int | None = None
+
+    def show(self, event: Logged) -> None:
+        if self._as_json:
+            click.echo(json.dumps(as_json(event), ensure_ascii=False))
+            return
+        if event.turn != self._turn:
+            time = f"{event.time.astimezone():%Y-%m-%d %H:%M}"
+            self._out.rule(f"turn {event.turn} · {time}", style="dim", align="left")
+        self._turn = event.turn
+        self._line(event)
+
+    def _line(self, event: Logged) -> None:
+        from rich.text import Text
+
+        try:
+            said = describe(event.event)
+        except Corrupt as problem:
+            said = f"[{problem}]"
+        name = Text(f"{event.seq:>6}  ", style="dim")
+        name.append(f"{event.kind:<12}", style=STYLES.get(event.kind, "yellow"))
+        name.append(f"{event.tokens or '':>7}  ", style="dim")
+        width = max(20, self._out.width - 29)
+        lines = Text(_printable(said)).wrap(self._out, width) or [Text("")]
+        for number, line in enumerate(lines):
+            self._out.print(Text.assemble(name if number == 0 else " " * 29, line), no_wrap=True, crop=False)
+
+
+def describe(event: Event) -> str:
+    """One event in words."""
+    match event:
+        case Redacted():
+            return "(redacted)"
+        case ToolCall():
+            said = text_of(event)
+        case Mark():
+            said = event.name
+        case Fork():
+            said = f"from branch {event.branch} after event {event.at}"
+        case Rewind():
+            said = f"to event {event.to} of branch {event.branch}" + (
+                f" ({event.mark})" if event.mark else ""
+            )
+        case Command():
+            said = " ".join([event.name, *(f"{k}={v}" for k, v in event.arguments.items())])
+        case Other():
+            said = json.dumps(event.data, ensure_ascii=False)
+        case _:
+            shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
+            said = " ".join([text_of(event), *shown]).strip()
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
+
+
+def _printable(text: str) -> str:
+    """Nothing that would steer the terminal."""
+    clean = text.encode("utf-8", "replace").decode()
+    return "".join(c if c.isprintable() or c == "\n" else "·" for c in clean.replace("\t", "    "))
+
+
+async def _heading(talk: Talk, as_json: bool) -> None:
+    if as_json:
+        return
+    line, totals = await talk.line(), await talk.totals()
+    about = talk.conversation
+    console().print(
+        f"{about.name or about.id} · {about.user} with {about.agent} · branch {line.branch.name} · "
+        f"{totals.messages:,} messages, {totals.tokens:,} tokens",
+        style="bold",
+        markup=False,
+    )
+
+
+async def _branches(talk: Talk, as_json: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    current = (await talk.line()).branch.number
+    rows = await talk.branches()
+    if as_json:
+        say_json(
+            [
+                {
+                    "number": b.branch.number,
+                    "name": b.branch.name,
+                    "parent": b.branch.parent,
+                    "at": b.branch.at,
+                }
+                | {"last": b.last, "messages": b.line.messages, "tokens": b.line.tokens}
+                | {"current": b.branch.number == current}
+                for b in rows
+            ]
+        )
+        return
+    table = Table(
+        "", "branch", "from", "events", "messages", "tokens", box=None, header_style="bold", pad_edge=False
+    )
+    names = {b.branch.number: b.branch.name for b in rows}
+    for b in rows:
+        origin = f"{names[b.branch.parent]} after {b.branch.at}" if b.branch.parent is not None else "–"
+        counts = (f"{b.line.events:,}", f"{b.line.messages:,}", f"{b.line.tokens:,}")
+        table.add_row("→" if b.branch.number == current else "", Text(b.branch.name), Text(origin), *counts)
+    console().print(table)
