@@ -7,6 +7,9 @@ raised, the log is as it was before the operation began.
 
 from __future__ import annotations
 
+import re
+import reprlib
+
 
 class EverthreadError(Exception):
     """The root of the tree."""
@@ -23,8 +26,7 @@ class BadValue(InputError):
     """A value that is not allowed."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "…"
-        super().__init__(f"{name} is {shown}, but must be {allowed}.")
+        super().__init__(f"{name} is {reprlib.repr(value)}, but must be {allowed}.")
         self.name = name
 
 
@@ -131,8 +133,9 @@ class StoreError(EverthreadError):
 
 class BadAddress(StoreError):
     def __init__(self, address: str) -> None:
+        shown = re.sub(r"(://[^/:@]*:)[^@]*@", r"\1…@", address)  # never a password
         super().__init__(
-            f"{address!r} is not an address of a store: write sqlite:///talk.db (three slashes for a relative "
+            f"{shown!r} is not an address of a store: write sqlite:///talk.db (three slashes for a relative "
             "path, four for an absolute one) or postgresql://user@host/database."
         )
 
@@ -180,7 +183,14 @@ class Busy(StoreError):
 
 class Unavailable(StoreError):
     def __init__(self, store: str, why: str) -> None:
-        super().__init__(f"{store} cannot be reached ({why}): check that it runs and try again.")
+        super().__init__(
+            f"{store} cannot be reached ({why}): check the address, and that what is behind it is there and runs."
+        )
+
+
+class Closed(StoreError):
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} has been closed: open it again with `Everthread.open`.")
 
 
 class Corrupt(StoreError):

@@ -48,9 +48,9 @@ def test_a_sound_in_the_same_container_is_no_webp() -> None:
 
 
 @pytest.mark.parametrize("data", PICTURES.values(), ids=PICTURES.keys())
-def test_a_picture_cut_short_anywhere_is_no_error(data: bytes) -> None:
+def test_a_picture_cut_short_anywhere_is_measured_rightly_or_not_at_all(data: bytes) -> None:
     for length in range(len(data)):
-        assert dimensions(data[:length]) in ((0, 0), (640, 480)) or data.startswith((b"RIFF", b"\xff\xd8"))
+        assert dimensions(data[:length]) in ((0, 0), (640, 480))
 
 
 @given(

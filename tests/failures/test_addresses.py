@@ -17,7 +17,7 @@ from everthread.errors import BadAddress, NotADatabase, StoreError, Unavailable
 from everthread.testing.postgres import Server
 from tests.failures.aftermath import clear, intact
 
-HANGS = 20  # seconds after which a test that should end at once has hung
+HANGS = 10  # seconds after which a test that should end at once has hung
 
 
 def _text(path: Path) -> None:
@@ -25,7 +25,7 @@ def _text(path: Path) -> None:
 
 
 def _short_text(path: Path) -> None:
-    path.write_bytes(b"x")
+    path.write_text("eggs, flour", "utf-8")
 
 
 def _other_program(path: Path) -> None:
@@ -49,7 +49,7 @@ def _folder_contents(folder: Path) -> dict[str, str]:
     ("make", "why"),
     [
         pytest.param(_text, "not a SQLite file", id="a text file"),
-        pytest.param(_short_text, "not a SQLite file", id="a file of one byte"),
+        pytest.param(_short_text, "not a SQLite file", id="a shopping list"),
         pytest.param(_other_program, "another program", id="a database of another program"),
         pytest.param(
             _other_program_with_our_words, "another program", id="another program's table named events"

@@ -12,6 +12,7 @@ cannot say is written in its surrogate-passing form, which only this module read
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Literal
 
@@ -109,6 +110,11 @@ class Command(_Event, tag="command", frozen=True):
 
 class Settings(_Event, tag="settings", frozen=True):
     values: dict[str, str | int | float | bool | None] = {}
+
+    def __post_init__(self) -> None:
+        for name, value in self.values.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise BadValue(name, value, "a finite number")
 
 
 class AgentKilled(_Event, tag="agent_killed", frozen=True):
@@ -214,6 +220,8 @@ def detach(event: Event) -> Event:
 
 def redacted(event: Event) -> Redacted:
     """The tombstone of an event."""
+    if isinstance(event, Redacted):
+        return event
     interrupted = isinstance(event, Assistant) and event.interrupted
     waits_for = event.waits_for if isinstance(event, ToolCall) else ""
     return Redacted(was=event.kind, interrupted=interrupted, waits_for=waits_for)
@@ -274,7 +282,7 @@ def _decode_rare(body: bytes) -> Event:
 def _dump(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, RecursionError) as problem:
         raise BadValue("data", value, f"plain JSON ({problem})") from None
 
 

@@ -28,9 +28,18 @@ def dimensions(data: bytes) -> tuple[int, int]:
     return int(width), int(height)
 
 
+def media_type_of(data: bytes) -> str:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    known = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+    return next((name for magic, name in known.items() if data.startswith(magic)), "application/octet-stream")
+
+
 def _jpeg(data: bytes) -> tuple[int, int]:
     at = 2
     while at < len(data):
+        while data[at + 1] == 0xFF:  # any number of them may precede a marker
+            at += 1
         marker, length = data[at + 1], struct.unpack_from(">H", data, at + 2)[0]
         if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", data, at + 5)

@@ -12,14 +12,7 @@ import hashlib
 
 import msgspec
 
-from everthread.core.images import dimensions
-
-type_of = {
-    b"\x89PNG": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
+from everthread.core.images import dimensions, media_type_of
 
 
 class _Part(
@@ -71,10 +64,9 @@ def text(content: str, *, meta: dict[str, str] | None = None) -> Text:
 def image(data: bytes, *, media_type: str = "") -> Image:
     """An image from its bytes; type and dimensions are read from them where they can be."""
     width, height = dimensions(data)
-    found = next(
-        (name for magic, name in type_of.items() if data.startswith(magic)), "application/octet-stream"
+    return Image(
+        blob=digest(data), media_type=media_type or media_type_of(data), width=width, height=height, data=data
     )
-    return Image(blob=digest(data), media_type=media_type or found, width=width, height=height, data=data)
 
 
 def file(data: bytes, *, name: str = "", media_type: str = "application/octet-stream") -> File:

@@ -31,12 +31,12 @@ def sizes(event: Event) -> tuple[int, int]:
     """Tokens of the event in full, and once its turn is idle. Markers are never sent: nothing."""
     match event:
         case System() | User() | Assistant():
-            full = WRAPPING + sum(map(_part, event.parts))
+            full = WRAPPING + sum(map(_part, event.parts)) + _echo(event.meta)
         case ToolCall():
             full = CALL_WRAPPING + count(event.name) + count(event.arguments) + _echo(event.meta)
         case ToolResult():
-            full = CALL_WRAPPING + sum(map(_part, event.parts))
-            return full, min(full, _stub(event))
+            full = CALL_WRAPPING + sum(map(_part, event.parts)) + _echo(event.meta)
+            return full, min(full, _stub(event, full))
         case _:
             return 0, 0
     return full, full
@@ -63,10 +63,10 @@ def _part(part: Part) -> int:
             return count(part.name) + -(-part.size // BYTES_A_TOKEN_OF_FILE)
 
 
-def _stub(event: ToolResult) -> int:
+def _stub(event: ToolResult, full: int) -> int:
     whole = "\n".join(part.text for part in event.parts if isinstance(part, Text))
     if len(whole) < LARGE_RESULT and len(whole.encode("utf-8", "surrogatepass")) < LARGE_RESULT:
-        return sum(map(_part, event.parts)) + CALL_WRAPPING
+        return full
     others = sum(_part(part) for part in event.parts if not isinstance(part, Text))
     return CALL_WRAPPING + STUB_NOTE + count(whole[:STUB_HEAD]) + count(whole[-STUB_TAIL:]) + others
 

@@ -15,7 +15,7 @@ import msgspec
 
 from everthread.core.events import Event, detach, encode, media_of
 from everthread.core.ids import make_id
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, logged
 from everthread.core.tokens import sizes
 from everthread.core.turns import Head, advance
 from everthread.errors import EventTooLarge, KeyReused, Moved, UnknownConversation, UnknownSeq
@@ -205,4 +205,4 @@ def _landed(where: dict[str, Any], attempt: Attempt) -> Script[list[Logged] | No
 def _own(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:
     span = {**where, "branch": branch, "first": first, "last": last, "limit": last - first + 1}
     rows = yield Ask("events_up", span)
-    return [Logged._make(row) for row in rows]
+    return logged(rows)

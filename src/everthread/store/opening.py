@@ -18,7 +18,7 @@ async def open_log(address: str, *, patience: float = 30.0, **options: Any) -> L
 
 async def _engine(address: str, patience: float) -> Engine:
     scheme, found, rest = address.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1 and rest != "/:memory:":
         from everthread.store.sqlite import SqliteEngine
 
         return SqliteEngine(Path(unquote(rest[1:])), patience=patience)

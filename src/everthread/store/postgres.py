@@ -21,7 +21,17 @@ from weakref import WeakValueDictionary
 
 import asyncpg
 
-from everthread.errors import BadAddress, Busy, Full, ReadOnly, StoreError, Unavailable
+from everthread.errors import (
+    BadAddress,
+    Busy,
+    Closed,
+    EverthreadError,
+    Full,
+    NotADatabase,
+    ReadOnly,
+    StoreError,
+    Unavailable,
+)
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.migrate import due
 
@@ -50,9 +60,11 @@ class _Connection(asyncpg.Connection):
 
 
 class PostgresEngine:
-    def __init__(self, url: str, pool: asyncpg.Pool, *, patience: float) -> None:
+    def __init__(self, url: str, shown: str, pool: asyncpg.Pool, *, patience: float) -> None:
         self.bells = Bells()
         self._url = url
+        self._shown = shown
+        self._closed = False
         self._pool = pool
         self._patience = patience
         self._sql = statements("${n}")
@@ -65,22 +77,23 @@ class PostgresEngine:
     @classmethod
     async def open(cls, url: str, *, patience: float = 30.0, connections: int = 10) -> PostgresEngine:
         try:
-            pool = asyncpg.create_pool(
-                url,
-                min_size=0,
-                max_size=connections,
-                connection_class=_Connection,
-                server_settings={"synchronous_commit": "on", "application_name": "everthread"},
-            )
-        except (ValueError, asyncpg.InterfaceError):
+            shown = _without_password(url)
+        except ValueError:
             raise BadAddress(url) from None
-        engine = cls(url, pool, patience=patience)
+        pool = asyncpg.create_pool(
+            url,
+            min_size=0,
+            max_size=connections,
+            connection_class=_Connection,
+            server_settings={"synchronous_commit": "on", "application_name": "everthread"},
+        )
+        engine = cls(url, shown, pool, patience=patience)
         try:
             await pool
             await engine._patiently(engine._migrate)
-        except BaseException as problem:
+        except BaseException:
             pool.terminate()
-            raise engine._translate(problem) from problem
+            raise
         return engine
 
     # -- the contract --------------------------------------------------------------------------------------
@@ -112,6 +125,7 @@ class PostgresEngine:
             self._listening = asyncio.create_task(self._listen())
 
     async def close(self) -> None:
+        self._closed = True
         if self._announcing:
             await self._announcing
         if self._listening:
@@ -172,7 +186,11 @@ class PostgresEngine:
         while True:
             try:
                 return await work()
+            except (asyncpg.ClientConfigurationError, OverflowError) as problem:
+                raise self._translate(problem) from problem
             except LOST as problem:
+                if self._closed:
+                    raise Closed(self._shown) from None
                 if time.monotonic() > deadline:
                     raise self._translate(problem) from problem
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))
@@ -237,14 +255,14 @@ class PostgresEngine:
         rows: Sequence[Any] = await connection.fetch("SELECT version, name FROM everthread_migrations")
         return [(row[0], row[1]) for row in rows]
 
-    @property
-    def _shown(self) -> str:
-        """The address without its password."""
-        parts = urlsplit(self._url)
-        return f"postgresql://{parts.hostname or ''}{parts.path}"
-
-    def _translate(self, problem: BaseException) -> BaseException:
+    def _translate(self, problem: Exception) -> Exception:
         match problem:
+            case EverthreadError():
+                return problem
+            case asyncpg.ClientConfigurationError() | OverflowError():
+                return BadAddress(self._url)
+            case asyncpg.DuplicateTableError():
+                return NotADatabase(self._shown, "it holds tables of another program with the same names")
             case asyncpg.DiskFullError() | asyncpg.OutOfMemoryError():
                 return Full(self._shown)
             case asyncpg.ReadOnlySQLTransactionError() | asyncpg.InsufficientPrivilegeError():
@@ -263,3 +281,10 @@ class PostgresEngine:
                 return StoreError(f"{self._shown}: {problem}")
             case _:
                 return problem
+
+
+def _without_password(url: str) -> str:
+    """The address as it may be shown; ValueError where it is none."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return f"postgresql://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from everthread.core.branches import ENDLESS, Line, Segment
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, Turn, session_of, turn_of
 from everthread.errors import UnknownConversation
 from everthread.store.appending import head_of
@@ -21,7 +21,7 @@ ENDLESS_SUM = 2**62
 def newest(line: Line, *, limit: int, last: int = ENDLESS, messages: bool = False) -> Script[list[Logged]]:
     """The newest events up to `last`, in the order they were said."""
     rows = yield from _gather(line, "messages_down" if messages else "events_down", limit=limit, last=last)
-    return [Logged._make(row) for row in reversed(rows)]
+    return logged(reversed(rows))
 
 
 def onward(
@@ -30,14 +30,18 @@ def onward(
     """The events from `first` on, oldest first."""
     query = "messages_up" if messages else "events_up"
     rows = yield from _gather(line, query, first=first, last=last, limit=limit, oldest_first=True)
-    return [Logged._make(row) for row in rows]
+    return logged(rows)
 
 
 def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     """The events of the newest turns, whole."""
+    own = line.segments[0]
+    rows = yield Ask("tail", {**_span(line, own), "skip": turns - 1})
+    # A branch that was forked begins with its marker: where that came back, the turns reach into its ancestors.
+    if len(line.segments) == 1 or rows[0][1] > own.first:
+        return logged(rows)
     starts = yield from _starts(line, TURNS, limit=turns)
-    first = starts[-1].seq if len(starts) == turns else 1
-    return (yield from onward(line, first=first))
+    return (yield from onward(line, first=starts[-1].seq if len(starts) == turns else 1))
 
 
 def head(line: Line, *, at: int | None = None) -> Script[Head]:
@@ -88,7 +92,7 @@ def newest_markers(
 ) -> Script[list[Logged]]:
     """The markers of a kind up to `last`, newest first."""
     rows = yield from _gather(line, "markers_down", limit=limit, last=last, kind=kind)
-    return [Logged._make(row) for row in rows]
+    return logged(rows)
 
 
 def _gather(
@@ -141,11 +145,9 @@ def _starts(
         if len(found) >= limit:
             break
         # Where a piece ends before its branch does, the measure at its end spares walking what comes after.
-        end = (
-            high
-            if piece.last == ENDLESS
-            else getattr((yield from head(line, at=piece.last)), stretch.measure)
-        )
+        end = high
+        if piece.last < ENDLESS:
+            end = getattr((yield from head(line, at=piece.last)), stretch.measure)
         bounds = {"low": low, "high": min(high, end), "limit": limit - len(found)}
         rows = yield Ask(stretch.up if oldest_first else stretch.down, {**_span(line, piece), **bounds})
         found += map(head_of, rows)

@@ -11,6 +11,7 @@ Several processes may use one file. The write lock is waited for without blockin
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -20,13 +21,14 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from everthread.errors import (
+    BadAddress,
     Busy,
+    Closed,
     Corrupt,
     EverthreadError,
     Full,
     NotADatabase,
     ReadOnly,
-    StoreError,
     Unavailable,
 )
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
@@ -37,7 +39,16 @@ T = TypeVar("T")
 SLOW = 0.005  # seconds of a statement from which a thread is worth its price
 WATCH = 0.05  # seconds between two looks at what other processes have written
 READERS = 4
+MAGIC = b"SQLite format 3\0"
 IN_A_ROW = 8  # commits of one task before the loop gets its turn
+
+_LOOK = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+_WRITE_FAILED = {
+    apsw.SQLITE_IOERR_WRITE,
+    apsw.SQLITE_IOERR_FSYNC,
+    apsw.SQLITE_IOERR_TRUNCATE,
+    apsw.SQLITE_IOERR_SHMSIZE,
+}
 
 
 class Job(NamedTuple):
@@ -61,6 +72,7 @@ class SqliteEngine:
         self._writing: asyncio.Task[Any] | None = None  # who has written since the loop last turned
         self._in_a_row = 0
         self._shared = False  # whether the last commit was
+        self._closed = False
         self._writer = self._open()
         self._readers: list[apsw.Connection] = []
         self._spare = asyncio.Semaphore(READERS)
@@ -68,6 +80,8 @@ class SqliteEngine:
     # -- the contract --------------------------------------------------------------------------------------
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
+        if self._closed:
+            raise Closed(str(self._path))
         await self._spare.acquire()
         try:
             reader = self._readers.pop() if self._readers else self._connect()
@@ -81,6 +95,8 @@ class SqliteEngine:
             self._spare.release()
 
     async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
+        if self._closed:
+            raise Closed(str(self._path))
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         self._queue.append(Job(script, about, large, done))
@@ -120,6 +136,7 @@ class SqliteEngine:
     async def close(self) -> None:
         if self._watch:
             self._watch.cancel()
+        self._closed = True
         while self._queue or self._drain:
             await asyncio.sleep(0)
         for connection in (*self._readers, self._writer):
@@ -285,18 +302,41 @@ class SqliteEngine:
 
     def _open(self) -> apsw.Connection:
         try:
+            self._refuse_what_is_not_ours()
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            connection = self._connect()
+            connection = self._connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        except (apsw.Error, OSError, ValueError) as problem:
+            raise self._translate(problem) from problem
+        try:
             connection.set_busy_timeout(int(self._patience * 1000))
             connection.pragma("journal_mode", "WAL")
             self._migrate(connection)
             connection.set_busy_timeout(0)
-        except (apsw.Error, OSError) as problem:
-            raise self._translate(problem) from problem
+        except BaseException as problem:
+            connection.close()
+            if isinstance(problem, apsw.Error):
+                raise self._translate(problem) from problem
+            raise
         return connection
 
-    def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(str(self._path))
+    def _refuse_what_is_not_ours(self) -> None:
+        """Before anything is written: opening for writing would turn a short text file into a database."""
+        if self._path.is_dir():
+            raise NotADatabase(str(self._path), "it is a folder")
+        if not self._path.exists() or not self._path.stat().st_size:
+            return
+        with self._path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise NotADatabase(str(self._path), "it is not a SQLite file")
+        look = apsw.Connection(f"{self._path.absolute().as_uri()}?mode=ro", flags=_LOOK)
+        try:
+            look.set_busy_timeout(int(self._patience * 1000))
+            self._applied(look)
+        finally:
+            look.close()
+
+    def _connect(self, flags: int = apsw.SQLITE_OPEN_READWRITE) -> apsw.Connection:
+        connection = apsw.Connection(str(self._path), flags=flags)
         connection.pragma("synchronous", "FULL")
         # Stable plans: otherwise every binding on a table with partial indexes prepares its statement anew.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -330,18 +370,22 @@ class SqliteEngine:
                 return NotADatabase(path, "it is not a SQLite file")
             case apsw.FullError():
                 return Full(path)
+            case apsw.IOError() if problem.extendedresult in _WRITE_FAILED:
+                return Full(path)
             case apsw.ReadOnlyError() | PermissionError():
+                return ReadOnly(path)
+            case apsw.CantOpenError() if not os.access(self._path.parent, os.W_OK | os.X_OK):
                 return ReadOnly(path)
             case apsw.BusyError() | apsw.LockedError():
                 return Busy(path, seconds=self._patience)
             case apsw.CorruptError():
                 return Corrupt(path, str(problem))
-            case apsw.IOError() if "WRITE" in str(problem) or "write" in str(problem):
-                return Full(path)
-            case apsw.CantOpenError() | apsw.IOError() | OSError():
-                return Unavailable(path, str(problem))
+            case ValueError():
+                return BadAddress(f"sqlite:///{path}")
+            case apsw.ConnectionClosedError():
+                return Closed(path)
             case _:
-                return StoreError(f"{path}: {problem!r}")
+                return Unavailable(path, str(problem) or type(problem).__name__)
 
 
 class _immediate:

@@ -1,5 +1,5 @@
--- The questions and statements of the log, by name, for both engines: written in the SQL that they share, so that
--- there is one text to read and to get right. Parameters are written :name.
+-- The questions and statements of the log, by name, for both engines: written in the SQL that they share, so
+-- that there is one text to read and to get right. Parameters are written :name.
 
 -- == conversations ==
 
@@ -34,7 +34,8 @@ SELECT tenant, conversation FROM conversations ORDER BY tenant, conversation
 -- Every branch of a conversation with its newest event's sums and those before its first own event.
 SELECT b.branch, b.name, b.parent, b.at, b.time,
     coalesce(e.seq, 0), coalesce(e.time, 0),
-    coalesce(e.tokens_before + e.tokens, 0), coalesce(e.messages_before + CASE WHEN e.spoken = e.seq THEN 1 ELSE 0 END, 0),
+    coalesce(e.tokens_before + e.tokens, 0),
+    coalesce(e.messages_before + CASE WHEN e.spoken = e.seq THEN 1 ELSE 0 END, 0),
     coalesce(f.tokens_before, 0), coalesce(f.messages_before, 0)
 FROM branches b
 LEFT JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
@@ -177,6 +178,18 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq BETWEEN :first AND :last AND spoken = seq
 ORDER BY seq DESC LIMIT :limit
 
+-- name: tail
+-- The events of the newest turns of a segment: from the first event of the turn that `skip` others follow, or
+-- from the segment's beginning where it has not so many.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq BETWEEN coalesce((
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+ORDER BY seq
+
 -- name: heads
 -- The heads of one segment, oldest first: for checking the fold.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
@@ -193,7 +206,8 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
+    AND turn_first = seq AND +seq BETWEEN :first AND :last
+    AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
 ORDER BY settled_before DESC, seq DESC LIMIT :limit
 
 -- name: turns_up
@@ -201,7 +215,8 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
+    AND turn_first = seq AND +seq BETWEEN :first AND :last
+    AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
 ORDER BY settled_before, seq LIMIT :limit
 
 -- name: sessions_down
@@ -210,7 +225,8 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND session_first = seq AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
+    AND session_first = seq AND +seq BETWEEN :first AND :last
+    AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
 ORDER BY session DESC LIMIT :limit
 
 -- name: sessions_up
@@ -218,7 +234,8 @@ SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, 
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND session_first = seq AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint) AND +seq BETWEEN :first AND :last
+    AND session_first = seq AND +seq BETWEEN :first AND :last
+    AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
 ORDER BY session LIMIT :limit
 
 -- name: markers_down

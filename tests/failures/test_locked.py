@@ -1,0 +1,137 @@
+"""Another program holds the file: Everthread waits without blocking the loop, and says so when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from everthread import Everthread, Talk, user
+from everthread.errors import Busy
+from tests.failures.aftermath import clear, intact, texts
+from tests.failures.children import lock_held
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "talk.db"
+
+
+@asynccontextmanager
+async def _opened(path: Path, *, patience: float) -> AsyncIterator[Talk]:
+    async with Everthread.open(f"sqlite:///{path}", patience=patience) as et:
+        talk = await et.conversation(user="ana")
+        if not await texts(talk):
+            await talk.append(user("before"))
+        yield talk
+
+
+class Ticks:
+    """How often the event loop came round while something was going on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __aenter__(self) -> Ticks:
+        self._task = asyncio.create_task(self._tick())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(0.001)
+            self.count += 1
+
+
+@pytest.mark.parametrize("kind", ["IMMEDIATE", "EXCLUSIVE"])
+async def test_a_lock_that_outlasts_patience_is_an_error_that_says_how_long(path: Path, kind: str) -> None:
+    async with _opened(path, patience=0.3) as talk:
+        with lock_held(path, kind):
+            async with Ticks() as ticks:
+                with pytest.raises(Busy) as refused:
+                    await talk.append(user("during"))
+            assert ticks.count > 3
+            assert await texts(talk) == ["before"]  # reading goes on
+        assert clear(refused.value, str(path), "0.3 s", "wait for it")
+        await talk.append(user("after"))
+    assert await intact(f"sqlite:///{path}", talk) == ["before", "after"]
+
+
+@pytest.mark.parametrize("kind", ["IMMEDIATE", "EXCLUSIVE"])
+async def test_a_lock_that_ends_within_patience_is_not_felt(path: Path, kind: str) -> None:
+    async with _opened(path, patience=60) as talk:
+        with lock_held(path, kind, seconds=0.4):
+            async with Ticks() as ticks:
+                await asyncio.gather(*(talk.append(user(f"during {n}")) for n in range(20)))
+            assert ticks.count > 3
+    assert sorted(await intact(f"sqlite:///{path}", talk)) == sorted(
+        ["before", *(f"during {n}" for n in range(20))]
+    )
+
+
+async def test_everyone_who_waits_for_a_lock_gets_the_error_and_nothing_is_written_later(path: Path) -> None:
+    async with _opened(path, patience=0.2) as talk:
+        with lock_held(path, "IMMEDIATE"):
+            appends = (talk.append(user(f"during {n}")) for n in range(10))
+            results = await asyncio.gather(*appends, return_exceptions=True)
+        assert [type(result) for result in results] == [Busy] * 10
+    assert await intact(f"sqlite:///{path}", talk) == ["before"]
+
+
+async def test_forking_and_redacting_wait_for_a_lock_as_appending_does(path: Path) -> None:
+    async with _opened(path, patience=60) as talk:
+        with lock_held(path, "IMMEDIATE", seconds=0.3):
+            fork = await talk.fork(name="side")
+            await talk.redact(1)
+        assert (await fork.line()).branch.name == "side"
+    assert await intact(f"sqlite:///{path}", talk) == [""]
+
+
+async def test_opening_a_store_that_is_locked_waits_without_blocking_the_loop(path: Path) -> None:
+    apsw.Connection(str(path)).execute("PRAGMA user_version = 0")  # still without write-ahead log: readers wait too
+    with lock_held(path, "EXCLUSIVE"):
+        async with Ticks() as ticks:
+            with pytest.raises(Busy) as refused:
+                await Everthread.open(f"sqlite:///{path}", patience=0.3)
+        assert clear(refused.value, str(path), "0.3 s")
+        assert ticks.count > 3
+
+
+async def test_opening_a_store_whose_lock_ends_within_patience_succeeds(path: Path) -> None:
+    apsw.Connection(str(path)).execute("PRAGMA user_version = 0")
+    with lock_held(path, "EXCLUSIVE", seconds=0.3):
+        async with _opened(path, patience=60) as talk:
+            pass
+    assert await intact(f"sqlite:///{path}", talk) == ["before"]
+
+
+async def test_a_store_can_be_opened_and_read_while_another_program_writes(path: Path) -> None:
+    async with _opened(path, patience=1) as talk:
+        pass
+    with lock_held(path, "EXCLUSIVE"):
+        async with Everthread.open(f"sqlite:///{path}", patience=1) as et:
+            assert await texts(await et.conversation(user="ana", id=talk.id)) == ["before"]
+
+
+async def test_a_redaction_while_large_appends_are_under_way_succeeds(path: Path) -> None:
+    """Redacting empties the write-ahead log, on a connection on which a thread is committing something else."""
+    async with _opened(path, patience=60) as talk:
+        secrets = await talk.append(*(user("secret") for _ in range(10)))
+
+        async def write() -> None:
+            while True:
+                await talk.append(*(user("x") for _ in range(1_001)))
+
+        async with asyncio.TaskGroup() as group:
+            writers = [group.create_task(write()) for _ in range(2)]
+            for event in secrets:
+                await talk.redact(event.seq)
+            for writer in writers:
+                writer.cancel()
+    assert "secret" not in await intact(f"sqlite:///{path}", talk)
