@@ -240,6 +240,8 @@ def stand_in(tombstone: Redacted) -> Event:
             return System()
         case "user":
             return User()
+        case "agent_killed":
+            return AgentKilled()
         case other:
             return Command(name=other)  # a marker: it had no part in it
 

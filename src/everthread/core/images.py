@@ -50,9 +50,9 @@ def _jpeg(data: bytes) -> tuple[int, int]:
 
 def _webp(data: bytes) -> tuple[int, int]:
     match data[12:16]:
-        case b"VP8X":
+        case b"VP8X" if len(data) >= 30:
             return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-        case b"VP8L":
+        case b"VP8L" if len(data) >= 25:
             bits = int.from_bytes(data[21:25], "little")
             return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
         case b"VP8 ":

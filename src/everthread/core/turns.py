@@ -116,6 +116,7 @@ def advance(
     begins_turn = _begins_turn(head, event)
     if session is None:
         session = head.session + (message and (head.session == 0 or time - head.spoken_time >= gap))
+    pending = 0 if begins_turn else head.pending
     clears = isinstance(event, Clear)
     settled_before = head.settled_sum
     return Head(
@@ -124,8 +125,8 @@ def advance(
         time=time,
         turn=head.turn + (begins_turn and not _is_turn_zero(head, event)),
         turn_first=seq if begins_turn else head.turn_first,
-        state=_state(head, event),
-        pending=_pending(0 if begins_turn else head.pending, event),
+        state=_state(head.state, pending, event),
+        pending=_pending(pending, event),
         session=session,
         session_first=seq if session != head.session else head.session_first,
         spoken=seq if message else head.spoken,
@@ -166,22 +167,25 @@ def _pending(pending: int, event: Event) -> int:
             return pending
 
 
-def _state(head: Head, event: Event) -> State:
+def _state(state: State, pending: int, event: Event) -> State:
+    """The turn's state after `event`, from the one before it and the calls that had no result yet."""
     match event:
-        case User() | ToolResult():
+        case User():
             return "open"
+        case ToolResult():
+            return "waiting" if state == "waiting" and pending > 1 else "open"
         case ToolCall():
-            return "waiting" if event.waits_for or head.state == "waiting" else "open"
+            return "waiting" if event.waits_for or (state == "waiting" and pending) else "open"
         case Assistant():
             if event.interrupted:
                 return "interrupted"
-            return head.state if head.pending else "idle"  # text beside calls whose results are still to come
+            return state if pending else "idle"  # text beside calls whose results are still to come
         case AgentKilled():
             return "interrupted"
         case Clear():
-            return "idle" if head.state == "idle" else "interrupted"
+            return "idle" if state == "idle" else "interrupted"
         case _:
-            return head.state
+            return state
 
 
 def turn_of(first: Head, last: Head, newest: bool) -> Turn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -21,7 +22,8 @@ async def _engine(address: str, patience: float) -> Engine:
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1 and rest != "/:memory:":
         from everthread.store.sqlite import SqliteEngine
 
-        return SqliteEngine(Path(unquote(rest[1:])), patience=patience)
+        # Opening may have to wait for another process's lock.
+        return await asyncio.to_thread(SqliteEngine, Path(unquote(rest[1:])), patience=patience)
     if found and scheme in ("postgresql", "postgres"):
         try:
             from everthread.store.postgres import PostgresEngine

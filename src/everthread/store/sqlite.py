@@ -308,10 +308,9 @@ class SqliteEngine:
         except (apsw.Error, OSError, ValueError) as problem:
             raise self._translate(problem) from problem
         try:
-            connection.set_busy_timeout(int(self._patience * 1000))
             connection.pragma("journal_mode", "WAL")
             self._migrate(connection)
-            connection.set_busy_timeout(0)
+            connection.set_busy_timeout(0)  # from now on the lock is waited for without blocking
         except BaseException as problem:
             connection.close()
             if isinstance(problem, apsw.Error):
@@ -337,6 +336,7 @@ class SqliteEngine:
 
     def _connect(self, flags: int = apsw.SQLITE_OPEN_READWRITE) -> apsw.Connection:
         connection = apsw.Connection(str(self._path), flags=flags)
+        connection.set_busy_timeout(int(self._patience * 1000))
         connection.pragma("synchronous", "FULL")
         # Stable plans: otherwise every binding on a table with partial indexes prepares its statement anew.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -370,7 +370,7 @@ class SqliteEngine:
                 return NotADatabase(path, "it is not a SQLite file")
             case apsw.FullError():
                 return Full(path)
-            case apsw.IOError() if problem.extendedresult in _WRITE_FAILED:
+            case apsw.IOError() if getattr(problem, "extendedresult", 0) in _WRITE_FAILED:
                 return Full(path)
             case apsw.ReadOnlyError() | PermissionError():
                 return ReadOnly(path)
