@@ -13,7 +13,7 @@ UV       := uv==0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format bench setup postgres lock clean
+.PHONY: help run test lint format reference bench setup postgres lock clean
 
 say  = @echo "==> $(1)"
 hint = || { echo "==> $(1)" >&2; exit 1; }
@@ -40,12 +40,17 @@ lint: setup ## style, types and import layers
 	@$(BIN)/ruff format --check . $(call hint,Layout: run 'make format'.)
 	$(call say,mypy)
 	@$(BIN)/mypy $(CODE) $(call hint,Types: see the lines above.)
+	$(call say,documentation)
+	@$(BIN)/python scripts/reference.py --check
 	$(call say,import layers)
 	@$(BIN)/lint-imports $(call hint,Layers: CONTRIBUTING.md says which module may import which.)
 
 format: setup ## lay out the code and repair what ruff can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+reference: setup ## write docs/reference.md from the code
+	@$(BIN)/python scripts/reference.py
 
 bench: setup ## measure the log
 	@$(BIN)/everthread bench log

@@ -115,9 +115,7 @@ class Measuring:
         began = time.perf_counter()
         await asyncio.gather(*(self._many(talk, 20) for talk in talks))
         each = (time.perf_counter() - began) / (20 * CALLERS)
-        self.results.append(
-            Result(self.engine, f"append one, {CALLERS} callers at once", each * 1e6, None, None, None)
-        )
+        self.results.append(Result(self.engine, f"append one, {CALLERS} callers at once", each * 1e6, None, None, None))
 
     async def _many(self, talk: Talk, times: int) -> None:
         for _ in range(times):

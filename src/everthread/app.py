@@ -61,9 +61,7 @@ class Everthread:
         gap = session_gap // timedelta(microseconds=1)
         return Opening(address, session_gap=gap, max_event_bytes=max_event_bytes, patience=patience)
 
-    async def conversation(
-        self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT
-    ) -> Talk:
+    async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
         owner = owner_of(tenant, user)
         if id is not None:

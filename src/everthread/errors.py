@@ -85,9 +85,7 @@ class UnknownSeq(NotFound):
 
 class UnknownMark(NotFound):
     def __init__(self, mark: str) -> None:
-        super().__init__(
-            f"There is no mark {mark!r} on this branch: set it with `mark` first, or give a seq."
-        )
+        super().__init__(f"There is no mark {mark!r} on this branch: set it with `mark` first, or give a seq.")
         self.mark = mark
 
 
@@ -147,9 +145,7 @@ class MissingExtra(StoreError):
 
 class NotADatabase(StoreError):
     def __init__(self, path: str, why: str) -> None:
-        super().__init__(
-            f"{path} is not an Everthread database ({why}): choose another path; it was not touched."
-        )
+        super().__init__(f"{path} is not an Everthread database ({why}): choose another path; it was not touched.")
         self.path = path
 
 
@@ -169,9 +165,7 @@ class ReadOnly(StoreError):
 
 class Full(StoreError):
     def __init__(self, store: str) -> None:
-        super().__init__(
-            f"There is no room left to write {store}: free some space and try again; nothing was lost."
-        )
+        super().__init__(f"There is no room left to write {store}: free some space and try again; nothing was lost.")
 
 
 class Busy(StoreError):
@@ -195,6 +189,4 @@ class Closed(StoreError):
 
 class Corrupt(StoreError):
     def __init__(self, what: str, why: str) -> None:
-        super().__init__(
-            f"{what} is damaged ({why}): `everthread doctor` lists what is; the rest can be read."
-        )
+        super().__init__(f"{what} is damaged ({why}): `everthread doctor` lists what is; the rest can be read.")

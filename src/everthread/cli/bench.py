@@ -19,7 +19,7 @@ def bench_command(name: str, arguments: tuple[str, ...]) -> None:
     folder = Path(__file__).parents[3] / "benchmarks"
     if not (folder / f"{name}.py").exists():
         raise click.ClickException(
-            "The benchmarks are in Everthread's repository, not in the installed package: clone it and run `make bench`."
+            "The benchmarks are in Everthread's repository, not in the package: clone it and run `make bench`."
         )
     sys.argv = [f"everthread bench {name}", *arguments]
     sys.path.insert(0, str(folder))

@@ -62,17 +62,13 @@ def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> N
     help="A file; standard output by default.",
 )
 @click.option("--follow", is_flag=True, help="Keep the file equal to the conversation until interrupted.")
-def export_command(
-    conversation: str | None, everything: bool, output: Path | None, follow: bool, **scope: Any
-) -> None:
+def export_command(conversation: str | None, everything: bool, output: Path | None, follow: bool, **scope: Any) -> None:
     """Export a CONVERSATION (the newest by default) as JSON Lines, with all its branches, images and files."""
     where = scope_of(**scope)
     if follow and (everything or output is None):
         raise click.UsageError("--follow mirrors one conversation into a file: name it with -o.")
     if where.json and output is None:
-        raise click.UsageError(
-            "An export is JSON Lines already; --json reports on one that goes into a file (-o)."
-        )
+        raise click.UsageError("An export is JSON Lines already; --json reports on one that goes into a file (-o).")
 
     async def work(et: Everthread) -> None:
         talks = await _all(et, where) if everything else [await find(et, where, conversation)]
@@ -82,9 +78,7 @@ def export_command(
         if where.json:
             say_json({"file": str(output), "conversations": len(talks), "lines": counts})
         elif output:
-            console().print(
-                f"Exported {_count(len(talks), 'conversation')}, {_count(counts, 'line')}, to {output}."
-            )
+            console().print(f"Exported {_count(len(talks), 'conversation')}, {_count(counts, 'line')}, to {output}.")
 
     run(where, work)
 

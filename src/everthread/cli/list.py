@@ -23,9 +23,7 @@ def conversations_command(agent: str, limit: int, before: str, **scope: Any) -> 
     where = scope_of(**scope)
 
     async def work(et: Everthread) -> None:
-        page = await et.conversations(
-            user=where.user, tenant=where.tenant, agent=agent, before=before, limit=limit
-        )
+        page = await et.conversations(user=where.user, tenant=where.tenant, agent=agent, before=before, limit=limit)
         rows = [(c, await Talk(et.log, c).totals()) for c in page]
         if where.json:
             say_json([_as_json(*row) for row in rows])

@@ -36,13 +36,9 @@ class Scope(NamedTuple):
 def scoped(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say where and whose."""
     options = [
-        click.option(
-            "--store", envvar="EVERTHREAD_STORE", metavar="ADDRESS", help="sqlite:///… or postgresql://…"
-        ),
+        click.option("--store", envvar="EVERTHREAD_STORE", metavar="ADDRESS", help="sqlite:///… or postgresql://…"),
         click.option("--user", envvar="EVERTHREAD_USER", default=USER, show_default=True, help="Whose."),
-        click.option(
-            "--tenant", envvar="EVERTHREAD_TENANT", default=TENANT, show_default=True, help="Which tenant's."
-        ),
+        click.option("--tenant", envvar="EVERTHREAD_TENANT", default=TENANT, show_default=True, help="Which tenant's."),
         click.option("--json", "as_json", is_flag=True, help="Write JSON for programs."),
     ]
     for option in reversed(options):

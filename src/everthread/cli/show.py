@@ -36,13 +36,9 @@ LONGEST = 2_000
 @click.argument("conversation", required=False)
 @scoped
 @click.option("--branch", help="A branch by name or number; the current one by default.")
-@click.option(
-    "--turns", default=20, show_default=True, type=click.IntRange(min=1), help="How many turns from the end."
-)
+@click.option("--turns", default=20, show_default=True, type=click.IntRange(min=1), help="How many turns from the end.")
 @click.option("--after", type=click.IntRange(min=0), help="Instead: a page of events after this seq.")
-@click.option(
-    "--limit", default=50, show_default=True, type=click.IntRange(min=1), help="Events of that page."
-)
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="Events of that page.")
 @click.option("--branches", "list_branches", is_flag=True, help="Show the branches instead.")
 @click.option("--follow", is_flag=True, help="Go on showing what is said, until interrupted.")
 def show_command(
@@ -133,9 +129,7 @@ def describe(event: Event) -> str:
         case Fork():
             said = f"from branch {event.branch} after event {event.at}"
         case Rewind():
-            said = f"to event {event.to} of branch {event.branch}" + (
-                f" ({event.mark})" if event.mark else ""
-            )
+            said = f"to event {event.to} of branch {event.branch}" + (f" ({event.mark})" if event.mark else "")
         case Command():
             said = " ".join([event.name, *(f"{k}={v}" for k, v in event.arguments.items())])
         case Other():
@@ -186,9 +180,7 @@ async def _branches(talk: Talk, as_json: bool) -> None:
             ]
         )
         return
-    table = Table(
-        "", "branch", "from", "events", "messages", "tokens", box=None, header_style="bold", pad_edge=False
-    )
+    table = Table("", "branch", "from", "events", "messages", "tokens", box=None, header_style="bold", pad_edge=False)
     names = {b.branch.number: b.branch.name for b in rows}
     for b in rows:
         origin = f"{names[b.branch.parent]} after {b.branch.at}" if b.branch.parent is not None else "–"

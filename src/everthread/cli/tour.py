@@ -62,9 +62,7 @@ class Tour:
         self._goodbye()
 
     async def _append(self, talk: Talk) -> None:
-        self._step(
-            "Append: one transaction, on disk when it returns", "await talk.append(user(…), assistant(…))"
-        )
+        self._step("Append: one transaction, on disk when it returns", "await talk.append(user(…), assistant(…))")
         await talk.append(
             user("My son is allergic to walnuts."),
             assistant("Noted. I will keep walnuts out of every recipe."),
@@ -80,9 +78,7 @@ class Tour:
         await self._show(talk)
 
     async def _fork(self, talk: Talk) -> None:
-        self._step(
-            "Fork: another way from event 6 on; only its own events are stored", "await talk.fork(at=6)"
-        )
+        self._step("Fork: another way from event 6 on; only its own events are stored", "await talk.fork(at=6)")
         side = await talk.fork(at=6, name="lemon")
         await side.append(user("And the lemon one?"), assistant("Zest of two lemons, no nuts at all."))
         await self._show(side, last=3)
@@ -101,9 +97,7 @@ class Tour:
             )
 
     def _kill(self) -> int:
-        self._step(
-            "Kill: another process appends as fast as it can, and gets kill -9", "os.kill(pid, SIGKILL)"
-        )
+        self._step("Kill: another process appends as fast as it can, and gets kill -9", "os.kill(pid, SIGKILL)")
         command = [sys.executable, "-c", WRITER, self._address]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout
@@ -119,9 +113,7 @@ class Tour:
         events = await talk.after(limit=1_000_000)
         gapless = [event.seq for event in events] == list(range(1, len(events) + 1))
         if not gapless or len(events) < acknowledged:
-            raise SystemExit(
-                f"{len(events)} events, of which {acknowledged} were acknowledged: this is a bug."
-            )
+            raise SystemExit(f"{len(events)} events, of which {acknowledged} were acknowledged: this is a bug.")
         self._say(f"{len(events)} events in the log, {acknowledged} acknowledged. Nothing is missing.")
         await self._show(talk, last=3)
 

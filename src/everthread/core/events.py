@@ -143,9 +143,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
         if not _KIND.fullmatch(self.kind) or self.kind in KINDS:
             raise BadValue("kind", self.kind, "a lower-case name that Everthread does not use itself")
         if "kind" in self.data or _load(_dump(self.data)) != self.data:
-            raise BadValue(
-                "data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'"
-            )
+            raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
 
 
 Message = System | User | Assistant | ToolCall | ToolResult

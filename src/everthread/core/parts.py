@@ -64,9 +64,7 @@ def text(content: str, *, meta: dict[str, str] | None = None) -> Text:
 def image(data: bytes, *, media_type: str = "") -> Image:
     """An image from its bytes; type and dimensions are read from them where they can be."""
     width, height = dimensions(data)
-    return Image(
-        blob=digest(data), media_type=media_type or media_type_of(data), width=width, height=height, data=data
-    )
+    return Image(blob=digest(data), media_type=media_type or media_type_of(data), width=width, height=height, data=data)
 
 
 def file(data: bytes, *, name: str = "", media_type: str = "application/octet-stream") -> File:

@@ -39,9 +39,7 @@ def read_part(block: dict[str, Any], where: str, *, understood: tuple[str, ...])
     match kind if kind in understood else None:
         case "text":
             fields = left(block, "type", "text", "cache_control")
-            return Text(
-                text=a_string(block.get("text"), f"{where}.text"), meta=note("anthropic", fields=fields)
-            )
+            return Text(text=a_string(block.get("text"), f"{where}.text"), meta=note("anthropic", fields=fields))
         case "image":
             return _read_image(block, f"{where}.source")
         case "document":

@@ -48,7 +48,5 @@ def bytes_of(part: Image | File, blob: Blob | None) -> bytes | None:
     if part.data is not None or not part.blob:
         return part.data
     if blob is None:
-        raise BadValue(
-            "blob", blob, f"a function that gives the bytes of {part.blob}, which the event left aside"
-        )
+        raise BadValue("blob", blob, f"a function that gives the bytes of {part.blob}, which the event left aside")
     return blob(part.blob)

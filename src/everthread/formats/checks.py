@@ -46,6 +46,4 @@ def unexpected(value: object, understood: str, where: str) -> BadFormat:
 def unknown(what: str, value: object, understood: tuple[str, ...], where: str) -> BadFormat:
     """For a name (a role, a type) that is none of those understood."""
     shown = f"no {what}" if value is None else f"the {what} {str(value)[:60]!r}"
-    return BadFormat(
-        f"found {shown}, but what is understood here is one of: {', '.join(understood)}", where=where
-    )
+    return BadFormat(f"found {shown}, but what is understood here is one of: {', '.join(understood)}", where=where)

@@ -29,6 +29,5 @@ def _is_anthropic(message: dict[str, Any]) -> bool:
     content = message.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     return any(
-        block.get("type") in _ANTHROPIC or (block.get("type") == "image" and "source" in block)
-        for block in blocks
+        block.get("type") in _ANTHROPIC or (block.get("type") == "image" and "source" in block) for block in blocks
     )

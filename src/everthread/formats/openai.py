@@ -119,9 +119,7 @@ def _fields(message: dict[str, Any], told: list[str]) -> list[Part]:
     return [
         Text(text=message[name], meta=note("openai", place={"field": name}))
         if name == "refusal"
-        else Reasoning(
-            text=message[name], meta=note("openai", place=None if name == usual else {"field": name})
-        )
+        else Reasoning(text=message[name], meta=note("openai", place=None if name == usual else {"field": name}))
         for name in told
     ]
 

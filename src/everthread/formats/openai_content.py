@@ -60,9 +60,7 @@ def _read(given: object, where: str) -> Part:
             return Text(text=a_string(part.get("text"), f"{where}.text"), meta=note("openai", fields=fields))
         case "refusal":
             fields = {"type": "refusal", **left(part, "type", "refusal")}
-            return Text(
-                text=a_string(part.get("refusal"), f"{where}.refusal"), meta=note("openai", fields=fields)
-            )
+            return Text(text=a_string(part.get("refusal"), f"{where}.refusal"), meta=note("openai", fields=fields))
         case "image_url":
             return _read_image(part, f"{where}.image_url")
         case "input_audio":

@@ -61,9 +61,7 @@ class Attempt(NamedTuple):
 class Batch:
     """Events that are appended together, ready to be numbered. Remembers an attempt whose outcome is unknown."""
 
-    def __init__(
-        self, items: Sequence[Item], blobs: dict[str, bytes], *, key: str, expect: int | None
-    ) -> None:
+    def __init__(self, items: Sequence[Item], blobs: dict[str, bytes], *, key: str, expect: int | None) -> None:
         self.items = items
         self.chance = secrets.randbits(80)
         self.blobs = blobs
@@ -121,11 +119,11 @@ class Numbered(NamedTuple):
 def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Numbered:
     """The events with their numbers, times and ids after `head`, and the statements that write them."""
     events, heads, rows = [], [], []
-    for event, kind, body, sizes, draft, _ in batch.items:
+    for event, kind, body, size, draft, _ in batch.items:
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if draft.time is None else draft.time
         id = draft.id or make_id(time, batch.chance, after=head.id)
-        head = advance(head, event, id=id, time=time, sizes=sizes, gap=gap, session=draft.session)
+        head = advance(head, event, id=id, time=time, sizes=size, gap=gap, session=draft.session)
         heads.append(head)
         rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
         of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
@@ -147,9 +145,7 @@ def _blobs(place: Place, batch: Batch) -> list[Tell]:
 
 
 def _uses(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
-    pairs = [
-        (hash, event.seq) for item, event in zip(batch.items, events, strict=True) for hash in item.blobs
-    ]
+    pairs = [(hash, event.seq) for item, event in zip(batch.items, events, strict=True) for hash in item.blobs]
     rows = [{**place._asdict(), "hash": hash, "seq": seq} for hash, seq in pairs]
     return [Tell("insert_blob_use", rows)] if rows else []
 

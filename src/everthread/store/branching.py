@@ -6,7 +6,7 @@ from everthread.core.branches import Branch, Line, line_of
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
-from everthread.store.appending import Draft, Place, head_of, number, prepare
+from everthread.store.appending import Draft, Place, number, prepare
 from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.reading import head, newest_markers
@@ -53,9 +53,7 @@ def switch(line: Line, *, now: int, gap: int) -> Script[Outcome[Line]]:
     return Outcome(line, [*_mark(line, newest, marker, now=now, gap=gap), _point(line)])
 
 
-def _grow(
-    line: Line, at: int, marker: Event, *, name: str, now: int, gap: int, point: bool
-) -> Script[Outcome[Line]]:
+def _grow(line: Line, at: int, marker: Event, *, name: str, now: int, gap: int, point: bool) -> Script[Outcome[Line]]:
     known = yield from branches(line.tenant, line.conversation)
     if not known:
         raise UnknownConversation(line.conversation)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import decode
 from everthread.core.parts import digest

@@ -13,6 +13,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -56,9 +57,7 @@ class Log:
 
     # -- conversations -------------------------------------------------------------------------------------
 
-    async def begin(
-        self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any
-    ) -> Conversation:
+    async def begin(self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any) -> Conversation:
         """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
         time = self._clock()
         id = details.pop("id", "") or make_id(time, secrets.randbits(80))
@@ -76,15 +75,11 @@ class Log:
         self, owner: Owner, *, agent: str = "", before: str = conversations.NEWEST, limit: int = 50
     ) -> list[Conversation]:
         """A page of a user's conversations, newest first; the next page is `before` the last one's id."""
-        return await self._engine.read(
-            lambda: conversations.page(owner, agent=agent, before=before, limit=limit)
-        )
+        return await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
 
     async def change(self, conversation: Conversation, **changes: Any) -> Conversation:
         """Change name, goal or settings."""
-        return await self._engine.write(
-            lambda: conversations.change(conversation, **changes), about=conversation.id
-        )
+        return await self._engine.write(lambda: conversations.change(conversation, **changes), about=conversation.id)
 
     async def branches(self, conversation: Conversation) -> list[BranchTotals]:
         return await self._engine.read(lambda: conversations.branch_totals(conversation))
@@ -161,26 +156,20 @@ class Log:
         """The events of the newest turns, whole, oldest first."""
         return await self._engine.read(lambda: reading.tail(line, turns=turns))
 
-    async def before(
-        self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False
-    ) -> list[Logged]:
+    async def before(self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that ends just before `seq`, oldest first."""
         return await self._engine.read(
             lambda: reading.newest(line, limit=limit, last=seq - 1, messages=messages), large=limit > 1_000
         )
 
-    async def after(
-        self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False
-    ) -> list[Logged]:
+    async def after(self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that begins just after `seq`, oldest first."""
         return await self._engine.read(
             lambda: reading.onward(line, first=seq + 1, limit=limit, messages=messages), large=limit > 1_000
         )
 
     async def range(self, line: Line, first: int, last: int) -> list[Logged]:
-        return await self._engine.read(
-            lambda: reading.onward(line, first=first, last=last), large=last - first > 1_000
-        )
+        return await self._engine.read(lambda: reading.onward(line, first=first, last=last), large=last - first > 1_000)
 
     async def changes(self, conversation: str, *, forever: bool = True) -> AsyncIterator[None]:
         """Yields at once, then whenever something may have been written to the conversation, by any process."""
@@ -192,10 +181,8 @@ class Log:
             while True:
                 bell.clear()
                 yield
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(bell.wait(), LOOK)
-                except TimeoutError:
-                    pass
 
     async def follow(self, line: Line, *, after: int = 0) -> AsyncIterator[Logged]:
         """What came after seq `after`, then what comes, as it comes, whichever process says it."""
@@ -254,9 +241,7 @@ class Log:
 
     async def restore(self, wholes: Sequence[Whole]) -> None:
         """Write conversations that were read elsewhere, with the ids, times and sizes they had: all or none."""
-        batches = [
-            [await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes
-        ]
+        batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         await self._engine.write(
             lambda: restoring.restore(wholes, batches, now=self._clock(), gap=self._gap),
             about=wholes[0].conversation.id if len(wholes) == 1 else "import",

@@ -23,9 +23,7 @@ class Migration(NamedTuple):
 @cache
 def migrations(engine: str) -> tuple[Migration, ...]:
     folder = files("everthread.store").joinpath(f"sql/{engine}/migrations")
-    found = sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name
-    )
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return tuple(_migration(file.name, file.read_text("utf-8")) for file in found)
 
 

@@ -144,9 +144,7 @@ class PostgresEngine:
                 async with self._pool.acquire() as connection:
                     if locked:
                         async with connection.transaction():
-                            await connection.execute(
-                                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about
-                            )
+                            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about)
                             return await self._attempt(connection, script)
                     return await self._attempt(connection, script)
             except COLLISIONS:
@@ -223,7 +221,7 @@ class PostgresEngine:
                 async with self._dedicated() as connection:
                     await connection.add_listener(CHANNEL, lambda _c, _p, _n, about: self.bells.ring(about))
                     self.bells.ring_all()
-                    while not connection.is_closed():
+                    while not connection.is_closed():  # noqa: ASYNC110 — asyncpg does not tell
                         await asyncio.sleep(1)
             except (*LOST, asyncpg.PostgresError):
                 await asyncio.sleep(1)

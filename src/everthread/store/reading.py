@@ -87,9 +87,7 @@ def sessions(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Sess
     return [session_of(first, end) for first, end, _ in (yield from _ends(line, SESSIONS, firsts))]
 
 
-def newest_markers(
-    line: Line, kind: str, *, last: int = ENDLESS, limit: int = ENDLESS
-) -> Script[list[Logged]]:
+def newest_markers(line: Line, kind: str, *, last: int = ENDLESS, limit: int = ENDLESS) -> Script[list[Logged]]:
     """The markers of a kind up to `last`, newest first."""
     rows = yield from _gather(line, "markers_down", limit=limit, last=last, kind=kind)
     return logged(rows)

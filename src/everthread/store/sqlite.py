@@ -11,7 +11,6 @@ Several processes may use one file. The write lock is waited for without blockin
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -20,35 +19,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from everthread.errors import (
-    BadAddress,
-    Busy,
-    Closed,
-    Corrupt,
-    EverthreadError,
-    Full,
-    NotADatabase,
-    ReadOnly,
-    Unavailable,
-)
+from everthread.errors import Closed, EverthreadError
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
-from everthread.store.migrate import due
+from everthread.store.sqlite_file import SqliteFile
 
 T = TypeVar("T")
 
 SLOW = 0.005  # seconds of a statement from which a thread is worth its price
 WATCH = 0.05  # seconds between two looks at what other processes have written
 READERS = 4
-MAGIC = b"SQLite format 3\0"
 IN_A_ROW = 8  # commits of one task before the loop gets its turn
-
-_LOOK = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-_WRITE_FAILED = {
-    apsw.SQLITE_IOERR_WRITE,
-    apsw.SQLITE_IOERR_FSYNC,
-    apsw.SQLITE_IOERR_TRUNCATE,
-    apsw.SQLITE_IOERR_SHMSIZE,
-}
 
 
 class Job(NamedTuple):
@@ -62,8 +42,7 @@ class SqliteEngine:
     def __init__(self, path: Path, *, patience: float = 30.0) -> None:
         """`patience`: seconds to wait for another process's write lock."""
         self.bells = Bells()
-        self._path = path
-        self._patience = patience
+        self._file = SqliteFile(path, patience=patience)
         self._sql = statements("?{n}")
         self._queue: list[Job] = []
         self._drain: asyncio.Task[None] | None = None
@@ -73,7 +52,7 @@ class SqliteEngine:
         self._in_a_row = 0
         self._shared = False  # whether the last commit was
         self._closed = False
-        self._writer = self._open()
+        self._writer = self._file.open()
         self._readers: list[apsw.Connection] = []
         self._spare = asyncio.Semaphore(READERS)
 
@@ -81,22 +60,22 @@ class SqliteEngine:
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         if self._closed:
-            raise Closed(str(self._path))
+            raise Closed(str(self._file.path))
         await self._spare.acquire()
         try:
-            reader = self._readers.pop() if self._readers else self._connect()
+            reader = self._readers.pop() if self._readers else self._file.connect()
             try:
                 return await self._read(reader, script, large or self._slow_read)
             finally:
                 self._readers.append(reader)
         except apsw.Error as problem:
-            raise self._translate(problem) from problem
+            raise self._file.translate(problem) from problem
         finally:
             self._spare.release()
 
     async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
         if self._closed:
-            raise Closed(str(self._path))
+            raise Closed(str(self._file.path))
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         self._queue.append(Job(script, about, large, done))
@@ -110,13 +89,13 @@ class SqliteEngine:
 
     async def scrub(self) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
-        deadline = time.monotonic() + self._patience
-        while self._checkpoint_is_busy() and time.monotonic() < deadline:
+        deadline = time.monotonic() + self._file.patience
+        while self._checkpoint_is_busy() and time.monotonic() < deadline:  # noqa: ASYNC110 — nobody would tell
             await asyncio.sleep(WATCH)
 
     async def problems(self) -> list[str]:
         def check() -> list[str]:
-            connection = self._connect()
+            connection = self._file.connect()
             try:
                 return [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
             finally:
@@ -125,7 +104,7 @@ class SqliteEngine:
         try:
             found = await asyncio.to_thread(check)
         except apsw.Error as problem:
-            raise self._translate(problem) from problem
+            raise self._file.translate(problem) from problem
         return [] if found == ["ok"] else found
 
     async def watch(self) -> None:
@@ -137,7 +116,7 @@ class SqliteEngine:
         if self._watch:
             self._watch.cancel()
         self._closed = True
-        while self._queue or self._drain:
+        while self._queue or self._drain:  # noqa: ASYNC110 — a turn or two of the loop
             await asyncio.sleep(0)
         for connection in (*self._readers, self._writer):
             connection.close()
@@ -180,7 +159,7 @@ class SqliteEngine:
                     await self._lock()
                 except apsw.Error as problem:
                     jobs = self._take()
-                    self._settle(jobs, [self._translate(problem)] * len(jobs))
+                    self._settle(jobs, [self._file.translate(problem)] * len(jobs))
                 else:
                     jobs = self._take()
                     self._settle(jobs, await asyncio.to_thread(self._commit, jobs))
@@ -203,7 +182,7 @@ class SqliteEngine:
                 self.bells.ring(job.about)
 
     async def _lock(self) -> None:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._file.patience
         while True:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -217,16 +196,16 @@ class SqliteEngine:
         """Results or errors of the jobs, under the lock. Where they fail together, each has its own try."""
         try:
             return self._transaction(jobs)
-        except Exception as problem:
-            return [self._translate(problem)] if len(jobs) == 1 else [self._alone(job) for job in jobs]
+        except Exception as problem:  # noqa: BLE001 — whatever it is, it is the answer to somebody
+            return [self._file.translate(problem)] if len(jobs) == 1 else [self._alone(job) for job in jobs]
 
     def _alone(self, job: Job) -> object:
         try:
             self._writer.set_busy_timeout(1_000)
             self._writer.execute("BEGIN IMMEDIATE")
             return self._transaction([job])[0]
-        except Exception as problem:
-            return self._translate(problem)
+        except Exception as problem:  # noqa: BLE001 — the same
+            return self._file.translate(problem)
         finally:
             self._writer.set_busy_timeout(0)
 
@@ -263,9 +242,7 @@ class SqliteEngine:
 
     async def _read(self, reader: apsw.Connection, script: Callable[[], Script[T]], threaded: bool) -> T:
         began = time.perf_counter()
-        result = (
-            await asyncio.to_thread(self._ask, reader, script()) if threaded else self._ask(reader, script())
-        )
+        result = await asyncio.to_thread(self._ask, reader, script()) if threaded else self._ask(reader, script())
         self._slow_read = time.perf_counter() - began > SLOW
         return result
 
@@ -285,7 +262,7 @@ class SqliteEngine:
         return bool(busy)
 
     async def _look_out(self) -> None:
-        connection = self._connect()
+        connection = self._file.connect()
         seen = 0
         try:
             while True:
@@ -297,108 +274,3 @@ class SqliteEngine:
                     seen = version
         finally:
             connection.close()
-
-    # -- opening -------------------------------------------------------------------------------------------
-
-    def _open(self) -> apsw.Connection:
-        try:
-            self._refuse_what_is_not_ours()
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            connection = self._connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
-        except (apsw.Error, OSError, ValueError) as problem:
-            raise self._translate(problem) from problem
-        try:
-            connection.pragma("journal_mode", "WAL")
-            self._migrate(connection)
-            connection.set_busy_timeout(0)  # from now on the lock is waited for without blocking
-        except BaseException as problem:
-            connection.close()
-            if isinstance(problem, apsw.Error):
-                raise self._translate(problem) from problem
-            raise
-        return connection
-
-    def _refuse_what_is_not_ours(self) -> None:
-        """Before anything is written: opening for writing would turn a short text file into a database."""
-        if self._path.is_dir():
-            raise NotADatabase(str(self._path), "it is a folder")
-        if not self._path.exists() or not self._path.stat().st_size:
-            return
-        with self._path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise NotADatabase(str(self._path), "it is not a SQLite file")
-        look = apsw.Connection(f"{self._path.absolute().as_uri()}?mode=ro", flags=_LOOK)
-        try:
-            look.set_busy_timeout(int(self._patience * 1000))
-            self._applied(look)
-        finally:
-            look.close()
-
-    def _connect(self, flags: int = apsw.SQLITE_OPEN_READWRITE) -> apsw.Connection:
-        connection = apsw.Connection(str(self._path), flags=flags)
-        connection.set_busy_timeout(int(self._patience * 1000))
-        connection.pragma("synchronous", "FULL")
-        # Stable plans: otherwise every binding on a table with partial indexes prepares its statement anew.
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.pragma("foreign_keys", True)
-        connection.pragma("secure_delete", True)  # forgotten means gone: deleted bytes are overwritten
-        return connection
-
-    def _migrate(self, connection: apsw.Connection) -> None:
-        if not due(str(self._path), "sqlite", self._applied(connection)):
-            return
-        with _immediate(connection):
-            for migration in due(str(self._path), "sqlite", self._applied(connection)):
-                connection.execute(migration.sql)
-                row = (migration.version, migration.name, time.time_ns() // 1000)
-                connection.execute("INSERT INTO everthread_migrations VALUES (?, ?, ?)", row)
-
-    def _applied(self, connection: apsw.Connection) -> list[tuple[int, str]]:
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        if "everthread_migrations" in tables:
-            return list(connection.execute("SELECT version, name FROM everthread_migrations"))
-        if tables:
-            raise NotADatabase(str(self._path), "it is a SQLite database of another program")
-        return []
-
-    def _translate(self, problem: BaseException) -> EverthreadError:
-        path = str(self._path)
-        match problem:
-            case EverthreadError():
-                return problem
-            case apsw.NotADBError():
-                return NotADatabase(path, "it is not a SQLite file")
-            case apsw.FullError():
-                return Full(path)
-            case apsw.IOError() if getattr(problem, "extendedresult", 0) in _WRITE_FAILED:
-                return Full(path)
-            case apsw.ReadOnlyError() | PermissionError():
-                return ReadOnly(path)
-            case apsw.CantOpenError() if not os.access(self._path.parent, os.W_OK | os.X_OK):
-                return ReadOnly(path)
-            case apsw.BusyError() | apsw.LockedError():
-                return Busy(path, seconds=self._patience)
-            case apsw.CorruptError():
-                return Corrupt(path, str(problem))
-            case ValueError():
-                return BadAddress(f"sqlite:///{path}")
-            case apsw.ConnectionClosedError():
-                return Closed(path)
-            case _:
-                return Unavailable(path, str(problem) or type(problem).__name__)
-
-
-class _immediate:
-    """A write transaction that is rolled back when anything in it fails."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._connection.execute("COMMIT")
-        elif self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")

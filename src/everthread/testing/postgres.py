@@ -388,9 +388,7 @@ def _run(command: _Command, *, cwd: Path) -> None:
     done = subprocess.run(command, cwd=cwd, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode != 0:
         shown = " ".join(str(word) for word in command)
-        raise RuntimeError(
-            f"`{shown}` ended with status {done.returncode}:\n{done.stderr.decode(errors='replace')}"
-        )
+        raise RuntimeError(f"`{shown}` ended with status {done.returncode}:\n{done.stderr.decode(errors='replace')}")
 
 
 async def _execute(url: str, statement: str) -> None:

@@ -63,9 +63,7 @@ def _values(path: Path, progress: Progress) -> Iterator[Numbered]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise BadFormat(
-            f"not UTF-8 text ({problem.reason} at byte {problem.start})", where=str(path)
-        ) from None
+        raise BadFormat(f"not UTF-8 text ({problem.reason} at byte {problem.start})", where=str(path)) from None
     except OSError as problem:
         raise BadFormat(f"cannot be read ({problem.strerror})", where=str(path)) from None
     lines = text.split("\n")
@@ -96,9 +94,7 @@ def _format(values: list[Numbered]) -> Format | None:
     if values[0].value == [] or _is_message(values[0].value):
         return detect([numbered.value for numbered in values]) or "openai"
     for numbered in values:
-        if found := detect(numbered.value) or (
-            isinstance(numbered.value, list) and _of_items(numbered.value)
-        ):
+        if found := detect(numbered.value) or (isinstance(numbered.value, list) and _of_items(numbered.value)):
             return found
     return None
 

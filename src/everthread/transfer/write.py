@@ -69,7 +69,7 @@ async def mirror(log: Log, conversation: Conversation, path: Path) -> None:
         except Redacted:
             continue  # written anew, without what was redacted
         except UnknownConversation:
-            path.unlink(missing_ok=True)  # erased, so here as well
+            path.unlink(missing_ok=True)  # noqa: ASYNC240 — erased, so here as well
             raise
 
 
@@ -96,9 +96,7 @@ def timestamp(microseconds: int) -> str:
     return moment(microseconds).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def _own_events(
-    log: Log, conversation: Conversation, branch: Branch, *, after: int
-) -> AsyncIterator[Logged]:
+async def _own_events(log: Log, conversation: Conversation, branch: Branch, *, after: int) -> AsyncIterator[Logged]:
     line = await log.line(conversation, branch.number)
     while page := await log.after(line, after, limit=PAGE):
         for event in page:

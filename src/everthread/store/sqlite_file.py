@@ -1,0 +1,141 @@
+"""The file behind a log in SQLite: opened, refused, migrated, and its errors in our words."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from everthread.errors import (
+    BadAddress,
+    Busy,
+    Closed,
+    Corrupt,
+    EverthreadError,
+    Full,
+    NotADatabase,
+    ReadOnly,
+    Unavailable,
+)
+from everthread.store.migrate import due
+
+MAGIC = b"SQLite format 3\0"
+_LOOK = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+_WRITE_FAILED = {
+    apsw.SQLITE_IOERR_WRITE,
+    apsw.SQLITE_IOERR_FSYNC,
+    apsw.SQLITE_IOERR_TRUNCATE,
+    apsw.SQLITE_IOERR_SHMSIZE,
+}
+
+
+class SqliteFile:
+    def __init__(self, path: Path, *, patience: float) -> None:
+        self.path = path
+        self.patience = patience
+
+    def open(self) -> apsw.Connection:
+        """The connection that writes, to a file that is there and of this version when it returns."""
+        try:
+            self._refuse_what_is_not_ours()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = self.connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        except (apsw.Error, OSError, ValueError) as problem:
+            raise self.translate(problem) from problem
+        try:
+            connection.pragma("journal_mode", "WAL")
+            self._migrate(connection)
+            connection.set_busy_timeout(0)  # from now on the lock is waited for without blocking
+        except BaseException as problem:
+            connection.close()
+            if isinstance(problem, apsw.Error):
+                raise self.translate(problem) from problem
+            raise
+        return connection
+
+    def _refuse_what_is_not_ours(self) -> None:
+        """Before anything is written: opening for writing would turn a short text file into a database."""
+        if self.path.is_dir():
+            raise NotADatabase(str(self.path), "it is a folder")
+        if not self.path.exists() or not self.path.stat().st_size:
+            return
+        with self.path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise NotADatabase(str(self.path), "it is not a SQLite file")
+        look = apsw.Connection(f"{self.path.absolute().as_uri()}?mode=ro", flags=_LOOK)
+        try:
+            look.set_busy_timeout(int(self.patience * 1000))
+            self._applied(look)
+        finally:
+            look.close()
+
+    def connect(self, flags: int = apsw.SQLITE_OPEN_READWRITE) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path), flags=flags)
+        connection.set_busy_timeout(int(self.patience * 1000))
+        connection.pragma("synchronous", "FULL")
+        # Stable plans: otherwise every binding on a table with partial indexes prepares its statement anew.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        connection.pragma("foreign_keys", True)
+        connection.pragma("secure_delete", True)  # forgotten means gone: deleted bytes are overwritten
+        return connection
+
+    def _migrate(self, connection: apsw.Connection) -> None:
+        if not due(str(self.path), "sqlite", self._applied(connection)):
+            return
+        with _write_transaction(connection):
+            for migration in due(str(self.path), "sqlite", self._applied(connection)):
+                connection.execute(migration.sql)
+                row = (migration.version, migration.name, time.time_ns() // 1000)
+                connection.execute("INSERT INTO everthread_migrations VALUES (?, ?, ?)", row)
+
+    def _applied(self, connection: apsw.Connection) -> list[tuple[int, str]]:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if "everthread_migrations" in tables:
+            return list(connection.execute("SELECT version, name FROM everthread_migrations"))
+        if tables:
+            raise NotADatabase(str(self.path), "it is a SQLite database of another program")
+        return []
+
+    def translate(self, problem: Exception) -> Exception:
+        path = str(self.path)
+        match problem:
+            case EverthreadError():
+                return problem
+            case apsw.NotADBError():
+                return NotADatabase(path, "it is not a SQLite file")
+            case apsw.FullError():
+                return Full(path)
+            case apsw.IOError() if getattr(problem, "extendedresult", 0) in _WRITE_FAILED:
+                return Full(path)
+            case apsw.ReadOnlyError() | PermissionError():
+                return ReadOnly(path)
+            case apsw.CantOpenError() if not os.access(self.path.parent, os.W_OK | os.X_OK):
+                return ReadOnly(path)
+            case apsw.BusyError() | apsw.LockedError():
+                return Busy(path, seconds=self.patience)
+            case apsw.CorruptError():
+                return Corrupt(path, str(problem))
+            case ValueError():
+                return BadAddress(f"sqlite:///{path}")
+            case apsw.ConnectionClosedError():
+                return Closed(path)
+            case apsw.Error() | OSError():
+                return Unavailable(path, str(problem) or type(problem).__name__)
+            case _:
+                return problem  # a mistake of ours or of the caller's: not the file's
+
+
+@contextmanager
+def _write_transaction(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
