@@ -61,8 +61,8 @@ async def test_an_unknown_conversation_is_not_found(et: Everthread, said: Talk, 
 async def test_an_unknown_branch_is_not_found_and_those_there_are_get_named(
     et: Everthread, said: Talk, branch: str | int
 ) -> None:
-    for work in (said.on(branch), said.switch(branch)):
-        error = await _refused(work, UnknownBranch)
+    for verb in (said.on, said.switch):
+        error = await _refused(verb(branch), UnknownBranch)
         assert clear(error, "no branch", "it has: ", "main")
     assert await sound(et, said) == ["one", "two", "three"]
 
@@ -385,8 +385,8 @@ def test_an_applications_kind_is_a_lower_case_name_that_is_free(kind: str) -> No
 async def test_settings_that_are_not_json_are_refused(
     et: Everthread, said: Talk, someone: str, settings: Any
 ) -> None:
-    for work in (said.set_settings(settings), et.begin(user=someone, settings=settings)):
-        assert clear(await _refused(work, BadValue), "settings")
+    assert clear(await _refused(said.set_settings(settings), BadValue), "settings")
+    assert clear(await _refused(et.begin(user=someone, settings=settings), BadValue), "settings")
     assert len(await et.conversations(user=someone)) == 1
     assert await sound(et, said) == ["one", "two", "three"]
 

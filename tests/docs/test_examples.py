@@ -1,0 +1,44 @@
+"""Documentation is run: every Python block of the tutorial and the README does what it says."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+async def test_the_tutorial_does_what_it_says(fresh_address: str) -> None:
+    names: dict[str, Any] = {"address": fresh_address}
+    for block in blocks("docs/tutorial.md", "python"):
+        code = compile(block, "docs/tutorial.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        waiting = eval(code, names)
+        if inspect.isawaitable(waiting):
+            await waiting
+
+
+def test_the_first_example_of_the_readme_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    example, shown = blocks("README.md", "python")[0], blocks("README.md", "text")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert [line.rstrip() for line in done.stdout.splitlines()] == shown.splitlines()
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", "docs/decisions/README.md"])
+def test_links_to_files_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    targets = [t.split("#")[0] for t in re.findall(r"\]\(([^)]+)\)", text) if "://" not in t]
+    missing = [t for t in targets if t and not ((ROOT / page).parent / t).exists()]
+    assert missing == []

@@ -1,0 +1,231 @@
+"""What goes out comes back: the same events, ids, times, branches and sizes, or nothing at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from everthread import Everthread, Talk, assistant, file, image, tool_call, tool_result, user
+from everthread.app import TENANT
+from everthread.core.events import Clear, Mark, Other, Redacted
+from everthread.errors import AlreadyExists, BadFormat, UnknownConversation
+from everthread.store.conversations import Owner
+from everthread.store.restoring import Whole
+from everthread.transfer import export_lines, mirror, read_file
+from tests.dialogues import Dialogue, dialogues
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10"
+
+
+async def lines_of(talk: Talk) -> list[bytes]:
+    return [line async for line in export_lines(talk._log, talk.conversation)]
+
+
+async def everything(talk: Talk) -> dict[str, Any]:
+    branches = await talk.branches()
+    return {
+        b.branch.name: (b, [tuple(e) for e in await (await talk.on(b.branch.number)).after(limit=100_000)])
+        for b in branches
+    }
+
+
+async def carried(talk: Talk, path: Path, to: Everthread, someone: str) -> Talk:
+    """The conversation after an export and an import into another store."""
+    path.write_bytes(b"".join(await lines_of(talk)))
+    wholes = read_file(path, Owner(TENANT, someone), agent="any")
+    await to.log.restore(wholes)
+    return await to.conversation(user=someone, id=talk.id)
+
+
+@pytest.fixture
+async def other(tmp_path: Path) -> Any:
+    async with Everthread.open(f"sqlite:///{tmp_path}/other.db") as opened:
+        yield opened
+
+
+async def test_a_conversation_with_everything_in_it_comes_back_identical(
+    talk: Talk, other: Everthread, tmp_path: Path, someone: str
+) -> None:
+    await talk.rename("Cake")
+    await talk.set_goal("bake one")
+    await talk.set_settings({"budget": 8000})
+    await talk.append(user("a\0b\ud800c", image(PNG)), assistant("\ud83d\ude00"), Mark(name="here"))
+    await talk.append(user("x", file(b"data", name="a.bin")), tool_call("f"), tool_result("ok", name="f"), Clear())
+    await talk.append(Other(kind="shop.order", data={"lines": [1, 2.5, None, {"a": "ü"}]}))
+    side = await talk.fork(at=2, name="side")
+    await side.append(user("another way", image(PNG)))
+    await talk.rewind(to="here")
+    await talk.append(user("again"), assistant("yes", interrupted=True))
+    await talk.redact(1)
+    back = await carried(talk, tmp_path / "talk.jsonl", other, someone)
+    assert await everything(back) == await everything(talk)
+    kept = await talk._log.find(Owner(TENANT, someone), talk.id)
+    assert back.conversation == msgspec.structs.replace(kept)
+    assert await other.log.check(TENANT, talk.id) == (await talk._log.check(TENANT, talk.id))
+    assert (await back.totals()) == (await talk.totals())
+    shown = (await (await back.on("side")).before(limit=1))[0].event.parts[1]  # type: ignore[union-attr]
+    assert await back.blob(shown.blob) == PNG  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("dialogue", list(dialogues()), ids=lambda d: d.name)
+async def test_every_conversation_survives_import_and_export(
+    dialogue: Dialogue, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """From its own format into the log, out as lines, and into another log: the same events each time."""
+    folder = tmp_path_factory.mktemp("carry")
+    async with (
+        Everthread.open(f"sqlite:///{folder}/one.db") as one,
+        Everthread.open(f"sqlite:///{folder}/two.db") as two,
+    ):
+        talk = await one.begin(user="ana")
+        from everthread.store.appending import Place
+
+        logged = await one.log.append(Place(TENANT, talk.id), dialogue.drafts)
+        assert [e.event for e in logged] == [d.event for d in dialogue.drafts]
+        back = await carried(talk, folder / "talk.jsonl", two, "ana")
+        assert await everything(back) == await everything(talk)
+        assert await two.log.check(TENANT, talk.id) == (len(logged), [])
+
+
+async def test_sessions_are_those_of_the_times_in_the_history(et: Everthread, talk: Talk) -> None:
+    from everthread.store.appending import Place
+
+    friendship = next(d for d in dialogues() if d.name == "a long friendship")
+    await et.log.append(Place(TENANT, talk.id), friendship.drafts)
+    sessions = await talk.sessions()
+    assert [s.number for s in sessions] == list(range(1, 13))
+    assert {s.messages for s in sessions} == {4}
+
+
+async def test_importing_the_same_export_twice_is_refused_whole(
+    talk: Talk, et: Everthread, tmp_path: Path, someone: str
+) -> None:
+    await talk.append(user("one"))
+    other_talk = await et.begin(user=someone)
+    path = tmp_path / "two.jsonl"
+    path.write_bytes(b"".join([*(await lines_of(other_talk)), *(await lines_of(talk))]))
+    await other_talk.erase()
+    before = await et.conversations(user=someone)
+    with pytest.raises(AlreadyExists):
+        await et.log.restore(read_file(path, Owner(TENANT, someone), agent="any"))
+    assert await et.conversations(user=someone) == before
+
+
+async def test_a_hand_made_file_gets_ids_times_and_sizes(et: Everthread, tmp_path: Path, someone: str) -> None:
+    path = tmp_path / "hand.jsonl"
+    path.write_text(
+        '{"everthread": 1, "conversation": {"id": "01M7F802XEDAJFW68M8GVJDM83", "agent": "helper"}}\n'
+        '{"event": {"kind": "user", "parts": [{"type": "text", "text": "Hi"}]}}\n\n'
+    )
+    (whole,) = read_file(path, Owner(TENANT, someone), agent="any")
+    whole = msgspec.structs.replace(
+        whole, conversation=msgspec.structs.replace(whole.conversation, id=(await et.begin(user=someone)).id[:-1] + "Z")
+    )
+    await et.log.restore([whole])
+    [event] = await (await et.conversation(user=someone, id=whole.conversation.id)).after()
+    assert (event.seq, event.text, event.turn) == (1, "Hi", 1)
+    assert event.tokens > 0
+
+
+HEAD = '{"everthread":1,"conversation":{"id":"01M7F802XEDAJFW68M8GVJDM83","agent":"a"}}\n'
+BAD = {
+    "empty": ("", "", "empty"),
+    "not JSON": (HEAD + "{oops\n", "line 2", "not JSON"),
+    "a list among lines": (HEAD + "[]\n", "line 2", "one JSON object"),
+    "a newer version": (HEAD.replace(":1,", ":2,", 1), "line 1", "version 2"),
+    "no id": ('{"everthread":1,"conversation":{"agent":"a"}}\n', "line 1", "'id' is missing"),
+    "a bad id": (HEAD.replace("01M7", "??M7"), "line 1", "not an id"),
+    "an unknown line": (HEAD + '{"what":1}\n', "line 2", "neither"),
+    "a gap": (HEAD + '{"seq":2,"event":{"kind":"clear"}}\n', "line 2", "seq 2 where 1 should follow"),
+    "an unknown branch": (HEAD + '{"branch":7,"event":{"kind":"clear"}}\n', "line 2", "branch 7 has not been"),
+    "a branch before its parent": (
+        HEAD + '{"branch":{"number":3,"name":"x","parent":2,"at":0}}\n',
+        "line 2",
+        "before its parent",
+    ),
+    "a field too many": (HEAD + '{"event":{"kind":"clear","x":1}}\n', "line 2", "unknown field"),
+    "a wrong type": (HEAD + '{"event":{"kind":"user","parts":3}}\n', "line 2", "Expected `array`"),
+    "no kind": (HEAD + '{"event":{}}\n', "line 2", "no object with a kind"),
+    "a bad time": (HEAD + '{"time":"yesterday","event":{"kind":"clear"}}\n', "line 2", "Invalid isoformat"),
+    "bad base64": (HEAD + '{"body":"???"}\n', "line 2", "base64"),
+    "a blob that changed": (HEAD + '{"blob":{"hash":"00","data":"aGk="}}\n', "line 2", "does not match its hash"),
+    "neither ours nor theirs": ('{"a":1}\n', "line 1", "neither an Everthread export"),
+    "an unknown role": ('{"messages":[{"role":"user","content":"a"},{"role":"clown"}]}\n', "line 1", "clown"),
+    "the second of two": ('{"messages":[{"role":"user","content":"a"}]}\n{"messages":[4]}\n', "line 2", "messages[0]"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_understood_is_named_by_line_and_reason(name: str, tmp_path: Path) -> None:
+    text, where, reason = BAD[name]
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text)
+    with pytest.raises(BadFormat) as bad:
+        read_file(path, Owner(TENANT, "ana"), agent="a")
+    assert where in str(bad.value)
+    assert reason in str(bad.value)
+    assert "Nothing was imported" in str(bad.value)
+
+
+def test_a_file_that_is_not_text_or_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_bytes(b"\xff\xfe\0")
+    for path in (tmp_path / "bad.jsonl", tmp_path / "none.jsonl"):
+        with pytest.raises(BadFormat):
+            read_file(path, Owner(TENANT, "ana"), agent="a")
+
+
+MESSAGES = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+SHAPES: dict[str, tuple[str, str, int]] = {
+    "one message a line": ("m.jsonl", "\n".join(map(json.dumps, MESSAGES)), 1),
+    "one conversation a line": ("m.jsonl", "\n".join(json.dumps({"id": n, "messages": MESSAGES}) for n in (1, 2)), 2),
+    "a list of messages": ("m.json", json.dumps(MESSAGES, indent=2), 1),
+    "a request body": ("m.json", json.dumps({"model": "x", "messages": MESSAGES}), 1),
+    "an Anthropic body": ("m.json", json.dumps({"system": "Be kind.", "messages": MESSAGES}), 1),
+    "a list of conversations": ("m.json", json.dumps([{"messages": MESSAGES}] * 3), 3),
+    "lists a line": ("m.jsonl", "\n".join([json.dumps(MESSAGES)] * 2), 2),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_histories_come_in_many_shapes(name: str, tmp_path: Path) -> None:
+    file_name, text, count = SHAPES[name]
+    path = tmp_path / file_name
+    path.write_text(text)
+    wholes = read_file(path, Owner(TENANT, "ana"), agent="helper")
+    assert len(wholes) == count
+    assert all(_kinds(whole)[-2:] == ["user", "assistant"] for whole in wholes)
+
+
+def _kinds(whole: Whole) -> list[str]:
+    return [draft.event.kind for _, drafts in whole.branches for draft in drafts]
+
+
+async def test_a_mirror_grows_with_the_log_and_forgets_with_it(talk: Talk, tmp_path: Path) -> None:
+    path = tmp_path / "mirror.jsonl"
+    [said] = await talk.append(user("the secret is plum"))
+    running = asyncio.create_task(mirror(talk._log, talk.conversation, path))
+    await _until(lambda: b"plum" in path.read_bytes() if path.exists() else False)
+    side = await talk.fork(at=1, name="side")
+    await side.append(user("said on the side"))
+    await talk.rewind(to=1)
+    await _until(lambda: b"said on the side" in path.read_bytes() and b'"current":3' in path.read_bytes())
+    await talk.redact(said.seq)
+    await _until(lambda: b"plum" not in path.read_bytes() and b"said on the side" in path.read_bytes())
+    assert any(
+        isinstance(d.event, Redacted) for _, ds in read_file(path, Owner("t", "u"), agent="a")[0].branches for d in ds
+    )
+    await talk.erase()
+    with pytest.raises(UnknownConversation):
+        await asyncio.wait_for(running, 30)
+    assert not path.exists()
+
+
+async def _until(true: Any) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110 — a file does not tell
+            await asyncio.sleep(0.02)
