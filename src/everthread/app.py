@@ -25,7 +25,6 @@ from everthread.store.conversations import (
     NEWEST,
     BranchTotals,
     Conversation,
-    Owner,
     Totals,
     check_name,
     owner_of,
@@ -58,6 +57,10 @@ class Everthread:
         """
         if session_gap <= timedelta(0):
             raise BadValue("session_gap", session_gap, "a time above zero")
+        if max_event_bytes < 1:
+            raise BadValue("max_event_bytes", max_event_bytes, "a number above zero")
+        if not 0 <= patience < float("inf"):
+            raise BadValue("patience", patience, "seconds from zero up")
         gap = session_gap // timedelta(microseconds=1)
         return Opening(address, session_gap=gap, max_event_bytes=max_event_bytes, patience=patience)
 
@@ -91,7 +94,10 @@ class Everthread:
         """A page of a user's conversations, newest first. Without a user there are none."""
         if not user:
             return []
-        return await self.log.conversations(Owner(tenant, user), agent=agent, before=before, limit=limit)
+        check_name("agent", agent, empty=True)
+        check_name("before", before)
+        limit = _count("limit", limit)
+        return await self.log.conversations(owner_of(tenant, user), agent=agent, before=before, limit=limit)
 
     async def totals(self, *, user: str, tenant: str = TENANT) -> Totals:
         """Conversations, events, messages and tokens of a user."""

@@ -26,7 +26,7 @@ class BadValue(InputError):
     """A value that is not allowed."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} is {reprlib.repr(value)}, but must be {allowed}.")
+        super().__init__(f"{name} is {_short(value)}, but must be {allowed}.")
         self.name = name
 
 
@@ -64,7 +64,7 @@ class NotFound(EverthreadError):
 class UnknownConversation(NotFound):
     def __init__(self, conversation: str) -> None:
         super().__init__(
-            f"There is no conversation {conversation!r} for this user: "
+            f"There is no conversation {_short(conversation)} for this user: "
             "`everthread conversations` lists those there are."
         )
         self.conversation = conversation
@@ -72,7 +72,7 @@ class UnknownConversation(NotFound):
 
 class UnknownBranch(NotFound):
     def __init__(self, branch: str | int, known: str) -> None:
-        super().__init__(f"There is no branch {branch!r} in this conversation; it has: {known}.")
+        super().__init__(f"There is no branch {_short(branch)} in this conversation; it has: {known}.")
         self.branch = branch
 
 
@@ -85,13 +85,13 @@ class UnknownSeq(NotFound):
 
 class UnknownMark(NotFound):
     def __init__(self, mark: str) -> None:
-        super().__init__(f"There is no mark {mark!r} on this branch: set it with `mark` first, or give a seq.")
+        super().__init__(f"There is no mark {_short(mark)} on this branch: set it with `mark` first, or give a seq.")
         self.mark = mark
 
 
 class UnknownBlob(NotFound):
     def __init__(self, blob: str) -> None:
-        super().__init__(f"This conversation keeps no image or file with the hash {blob}.")
+        super().__init__(f"This conversation keeps no image or file with the hash {_short(blob)}.")
         self.blob = blob
 
 
@@ -111,14 +111,14 @@ class Moved(Conflict):
 class KeyReused(Conflict):
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"The idempotency key {key!r} was used before with other content: use a new key for a new append."
+            f"The idempotency key {_short(key)} was used before with other content: use a new key for a new append."
         )
         self.key = key
 
 
 class AlreadyExists(Conflict):
     def __init__(self, what: str, name: str) -> None:
-        super().__init__(f"There already is a {what} {name!r}: choose another name.")
+        super().__init__(f"There already is a {what} {_short(name)}: choose another name.")
         self.name = name
 
 
@@ -133,7 +133,7 @@ class BadAddress(StoreError):
     def __init__(self, address: str) -> None:
         shown = re.sub(r"(://[^/:@]*:)[^@]*@", r"\1…@", address)  # never a password
         super().__init__(
-            f"{shown!r} is not an address of a store: write sqlite:///talk.db (three slashes for a relative "
+            f"{_short(shown)} is not an address of a store: write sqlite:///talk.db (three slashes for a relative "
             "path, four for an absolute one) or postgresql://user@host/database."
         )
 
@@ -190,3 +190,12 @@ class Closed(StoreError):
 class Corrupt(StoreError):
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what} is damaged ({why}): `everthread doctor` lists what is; the rest can be read.")
+
+
+def _short(value: object) -> str:
+    """A value as an error shows it: quoted, on one line, and not for pages."""
+    return _shortening.repr(value)
+
+
+_shortening = reprlib.Repr()
+_shortening.maxstring = _shortening.maxother = 200

@@ -74,8 +74,11 @@ class ModelTurn:
             elif not unanswered:
                 self.state = "idle"
         elif isinstance(event, ToolCall):
-            self.state = "waiting" if event.waits_for or self.state == "waiting" else "open"
-        elif said.kind in ("user", "tool_result"):
+            still_waits = self.state == "waiting" and unanswered
+            self.state = "waiting" if event.waits_for or still_waits else "open"
+        elif said.kind == "tool_result":
+            self.state = "waiting" if self.state == "waiting" and self.unanswered else "open"
+        elif said.kind == "user":
             self.state = "open"
         elif isinstance(event, AgentKilled) or (isinstance(event, Clear) and self.state != "idle"):
             self.state = "interrupted"

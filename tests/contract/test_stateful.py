@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -47,7 +47,7 @@ from tests.contract.support import MINUTE, START, Clock, assert_sound
 
 T = TypeVar("T")
 GAP = 30 * MINUTE
-LARGE = "a large result " * 1_000
+LARGE = "a large result " * 800
 
 texts = st.sampled_from(["", "yes", "walnuts\0", "\ud800 alone", "龍", "tell me more about it"])
 events: st.SearchStrategy[Event] = st.one_of(
@@ -299,6 +299,8 @@ def test_any_interleaving_equals_a_plain_model(machine: type[LogMachine]) -> Non
             max_examples=100,
             stateful_step_count=25,
             deadline=None,
+            report_multiple_bugs=False,
+            phases=(Phase.reuse, Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
         ),
     )

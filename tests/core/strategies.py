@@ -24,7 +24,7 @@ from everthread.core.events import (
     ToolResult,
     User,
 )
-from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 
 # Every code point there is: NUL, lone surrogates and pairs of them in either order are drawn often.
 _odd = st.sampled_from(
@@ -38,33 +38,24 @@ _whole = st.integers(min_value=0, max_value=2**31 - 1)
 _data = st.none() | st.binary(max_size=16)
 _waits = st.sampled_from(("", "approval", "job"))
 
-parts: st.SearchStrategy[tuple[Part, ...]] = st.lists(
-    st.one_of(
-        st.builds(Text, text=any_text, meta=meta),
-        st.builds(Reasoning, text=any_text, meta=meta),
-        st.builds(
-            Image,
-            blob=any_text,
-            url=any_text,
-            media_type=any_text,
-            width=_whole,
-            height=_whole,
-            data=_data,
-            meta=meta,
-        ),
-        st.builds(
-            File,
-            blob=any_text,
-            url=any_text,
-            media_type=any_text,
-            name=any_text,
-            size=_whole,
-            data=_data,
-            meta=meta,
-        ),
+_texts: st.SearchStrategy[Part] = st.one_of(
+    st.builds(Text, text=any_text, meta=meta), st.builds(Reasoning, text=any_text, meta=meta)
+)
+# Whatever the types allow, for the stored form alone.
+_any_media: st.SearchStrategy[Part] = st.one_of(
+    st.builds(
+        Image, blob=any_text, url=any_text, media_type=any_text, width=_whole, height=_whole, data=_data, meta=meta
     ),
-    max_size=3,
-).map(tuple)
+    st.builds(
+        File, blob=any_text, url=any_text, media_type=any_text, name=any_text, size=_whole, data=_data, meta=meta
+    ),
+)
+# What people make: with its bytes, or kept elsewhere.
+_real_media: st.SearchStrategy[Part] = st.one_of(
+    st.builds(image, st.binary(max_size=16)),
+    st.builds(file, st.binary(max_size=16), name=any_text),
+    st.builds(Image, url=any_text, media_type=any_text, meta=meta),
+)
 
 plain_json: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -78,13 +69,20 @@ plain_json: st.SearchStrategy[Any] = st.recursive(
 )
 _scalars = st.none() | st.booleans() | st.integers(min_value=-(2**63), max_value=2**64 - 1) | any_text
 
-messages: st.SearchStrategy[Event] = st.one_of(
-    st.builds(System, parts=parts, meta=meta),
-    st.builds(User, parts=parts, origin=any_text, meta=meta),
-    st.builds(Assistant, parts=parts, model=any_text, interrupted=st.booleans(), meta=meta),
-    st.builds(ToolCall, id=any_text, name=any_text, arguments=any_text, waits_for=_waits, meta=meta),
-    st.builds(ToolResult, id=any_text, name=any_text, parts=parts, error=st.booleans(), meta=meta),
-)
+
+
+def _messages(media: st.SearchStrategy[Part]) -> st.SearchStrategy[Event]:
+    parts = st.lists(_texts | media, max_size=3).map(tuple)
+    return st.one_of(
+        st.builds(System, parts=parts, meta=meta),
+        st.builds(User, parts=parts, origin=any_text, meta=meta),
+        st.builds(Assistant, parts=parts, model=any_text, interrupted=st.booleans(), meta=meta),
+        st.builds(ToolCall, id=any_text, name=any_text, arguments=any_text, waits_for=_waits, meta=meta),
+        st.builds(ToolResult, id=any_text, name=any_text, parts=parts, error=st.booleans(), meta=meta),
+    )
+
+
+messages = _messages(_any_media)
 markers: st.SearchStrategy[Event] = st.one_of(
     st.just(Clear()),
     st.builds(Mark, name=any_text),
@@ -106,3 +104,5 @@ others: st.SearchStrategy[Event] = st.builds(
     data=st.dictionaries(any_text.filter(lambda key: key != "kind"), plain_json, max_size=3),
 )
 events: st.SearchStrategy[Event] = st.one_of(messages, markers, others)
+# Events as an application would append them.
+storable: st.SearchStrategy[Event] = st.one_of(_messages(_real_media), markers, others)

@@ -98,6 +98,8 @@ CASES = {
     "markers between a clear and the next message": Case([U, A, CLEAR, MARK, A, A], [1, 1, 1, 1, 2, 2], "idle"),
     "a clear before anything": Case([CLEAR, U, A], [0, 1, 1], "idle"),
     "a clear before a greeting": Case([CLEAR, A, U], [0, 0, 1], "open"),
+    "a system message after a clear in mid-turn": Case([U, CALL, CLEAR, S], [1, 1, 1, 2], "idle"),
+    "a second waiting call after the first was answered": Case([U, ASKS, RESULT, CALL], [1] * 4, "open"),
     "two clears in a row": Case([U, A, CLEAR, CLEAR, U], [1, 1, 1, 1, 2], "open"),
 }
 

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(name: str, *arguments: object) -> Any:
     """Run one of the functions below in a child, and what it printed."""
-    done = subprocess.run(_command(name, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command(name, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -40,8 +40,8 @@ def run(name: str, *arguments: object) -> Any:
 @contextmanager
 def lock_held(path: Path, kind: str, *, seconds: float = 60.0) -> Iterator[subprocess.Popen[str]]:
     """Another process holds a lock on the file for some time, or until the end of the block."""
-    command = _command("hold_lock", path, kind, seconds)
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    holding = command("hold_lock", path, kind, seconds)
+    with subprocess.Popen(holding, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline().strip() == '"held"'
         try:
@@ -50,7 +50,7 @@ def lock_held(path: Path, kind: str, *, seconds: float = 60.0) -> Iterator[subpr
             child.kill()
 
 
-def _command(name: str, *arguments: object) -> list[str]:
+def command(name: str, *arguments: object) -> list[str]:
     return [sys.executable, "-m", "tests.failures.children", name, *map(str, arguments)]
 
 

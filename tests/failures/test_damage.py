@@ -38,6 +38,17 @@ class Vandal:
                 await pool.execute(sql, *values)
 
 
+    async def values(self, sql: str, *values: Any) -> list[Any]:
+        """The first column of what a query finds."""
+        if self._address.startswith("sqlite"):
+            connection = apsw.Connection(self._address.removeprefix("sqlite:///"))
+            rows = connection.execute(sql.replace("$", "?"), values).fetchall()
+            connection.close()
+            return [row[0] for row in rows]
+        async with asyncpg.create_pool(self._address, min_size=0) as pool:
+            return [row[0] for row in await pool.fetch(sql, *values)]
+
+
 @pytest.fixture
 def vandal(address: str) -> Vandal:
     return Vandal(address)

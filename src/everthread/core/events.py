@@ -264,7 +264,11 @@ def decode(body: bytes) -> Event:
     try:
         return _known.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass
+    try:
         return _decode_rare(body)
+    except (BadValue, RecursionError) as problem:
+        raise ValueError(str(problem)) from None
 
 
 def _decode_rare(body: bytes) -> Event:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.events import Event, detach, encode, media_of
+from everthread.core.events import Event, decode, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.logged import Logged, logged
 from everthread.core.tokens import sizes
 from everthread.core.turns import Head, advance
-from everthread.errors import EventTooLarge, KeyReused, Moved, UnknownConversation, UnknownSeq
+from everthread.errors import BadValue, EventTooLarge, KeyReused, Moved, UnknownBlob, UnknownConversation, UnknownSeq
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
 
@@ -87,12 +87,23 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
             hashes = tuple({part.blob for part in media if part.blob})
             blobs |= {part.blob: part.data for part in media if part.data is not None}
             event = detach(event)
-        body = encode(event)
+        body = _body(event)
         items.append(Item(event, event.kind, body, draft.sizes or sizes(event), draft, hashes))
     largest = max(map(len, (*(item.body for item in items), *blobs.values())), default=0)
     if largest > max_bytes:
         raise EventTooLarge(size=largest, limit=max_bytes)
     return Batch(items, blobs, key=key, expect=expect)
+
+
+def _body(event: Event) -> bytes:
+    """The stored form, which is read once to be sure that it can be: values do not check what is put into them."""
+    try:
+        body = encode(event)
+        decode(body)
+    except (AttributeError, TypeError, ValueError) as problem:
+        allowed = f"an event as user(…), assistant(…) and their like make them ({problem})"
+        raise BadValue("event", event, allowed) from None
+    return body
 
 
 def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[list[Logged]]]:
@@ -101,6 +112,9 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
         return Outcome(first)
     if batch.attempt and (landed := (yield from _landed(where, batch.attempt))) is not None:
         return Outcome(landed)
+    for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
+        if not (yield Ask("blob_exists", {**where, "hash": hash})):
+            raise UnknownBlob(hash)
     branch, head = yield from _newest(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everthread.core.branches import Branch, Line, line_of
+from everthread.core.branches import ENDLESS, Branch, Line, line_of
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
@@ -17,6 +17,8 @@ MARKER_BYTES = 65_536
 def line(tenant: str, conversation: str, branch: str | int | None = None) -> Script[Line]:
     """The line of a branch, by number or name; of the current one where none is given."""
     key = {"tenant": tenant, "conversation": conversation}
+    if isinstance(branch, int) and not 0 < branch <= ENDLESS:
+        raise UnknownBranch(branch, "branches 1 and up")
     if isinstance(branch, str):
         branch = (yield from _named(tenant, conversation, branch)).number
     rows = yield Ask("branch", {**key, "branch": branch})

@@ -13,7 +13,7 @@ from everthread.core.events import decode
 from everthread.core.parts import digest
 from everthread.core.turns import Head, advance
 from everthread.store.appending import head_of
-from everthread.store.engine import Ask, Row, Script
+from everthread.store.engine import Ask, Script
 
 PAGE = 1_000
 
@@ -38,15 +38,13 @@ def _check_branch(tenant: str, conversation: str, branch: Branch) -> Script[tupl
     head, problems = yield from _start(tenant, conversation, branch)
     first, count = branch.at + 1, 0
     while True:
-        span = {**key, "first": first, "last": ENDLESS, "limit": PAGE}
-        heads = yield Ask("heads", span)
-        events = yield Ask("events_up", span)
-        for head_row, event_row in zip(heads, events, strict=True):
-            stored = head_of(head_row)
-            problems += _check_event(head, stored, event_row)
+        rows = yield Ask("folds", {**key, "first": first, "last": ENDLESS, "limit": PAGE})
+        for kind, body, *columns in rows:
+            stored = head_of(columns)
+            problems += _check_event(head, stored, kind, bytes(body))
             head = stored
-        count += len(heads)
-        if len(heads) < PAGE:
+        count += len(rows)
+        if len(rows) < PAGE:
             return count, problems
         first = head.seq + 1
 
@@ -59,11 +57,11 @@ def _start(tenant: str, conversation: str, branch: Branch) -> Script[tuple[Head,
     return (head_of(rows[0]), []) if rows else (Head(), [f"its fork point, event {branch.at}, is missing"])
 
 
-def _check_event(before: Head, stored: Head, row: Row) -> Iterator[str]:
+def _check_event(before: Head, stored: Head, kind: str, body: bytes) -> Iterator[str]:
     if stored.seq != before.seq + 1:
-        yield f"event {before.seq + 1} is missing"
+        first, last = before.seq + 1, stored.seq - 1
+        yield f"event {first} is missing" if first == last else f"events {first} to {last} are missing"
         return
-    kind, body = row[3], bytes(row[9])
     try:
         event = decode(body)
     except ValueError as problem:
@@ -91,6 +89,8 @@ def _check_blobs(tenant: str, conversation: str) -> Script[list[str]]:
     problems = []
     for (hash,) in (yield Ask("blobs", key)):
         rows = yield Ask("blob", {**key, "hash": hash})
-        if rows and digest(bytes(rows[0][0])) != hash:
+        if not rows:
+            problems.append(f"{conversation}: the image or file {hash[:12]}… is missing")
+        elif digest(bytes(rows[0][0])) != hash:
             problems.append(f"{conversation}: the image or file {hash[:12]}… has changed")
     return problems

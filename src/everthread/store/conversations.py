@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import Branch
+from everthread.core.ids import is_id
 from everthread.core.logged import moment
 from everthread.errors import AlreadyExists, BadValue, NoUser, UnknownConversation
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
@@ -76,6 +77,8 @@ def newest(owner: Owner, agent: str) -> Script[Conversation | None]:
 
 
 def find(owner: Owner, id: str) -> Script[Conversation]:
+    if not is_id(id):
+        raise UnknownConversation(id)
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": id})
     if not rows:
         raise UnknownConversation(id)
@@ -132,8 +135,18 @@ def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -
     return value
 
 
+def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    try:
+        kept = json.loads(json.dumps(settings, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise BadValue("settings", settings, f"plain JSON ({problem})") from None
+    if not isinstance(kept, dict) or kept != settings:
+        raise BadValue("settings", settings, "an object of plain JSON with text keys")
+    return settings
+
+
 def _details(c: Conversation) -> dict[str, Any]:
-    settings = json.dumps(c.settings)  # ASCII: any text in it is escaped
+    settings = json.dumps(check_settings(c.settings))  # ASCII: any text in it is escaped
     return {"tenant": c.tenant, "conversation": c.id, "name": c.name, "goal": c.goal, "settings": settings}
 
 

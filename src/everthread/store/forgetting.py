@@ -8,8 +8,9 @@ row that says there was one; an erased user's rows do not even say whose.
 from __future__ import annotations
 
 from everthread.core.branches import Line
-from everthread.core.events import Clear, Command, Fork, Rewind, encode, redacted
-from everthread.errors import BadValue, UnknownSeq
+from everthread.core.events import Command, Redacted, encode, redacted
+from everthread.core.logged import Logged
+from everthread.errors import BadValue, Corrupt, UnknownSeq
 from everthread.store.appending import Draft, Place, number, prepare
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Outcome, Script, Tell
@@ -23,10 +24,10 @@ def redact(line: Line, seq: int, *, now: int, gap: int) -> Script[Outcome[None]]
     found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= newest.seq else []
     if not found:
         raise UnknownSeq(seq, last=newest.seq)
-    if isinstance(found[0].event, Clear | Fork | Rewind):
+    if found[0].kind in ("clear", "fork", "rewind"):
         raise BadValue("seq", seq, f"an event with content; {seq} is a {found[0].kind} and has none")
     spot = {"tenant": line.tenant, "conversation": line.conversation, "branch": found[0].branch, "seq": seq}
-    body = encode(redacted(found[0].event))
+    body = encode(_tombstone(found[0]))
     # Said on the branch from which it was asked for.
     note = Command(name="redact", arguments={"seq": seq, "branch": found[0].branch})
     batch = prepare([Draft(event=note)], key="", expect=None, max_bytes=PAGE)
@@ -34,6 +35,13 @@ def redact(line: Line, seq: int, *, now: int, gap: int) -> Script[Outcome[None]]
     marker = number(place, newest, batch, now=now, gap=gap).writes
     forget = [Tell(name, [spot]) for name in ("forget_receipts", "forget_blob_uses", "forget_unused_blobs")]
     return Outcome(None, [*marker, Tell("redact_event", [{**spot, "body": body}]), *forget])
+
+
+def _tombstone(event: Logged) -> Redacted:
+    try:
+        return redacted(event.event)
+    except Corrupt:  # damaged content must be possible to forget as well
+        return Redacted(was=event.kind)
 
 
 def erase(conversation: Conversation, *, now: int, as_user: str | None = None) -> Script[Outcome[None]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -136,6 +137,8 @@ class Log:
 
     async def blob(self, line: Line, hash: str) -> bytes:
         """The bytes of an image or file of the conversation."""
+        if not re.fullmatch("[0-9a-f]{64}", hash):
+            raise UnknownBlob(hash)
 
         def script() -> Script[bytes | None]:
             values = {"tenant": line.tenant, "conversation": line.conversation, "hash": hash}
@@ -159,17 +162,21 @@ class Log:
     async def before(self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that ends just before `seq`, oldest first."""
         return await self._engine.read(
-            lambda: reading.newest(line, limit=limit, last=seq - 1, messages=messages), large=limit > 1_000
+            lambda: reading.newest(line, limit=limit, last=min(seq, ENDLESS) - 1, messages=messages),
+            large=limit > 1_000,
         )
 
     async def after(self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that begins just after `seq`, oldest first."""
         return await self._engine.read(
-            lambda: reading.onward(line, first=seq + 1, limit=limit, messages=messages), large=limit > 1_000
+            lambda: reading.onward(line, first=min(seq, ENDLESS - 1) + 1, limit=limit, messages=messages),
+            large=limit > 1_000,
         )
 
     async def range(self, line: Line, first: int, last: int) -> list[Logged]:
-        return await self._engine.read(lambda: reading.onward(line, first=first, last=last), large=last - first > 1_000)
+        return await self._engine.read(
+            lambda: reading.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
+        )
 
     async def changes(self, conversation: str, *, forever: bool = True) -> AsyncIterator[None]:
         """Yields at once, then whenever something may have been written to the conversation, by any process."""

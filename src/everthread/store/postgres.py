@@ -25,6 +25,7 @@ from everthread.errors import (
     BadAddress,
     Busy,
     Closed,
+    Corrupt,
     EverthreadError,
     Full,
     NotADatabase,
@@ -138,6 +139,7 @@ class PostgresEngine:
     # -- running scripts -----------------------------------------------------------------------------------
 
     async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str) -> T:
+        deadline = time.monotonic() + self._patience
         while True:
             locked = self._contended.get(about, 0.0) > time.monotonic()
             try:
@@ -147,8 +149,10 @@ class PostgresEngine:
                             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about)
                             return await self._attempt(connection, script)
                     return await self._attempt(connection, script)
-            except COLLISIONS:
+            except COLLISIONS as collision:
                 # Somebody else wrote first. The script looks again, and refuses if there is a reason to.
+                if time.monotonic() > deadline:
+                    raise Corrupt(self._shown, str(collision)) from collision
                 self._contended[about] = time.monotonic() + CONTENDED
 
     async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]]) -> T:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from everthread.core.branches import Branch
-from everthread.core.events import Event, decode
+from everthread.core.events import Event, decode, media_of
 from everthread.core.ids import is_id, make_id
 from everthread.core.logged import microseconds
 from everthread.core.parts import digest
@@ -230,10 +230,14 @@ def _take_event(reading: _Reading, value: dict[str, Any], where: str) -> None:
     id = value.get("id", "")
     if id and not is_id(id):
         raise BadFormat(f"{id!r} is not an id", where=where)
+    event = _event(value)
+    for media in media_of(event):
+        if media.blob and media.blob not in reading.blobs:
+            raise BadFormat(f"it shows the image or file {media.blob[:12]}…, which the file does not hold", where=where)
     sized = "tokens" in value and "settled" in value
     drafts.append(
         Draft(
-            event=_event(value),
+            event=event,
             id=id,
             time=_time(value["time"]) if "time" in value else None,
             sizes=(int(value["tokens"]), int(value["settled"])) if sized else None,

@@ -139,12 +139,17 @@ ON CONFLICT (tenant, conversation, hash) DO NOTHING
 -- name: insert_blob_use
 INSERT INTO blob_uses (tenant, conversation, hash, branch, seq)
 VALUES (:tenant, :conversation, :hash, :branch, :seq)
+ON CONFLICT (tenant, conversation, hash, branch, seq) DO NOTHING
 
 -- name: blob
 SELECT data FROM blobs WHERE tenant = :tenant AND conversation = :conversation AND hash = :hash
 
+-- name: blob_exists
+SELECT 1 FROM blobs WHERE tenant = :tenant AND conversation = :conversation AND hash = :hash
+
 -- name: blobs
-SELECT hash FROM blobs WHERE tenant = :tenant AND conversation = :conversation ORDER BY hash
+-- Those that events show, whether or not they are there.
+SELECT DISTINCT hash FROM blob_uses WHERE tenant = :tenant AND conversation = :conversation ORDER BY hash
 
 -- == reading ==
 
@@ -190,9 +195,9 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
 ORDER BY seq
 
--- name: heads
--- The heads of one segment, oldest first: for checking the fold.
-SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
+-- name: folds
+-- One segment with everything that was folded, oldest first: for checking.
+SELECT kind, body, seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
