@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from everthread.core.parts import File, Image, Part, Text
+from everthread.core.parts import File, Image, Part, Text, digest
 from everthread.errors import BadValue
 
 _MEDIA = (Image, File)
@@ -209,11 +209,20 @@ def media_of(event: Event) -> list[Image | File]:
 
 
 def detach(event: Event) -> Event:
-    """The event without the bytes of its images and files, which stay known by their hash."""
+    """The event without the bytes of its images and files, which are known by their hash from then on."""
     if not any(part.data is not None for part in media_of(event)):
         return event
-    light = [msgspec.structs.replace(p, data=None) if isinstance(p, _MEDIA) else p for p in event.parts]  # type: ignore[union-attr]
-    return msgspec.structs.replace(event, parts=tuple(light))
+    light = tuple(_without_data(part) for part in event.parts)  # type: ignore[union-attr]
+    return msgspec.structs.replace(event, parts=light)
+
+
+def _without_data(part: Part) -> Part:
+    if not isinstance(part, _MEDIA) or part.data is None:
+        return part
+    hash = digest(part.data)
+    if part.blob not in ("", hash):
+        raise BadValue("blob", part.blob, f"empty or the hash of the bytes beside it, {hash}")
+    return msgspec.structs.replace(part, blob=hash, data=None)
 
 
 def redacted(event: Event) -> Redacted:

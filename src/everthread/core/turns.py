@@ -125,7 +125,7 @@ def advance(
         time=time,
         turn=head.turn + (begins_turn and not _is_turn_zero(head, event)),
         turn_first=seq if begins_turn else head.turn_first,
-        state=_state(head.state, pending, event),
+        state=_state("idle" if begins_turn else head.state, pending, event),
         pending=_pending(pending, event),
         session=session,
         session_first=seq if session != head.session else head.session_first,

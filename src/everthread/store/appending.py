@@ -7,8 +7,9 @@ any lock is taken. The script then reads the head of the branch, folds the event
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from everthread.core.events import Event, decode, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.logged import Logged, logged
+from everthread.core.parts import digest
 from everthread.core.tokens import sizes
 from everthread.core.turns import Head, advance
 from everthread.errors import BadValue, EventTooLarge, KeyReused, Moved, UnknownBlob, UnknownConversation, UnknownSeq
@@ -50,7 +52,7 @@ class Item(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What an earlier run of the script wanted to write: where its first event would stand, and its id."""
+    """Where a run of a script wanted to write its first and last event, and the first one's id."""
 
     branch: int
     first: int
@@ -58,23 +60,47 @@ class Attempt(NamedTuple):
     id: str
 
 
-class Batch:
-    """Events that are appended together, ready to be numbered. Remembers an attempt whose outcome is unknown."""
+class Tries:
+    """What the runs of one script wanted to write. A run whose commit was not confirmed may have succeeded, so
+    the next one looks for it first."""
 
-    def __init__(self, items: Sequence[Item], blobs: dict[str, bytes], *, key: str, expect: int | None) -> None:
-        self.items = items
+    def __init__(self) -> None:
         self.chance = secrets.randbits(80)
-        self.blobs = blobs
+        self.made: list[Attempt] = []
+
+    def landed(self, key: Mapping[str, Any]) -> Script[Attempt | None]:
+        """The attempt that is in the log after all, if one is."""
+        for attempt in self.made:
+            rows = yield Ask("head_at", {**key, "branch": attempt.branch, "seq": attempt.first})
+            if rows and rows[0][1] == attempt.id:
+                return attempt
+        return None
+
+
+class Batch:
+    """Events that are appended together, ready to be numbered."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        blobs: dict[str, bytes] | None = None,
+        *,
+        key: str = "",
+        expect: int | None = None,
+        tries: Tries | None = None,
+    ) -> None:
+        self.items = items
+        self.blobs = blobs or {}
         self.key = key
         self.expect = expect
-        self.attempt: Attempt | None = None
+        self.tries = tries or Tries()
 
     @property
     def hash(self) -> str:
-        digest = hashlib.sha256()
+        whole = hashlib.sha256()
         for item in self.items:
-            digest.update(len(item.body).to_bytes(8, "big") + item.body)
-        return digest.hexdigest()
+            whole.update(len(item.body).to_bytes(8, "big") + item.body)
+        return whole.hexdigest()
 
 
 def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes: int) -> Batch:
@@ -84,15 +110,20 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
         event = draft.event
         hashes: tuple[str, ...] = ()
         if media := media_of(event):
-            hashes = tuple({part.blob for part in media if part.blob})
-            blobs |= {part.blob: part.data for part in media if part.data is not None}
             event = detach(event)
+            hashes = tuple({part.blob for part in media_of(event) if part.blob})
+            blobs |= {digest(part.data): part.data for part in media if part.data is not None}
         body = _body(event)
         items.append(Item(event, event.kind, body, draft.sizes or sizes(event), draft, hashes))
     largest = max(map(len, (*(item.body for item in items), *blobs.values())), default=0)
     if largest > max_bytes:
         raise EventTooLarge(size=largest, limit=max_bytes)
     return Batch(items, blobs, key=key, expect=expect)
+
+
+def marker(event: Event, tries: Tries) -> Batch:
+    """A marker of ours, on its way in by itself."""
+    return Batch([Item(event, event.kind, encode(event), (0, 0), Draft(event=event), ())], tries=tries)
 
 
 def _body(event: Event) -> bytes:
@@ -110,18 +141,16 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     where = place._asdict()
     if batch.key and (first := (yield from _first_result(where, batch))) is not None:
         return Outcome(first)
-    if batch.attempt and (landed := (yield from _landed(where, batch.attempt))) is not None:
-        return Outcome(landed)
+    if landed := (yield from batch.tries.landed(where)):
+        return Outcome((yield from _own(where, landed.branch, landed.first, landed.last)))
     for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
-        if not (yield Ask("blob_exists", {**where, "hash": hash})):
+        if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)
     branch, head = yield from _newest(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
     numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
-    if events := numbered.events:
-        batch.attempt = Attempt(branch, events[0].seq, events[-1].seq, events[0].id)
-    return Outcome(events, numbered.writes)
+    return Outcome(numbered.events, numbered.writes)
 
 
 class Numbered(NamedTuple):
@@ -136,12 +165,14 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
     for event, kind, body, size, draft, _ in batch.items:
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if draft.time is None else draft.time
-        id = draft.id or make_id(time, batch.chance, after=head.id)
+        id = draft.id or make_id(time, batch.tries.chance, after=head.id)
         head = advance(head, event, id=id, time=time, sizes=size, gap=gap, session=draft.session)
         heads.append(head)
         rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
         of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
         events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
+    if events:
+        batch.tries.made.append(Attempt(events[0].branch, events[0].seq, events[-1].seq, events[0].id))
     writes = [Tell("insert_event", rows)] if rows else []
     if batch.key or any(item.blobs for item in batch.items):
         writes = [
@@ -202,14 +233,6 @@ def _first_result(where: dict[str, Any], batch: Batch) -> Script[list[Logged] | 
     if hash not in (batch.hash, ""):  # empty: the content was redacted, and with it what could be compared
         raise KeyReused(batch.key)
     return (yield from _own(where, branch, first, last))
-
-
-def _landed(where: dict[str, Any], attempt: Attempt) -> Script[list[Logged] | None]:
-    """The events of an earlier run whose commit was not confirmed, if they are in the log after all."""
-    rows = yield Ask("head_at", {**where, "branch": attempt.branch, "seq": attempt.first})
-    if not rows or rows[0][1] != attempt.id:
-        return None
-    return (yield from _own(where, attempt.branch, attempt.first, attempt.last))
 
 
 def _own(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:

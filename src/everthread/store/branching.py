@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from everthread.core.branches import ENDLESS, Branch, Line, line_of
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
-from everthread.store.appending import Draft, Place, number, prepare
+from everthread.store.appending import Place, Tries, marker, number
 from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.reading import head, newest_markers
-
-MARKER_BYTES = 65_536
 
 
 def line(tenant: str, conversation: str, branch: str | int | None = None) -> Script[Line]:
     """The line of a branch, by number or name; of the current one where none is given."""
     key = {"tenant": tenant, "conversation": conversation}
-    if isinstance(branch, int) and not 0 < branch <= ENDLESS:
-        raise UnknownBranch(branch, "branches 1 and up")
     if isinstance(branch, str):
         branch = (yield from _named(tenant, conversation, branch)).number
-    rows = yield Ask("branch", {**key, "branch": branch})
+    possible = branch is None or 0 < branch <= ENDLESS
+    rows = (yield Ask("branch", {**key, "branch": branch})) if possible else []
     if rows:
         branches_up = rows if rows[0][2] is None else (yield Ask("lineage", {**key, "branch": rows[0][0]}))
         return line_of(tenant, conversation, [_branch(row) for row in branches_up])
@@ -36,44 +35,61 @@ def branches(tenant: str, conversation: str) -> Script[list[Branch]]:
     return [_branch(row) for row in rows]
 
 
-def fork(line: Line, at: int, *, name: str, now: int, gap: int) -> Script[Outcome[Line]]:
-    marker = Fork(branch=line.branch.number, at=at)
-    return (yield from _grow(line, at, marker, name=name or "fork", now=now, gap=gap, point=False))
+class Act(NamedTuple):
+    """When something is done, with what setting, and what earlier runs of the script tried."""
+
+    now: int
+    gap: int
+    tries: Tries
 
 
-def rewind(line: Line, to: int | str, *, name: str, now: int, gap: int) -> Script[Outcome[Line]]:
+def fork(line: Line, at: int, act: Act, *, name: str) -> Script[Outcome[Line]]:
+    event = Fork(branch=line.branch.number, at=at)
+    return (yield from _grow(line, at, event, act, name=name or "fork", point=False))
+
+
+def rewind(line: Line, to: int | str, act: Act, *, name: str) -> Script[Outcome[Line]]:
     """Go on from an earlier event or mark; what came after it stays on the branch that is left."""
     seq = to if isinstance(to, int) else (yield from _marked(line, to))
-    marker = Rewind(branch=line.branch.number, to=seq, mark=to if isinstance(to, str) else "")
-    return (yield from _grow(line, seq, marker, name=name or "rewind", now=now, gap=gap, point=True))
+    event = Rewind(branch=line.branch.number, to=seq, mark=to if isinstance(to, str) else "")
+    return (yield from _grow(line, seq, event, act, name=name or "rewind", point=True))
 
 
-def switch(line: Line, *, now: int, gap: int) -> Script[Outcome[Line]]:
+def switch(target: Line, act: Act) -> Script[Outcome[Line]]:
     """Make a branch the current one."""
-    newest = yield from head(line)
-    marker = Command(name="switch", arguments={"branch": line.branch.number})
-    return Outcome(line, [*_mark(line, newest, marker, now=now, gap=gap), _point(line)])
+    if (yield from act.tries.landed(_key(target))):
+        return Outcome(target)
+    newest = yield from head(target)
+    event = Command(name="switch", arguments={"branch": target.branch.number})
+    return Outcome(target, [*mark(target, newest, event, act), _point(target)])
 
 
-def _grow(line: Line, at: int, marker: Event, *, name: str, now: int, gap: int, point: bool) -> Script[Outcome[Line]]:
-    known = yield from branches(line.tenant, line.conversation)
+def mark(line: Line, head: Head, event: Event, act: Act) -> list[Tell]:
+    """The statements that append a marker of ours."""
+    place = Place(line.tenant, line.conversation, line.branch.number)
+    return number(place, head, marker(event, act.tries), now=act.now, gap=act.gap).writes
+
+
+def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:
+    if landed := (yield from act.tries.landed(_key(base))):
+        return Outcome((yield from line(base.tenant, base.conversation, landed.branch)))
+    known = yield from branches(base.tenant, base.conversation)
     if not known:
-        raise UnknownConversation(line.conversation)
-    start = yield from _fork_point(line, at)
+        raise UnknownConversation(base.conversation)
+    start = yield from _fork_point(base, at)
     next_number = max(branch.number for branch in known) + 1
     branch = Branch(
         number=next_number,
         name=_free_name(name, next_number, {branch.name for branch in known}),
         # The branch that stores the fork point, so that every piece of a line holds events.
-        parent=line.owner(at) if at else MAIN,
+        parent=base.owner(at) if at else MAIN,
         at=at,
-        time=now,
+        time=act.now,
     )
-    ancestors = yield from _lineage(line, branch.parent)
-    grown = line_of(line.tenant, line.conversation, [branch, *ancestors])
-    row = {"tenant": line.tenant, "conversation": line.conversation, "branch": branch.number}
-    details = {"name": branch.name, "parent": branch.parent, "at": at, "time": now}
-    writes = [Tell("insert_branch", [{**row, **details}]), *_mark(grown, start, marker, now=now, gap=gap)]
+    ancestors = yield Ask("lineage", {**_key(base), "branch": branch.parent})
+    grown = line_of(base.tenant, base.conversation, [branch, *map(_branch, ancestors)])
+    row = {"branch": branch.number, "name": branch.name, "parent": branch.parent, "at": at, "time": branch.time}
+    writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, start, event, act)]
     return Outcome(grown, [*writes, _point(grown)] if point else writes)
 
 
@@ -86,27 +102,18 @@ def _fork_point(line: Line, at: int) -> Script[Head]:
     return (yield from head(line, at=at))
 
 
-def _lineage(line: Line, branch: int | None) -> Script[list[Branch]]:
-    key = {"tenant": line.tenant, "conversation": line.conversation}
-    rows = yield Ask("lineage", {**key, "branch": branch})
-    return [_branch(row) for row in rows]
-
-
-def _mark(line: Line, head: Head, marker: Event, *, now: int, gap: int) -> list[Tell]:
-    place = Place(line.tenant, line.conversation, line.branch.number)
-    batch = prepare([Draft(event=marker)], key="", expect=None, max_bytes=MARKER_BYTES)
-    return number(place, head, batch, now=now, gap=gap).writes
-
-
 def _point(line: Line) -> Tell:
-    key = {"tenant": line.tenant, "conversation": line.conversation}
-    return Tell("point", [{**key, "branch": line.branch.number}])
+    return Tell("point", [{**_key(line), "branch": line.branch.number}])
+
+
+def _key(line: Line) -> dict[str, str]:
+    return {"tenant": line.tenant, "conversation": line.conversation}
 
 
 def _marked(line: Line, name: str) -> Script[int]:
-    for marker in (yield from newest_markers(line, "mark")):
-        if isinstance(marker.event, Mark) and marker.event.name == name:
-            return marker.seq
+    for found in (yield from newest_markers(line, "mark")):
+        if isinstance(found.event, Mark) and found.event.name == name:
+            return found.seq
     raise UnknownMark(name)
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import Branch
-from everthread.core.ids import is_id
+from everthread.core.ids import is_id, make_id
 from everthread.core.logged import moment
-from everthread.errors import AlreadyExists, BadValue, NoUser, UnknownConversation
+from everthread.errors import BadValue, NoUser, UnknownConversation
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
 MAIN = 1
@@ -55,12 +55,23 @@ class BranchTotals(msgspec.Struct, frozen=True, kw_only=True):
     own: Totals
 
 
-def begin(new: Conversation, *, unless_one: bool = False) -> Script[Outcome[Conversation]]:
-    """Begin a conversation; with `unless_one`, only where the user has none with this agent yet."""
-    if unless_one and (found := (yield from newest(Owner(new.tenant, new.user), new.agent))):
+def begin(
+    new: Conversation, *, chance: int, tried: list[str], unless_one: bool = False
+) -> Script[Outcome[Conversation]]:
+    """Begin a conversation; with `unless_one`, only where the user has none with this agent yet.
+
+    `tried`: the ids of runs of this script whose commit was not confirmed.
+    """
+    owner = Owner(new.tenant, new.user)
+    for id in tried:
+        if (yield Ask("conversation", {**owner._asdict(), "conversation": id})):
+            return Outcome((yield from find(owner, id)))
+    if unless_one and (found := (yield from newest(owner, new.agent))):
         return Outcome(found)
-    if (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
-        raise AlreadyExists("conversation", new.id)
+    # After the user's newest, whatever the clock says: the one begun last is the newest.
+    before = yield from newest(owner, "")
+    new = msgspec.structs.replace(new, id=make_id(new.began, chance, after=before.id if before else ""))
+    tried.append(new.id)
     return Outcome(new, insert(new))
 
 

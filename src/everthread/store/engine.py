@@ -51,8 +51,14 @@ class Engine(Protocol):
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         """Run a script that only asks. `large`: it may take long, so keep it off the event loop."""
 
-    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
-        """Run a script and make its writes durable. Scripts with the same `about` do not overtake each other."""
+    async def write(
+        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
+    ) -> T:
+        """Run a script and make its writes durable. `about` names the conversation, or what else it concerns.
+
+        The script may be run several times: when a key shows that another writer was faster, and when the
+        answer to a commit was lost. `alone`: no key would show it, so scripts about the same take turns.
+        """
 
     async def watch(self) -> None:
         """From now on ring the bells for what other processes write, too."""

@@ -11,7 +11,7 @@ from everthread.core.branches import Line
 from everthread.core.events import Command, Redacted, encode, redacted
 from everthread.core.logged import Logged
 from everthread.errors import BadValue, Corrupt, UnknownSeq
-from everthread.store.appending import Draft, Place, number, prepare
+from everthread.store.branching import Act, mark
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Outcome, Script, Tell
 from everthread.store.reading import head, onward
@@ -19,7 +19,9 @@ from everthread.store.reading import head, onward
 PAGE = 500
 
 
-def redact(line: Line, seq: int, *, now: int, gap: int) -> Script[Outcome[None]]:
+def redact(line: Line, seq: int, act: Act) -> Script[Outcome[None]]:
+    if (yield from act.tries.landed({"tenant": line.tenant, "conversation": line.conversation})):
+        return Outcome(None)
     newest = yield from head(line)
     found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= newest.seq else []
     if not found:
@@ -30,11 +32,8 @@ def redact(line: Line, seq: int, *, now: int, gap: int) -> Script[Outcome[None]]
     body = encode(_tombstone(found[0]))
     # Said on the branch from which it was asked for.
     note = Command(name="redact", arguments={"seq": seq, "branch": found[0].branch})
-    batch = prepare([Draft(event=note)], key="", expect=None, max_bytes=PAGE)
-    place = Place(line.tenant, line.conversation, line.branch.number)
-    marker = number(place, newest, batch, now=now, gap=gap).writes
     forget = [Tell(name, [spot]) for name in ("forget_receipts", "forget_blob_uses", "forget_unused_blobs")]
-    return Outcome(None, [*marker, Tell("redact_event", [{**spot, "body": body}]), *forget])
+    return Outcome(None, [*mark(line, newest, note, act), Tell("redact_event", [{**spot, "body": body}]), *forget])
 
 
 def _tombstone(event: Logged) -> Redacted:

@@ -20,12 +20,12 @@ from typing import Any
 
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Event, text_of
-from everthread.core.ids import make_id
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.errors import UnknownBlob
 from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring
-from everthread.store.appending import Batch, Draft, Place
+from everthread.store.appending import Batch, Draft, Place, Tries
+from everthread.store.branching import Act
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Engine, Script
 from everthread.store.restoring import Whole
@@ -60,11 +60,13 @@ class Log:
 
     async def begin(self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any) -> Conversation:
         """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
-        time = self._clock()
-        id = details.pop("id", "") or make_id(time, secrets.randbits(80))
-        new = Conversation(tenant=owner.tenant, id=id, user=owner.user, agent=agent, began=time, **details)
-        about = f"{owner.tenant}/{owner.user}/{agent}"
-        return await self._engine.write(lambda: conversations.begin(new, unless_one=unless_one), about=about)
+        new = Conversation(tenant=owner.tenant, id="", user=owner.user, agent=agent, began=self._clock(), **details)
+        chance, tried = secrets.randbits(80), list[str]()
+        return await self._engine.write(
+            lambda: conversations.begin(new, chance=chance, tried=tried, unless_one=unless_one),
+            about=f"{owner.tenant}/{owner.user}",
+            alone=True,
+        )
 
     async def find(self, owner: Owner, id: str) -> Conversation:
         return await self._engine.read(lambda: conversations.find(owner, id))
@@ -80,7 +82,9 @@ class Log:
 
     async def change(self, conversation: Conversation, **changes: Any) -> Conversation:
         """Change name, goal or settings."""
-        return await self._engine.write(lambda: conversations.change(conversation, **changes), about=conversation.id)
+        return await self._engine.write(
+            lambda: conversations.change(conversation, **changes), about=conversation.id, alone=True
+        )
 
     async def branches(self, conversation: Conversation) -> list[BranchTotals]:
         return await self._engine.read(lambda: conversations.branch_totals(conversation))
@@ -99,23 +103,24 @@ class Log:
 
     async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
+        tries = Tries()
         return await self._engine.write(
-            lambda: branching.fork(line, at, name=name, now=self._clock(), gap=self._gap),
+            lambda: branching.fork(line, at, self._act(tries), name=name),
             about=line.conversation,
         )
 
     async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
         """Go on from an earlier seq or mark: a new branch, and the current one from now on."""
+        tries = Tries()
         return await self._engine.write(
-            lambda: branching.rewind(line, to, name=name, now=self._clock(), gap=self._gap),
+            lambda: branching.rewind(line, to, self._act(tries), name=name),
             about=line.conversation,
         )
 
     async def switch(self, line: Line) -> Line:
         """Make this branch the current one."""
-        return await self._engine.write(
-            lambda: branching.switch(line, now=self._clock(), gap=self._gap), about=line.conversation
-        )
+        tries = Tries()
+        return await self._engine.write(lambda: branching.switch(line, self._act(tries)), about=line.conversation)
 
     # -- appending -----------------------------------------------------------------------------------------
 
@@ -223,9 +228,8 @@ class Log:
 
     async def redact(self, line: Line, seq: int) -> None:
         """Take the content out of an event for ever, on every branch that shares it. A tombstone stays."""
-        await self._engine.write(
-            lambda: forgetting.redact(line, seq, now=self._clock(), gap=self._gap), about=line.conversation
-        )
+        tries = Tries()
+        await self._engine.write(lambda: forgetting.redact(line, seq, self._act(tries)), about=line.conversation)
         await self._engine.scrub()
         audit.info("redacted event %s of conversation %s", seq, line.conversation)
 
@@ -284,6 +288,9 @@ class Log:
 
     async def close(self) -> None:
         await self._engine.close()
+
+    def _act(self, tries: Tries) -> Act:
+        return Act(self._clock(), self._gap, tries)
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
         prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes)

@@ -45,6 +45,7 @@ COLLISIONS = (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError, as
 LOST = (
     OSError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -106,13 +107,19 @@ class PostgresEngine:
 
         return await self._patiently(once)
 
-    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
-        queue = self._queues.setdefault(about, asyncio.Lock())
-        async with queue:
-            result = await self._patiently(lambda: self._write(script, about))
-        self.bells.ring(about)
-        self._announce(about)
-        return result
+    async def write(
+        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
+    ) -> T:
+        async def whole() -> T:
+            queue = self._queues.setdefault(about, asyncio.Lock())
+            async with queue:
+                result = await self._patiently(lambda: self._write(script, about, alone))
+            self.bells.ring(about)
+            self._announce(about)
+            return result
+
+        # Whoever waits may be cancelled; the write is not, because the driver may then wait for ever.
+        return await asyncio.shield(asyncio.create_task(whole()))
 
     async def scrub(self) -> None:
         """Nothing to do: dead rows are PostgreSQL's to vacuum."""
@@ -138,10 +145,10 @@ class PostgresEngine:
 
     # -- running scripts -----------------------------------------------------------------------------------
 
-    async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str) -> T:
+    async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool) -> T:
         deadline = time.monotonic() + self._patience
         while True:
-            locked = self._contended.get(about, 0.0) > time.monotonic()
+            locked = alone or self._contended.get(about, 0.0) > time.monotonic()
             try:
                 async with self._pool.acquire() as connection:
                     if locked:
@@ -277,7 +284,9 @@ class PostgresEngine:
                 | asyncpg.InvalidAuthorizationSpecificationError()
             ):
                 return Unavailable(self._shown, str(problem))
-            case OSError() | asyncpg.InterfaceError() | asyncpg.PostgresConnectionError():
+            case (
+                OSError() | asyncpg.InterfaceError() | asyncpg.InternalClientError() | asyncpg.PostgresConnectionError()
+            ):
                 return Unavailable(self._shown, str(problem) or type(problem).__name__)
             case asyncpg.PostgresError():
                 return StoreError(f"{self._shown}: {problem}")

@@ -48,6 +48,8 @@ def head(line: Line, *, at: int | None = None) -> Script[Head]:
     """The head of a line: its newest, or as of one of its events."""
     key = {"tenant": line.tenant, "conversation": line.conversation}
     if at is not None:
+        if at < 1:
+            return Head()
         rows = yield Ask("head_at", {**key, "branch": line.owner(at), "seq": at})
         return head_of(rows[0]) if rows else Head()
     rows = yield Ask("head", {**key, "branch": line.branch.number})

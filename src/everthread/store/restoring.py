@@ -25,6 +25,14 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
 def restore(
     wholes: Sequence[Whole], batches: Sequence[Sequence[Batch]], *, now: int, gap: int
 ) -> Script[Outcome[None]]:
+    for whole, own in zip(wholes, batches, strict=True):
+        for batch in own:
+            if (
+                yield from batch.tries.landed(
+                    {"tenant": whole.conversation.tenant, "conversation": whole.conversation.id}
+                )
+            ):
+                return Outcome(None)  # all or none: where one is, all are
     writes: list[Tell] = []
     for whole, own in zip(wholes, batches, strict=True):
         writes += yield from _restore(whole, own, now=now, gap=gap)

@@ -73,7 +73,9 @@ class SqliteEngine:
         finally:
             self._spare.release()
 
-    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
+    async def write(
+        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
+    ) -> T:
         if self._closed:
             raise Closed(str(self._file.path))
         loop = asyncio.get_running_loop()

@@ -1,0 +1,220 @@
+"""queries.sql: every statement is understood by both databases, and finds what it asks for by the intended index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+
+from everthread import Everthread, Talk, assistant, user
+from everthread.core.events import Clear, Mark
+from everthread.core.turns import Head
+from everthread.store.engine import Statement, statements
+from everthread.testing.postgres import Server
+
+NAMES = sorted(statements("?{n}"))
+INTENDED = {
+    "turns_down": "events_turns",
+    "turns_up": "events_turns",
+    "sessions_down": "events_sessions",
+    "sessions_up": "events_sessions",
+    "markers_down": "events_markers",
+    "events_up": "events_by_seq",
+    "events_down": "events_by_seq",
+    "messages_up": "events_by_seq",
+    "messages_down": "events_by_seq",
+    "heads": "events_by_seq",
+    "head": "events_by_seq",
+    "head_at": "events_by_seq",
+    "branch_heads": "events_by_seq",
+}
+ABOUT_ONE = sorted({*NAMES} - {"all_conversations"} - {name for name in NAMES if name.startswith("insert_")})
+
+
+def _values(talk: Talk) -> dict[str, Any]:
+    """A value for every parameter there is."""
+    return {
+        "tenant": "default",
+        "conversation": talk.id,
+        "user": talk.conversation.user,
+        "branch": 1,
+        "seq": 9,
+        "first": 1,
+        "last": 2**31 - 1,
+        "low": 0,
+        "high": 2**62,
+        "limit": 20,
+        "kind": "mark",
+        "before": "~",
+        "agent": "",
+        "key": "k",
+        "hash": "0" * 64,
+        "body": b"{}",
+        "name": "x",
+        "goal": "",
+        "settings": "{}",
+        "time": 0,
+        "data": b"",
+        "id": "x",
+        "parent": 1,
+        "at": 0,
+        "current": 1,
+        "state": "idle",
+    }
+
+
+async def _fill(et: Everthread, *, conversations: int, turns: int) -> Talk:
+    """Some conversations with marks, clears and another branch; one of them in the hand."""
+    talk = await et.begin(user="ana")
+    for n in range(conversations):
+        talk = await et.begin(user="ana" if n % 2 else "bob")
+        events = []
+        for turn in range(turns):
+            events += [user(f"question {turn}"), assistant(f"answer {turn}")]
+            if turn % 50 == 49:
+                events += [Mark(name=f"m{turn}"), Clear()]  # type: ignore[list-item]
+        await talk.append(*events)
+        side = await talk.fork(at=turns)
+        await side.append(user("aside"))
+    return talk
+
+
+def test_what_inserts_an_event_names_place_kind_and_body_and_then_the_head_in_its_order() -> None:
+    order = ("tenant", "conversation", "branch", "kind", "body", *Head.__struct_fields__)
+    statement = statements("?{n}")["insert_event"]
+    assert statement.names == order
+    columns = re.search(r"INSERT INTO events \((.*?)\)", statement.sql, re.DOTALL)
+    assert columns
+    assert tuple(re.split(r",\s*", columns[1])) == order
+
+
+@pytest.mark.parametrize("name", ["head", "head_at", "heads", "turns_down", "turns_up", "sessions_down", "sessions_up"])
+def test_what_reads_heads_names_their_fields_in_order(name: str) -> None:
+    columns = re.search(r"SELECT (.*?)\nFROM events", statements("?{n}")[name].sql, re.DOTALL)
+    assert columns
+    found = re.split(r",\s*", columns[1])
+    assert found[-len(Head.__struct_fields__) :] == list(Head.__struct_fields__)
+    assert found[: -len(Head.__struct_fields__)] == (["branch"] if name == "head" else [])
+
+
+# -- SQLite ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+async def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    path = tmp_path_factory.mktemp("queries") / "talk.db"
+    async with Everthread.open(f"sqlite:///{path}") as et:
+        talk = await _fill(et, conversations=4, turns=500)
+    return path, _values(talk)
+
+
+@pytest.fixture(params=["never analysed", "analysed"])
+def lite(request: pytest.FixtureRequest, filled: tuple[Path, dict[str, Any]]) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(str(filled[0]))
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # as the store sets it
+    with connection:
+        if request.param == "analysed":
+            connection.execute("ANALYZE")
+            connection.execute("ANALYZE sqlite_schema")
+        yield connection
+        connection.execute("DROP TABLE IF EXISTS sqlite_stat1")
+    connection.close()
+
+
+def _plan(connection: apsw.Connection, statement: Statement, values: dict[str, Any]) -> str:
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.bind(values)).fetchall()
+    return "\n".join(str(row[3]) for row in rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sqlite_understands(name: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]) -> None:
+    statement = statements("?{n}")[name]
+    values = filled[1] | dict.fromkeys(set(statement.names) - filled[1].keys(), 0)
+    lite.execute(f"EXPLAIN {statement.sql}", statement.bind(values)).fetchall()
+
+
+@pytest.mark.parametrize(("name", "index"), INTENDED.items())
+def test_sqlite_uses_the_intended_index(
+    name: str, index: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
+) -> None:
+    plan = _plan(lite, statements("?{n}")[name], filled[1])
+    assert f"INDEX {index}" in plan, plan
+    for line in plan.splitlines():
+        if "events" in line:
+            assert f"INDEX {index}" in line, plan
+
+
+@pytest.mark.parametrize("name", ABOUT_ONE)
+def test_sqlite_neither_scans_events_nor_sorts(
+    name: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
+) -> None:
+    plan = _plan(lite, statements("?{n}")[name], filled[1])
+    scans = [line for line in plan.splitlines() if re.match(r"SCAN (?!lineage)", line) and "CONSTANT ROW" not in line]
+    assert scans == [], plan
+    if name != "lineage":  # a handful of branches, sorted by depth
+        assert "TEMP B-TREE" not in re.sub(r"USE TEMP B-TREE FOR count\(DISTINCT\)", "", plan), plan
+
+
+# -- PostgreSQL --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+async def big(postgres: Server) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """Some twenty thousand events in a few conversations, with the planner informed."""
+    address = postgres.create_database("queries")
+    async with Everthread.open(address) as et:
+        talk = await _fill(et, conversations=5, turns=2_000)
+    async with asyncpg.create_pool(address, min_size=0) as pool:
+        await pool.execute("ANALYZE")
+    yield address, _values(talk)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_postgres_understands(name: str, big: tuple[str, dict[str, Any]]) -> None:
+    async with asyncpg.create_pool(big[0], min_size=0) as pool, pool.acquire() as connection:
+        await connection.prepare(statements("${n}")[name].sql)
+
+
+async def _explain(address: str, name: str, values: dict[str, Any], mode: str) -> str:
+    statement = statements("${n}")[name]
+    async with asyncpg.create_pool(address, min_size=0) as pool, pool.acquire() as connection:
+        await connection.execute(f"SET plan_cache_mode = {mode}")
+        await connection.execute(f"PREPARE asked AS {statement.sql}")
+        given = ", ".join(_literal(values[name]) for name in statement.names)
+        rows = await connection.fetch(f"EXPLAIN EXECUTE asked({given})" if given else "EXPLAIN EXECUTE asked")
+        await connection.execute("DEALLOCATE asked; RESET plan_cache_mode")
+        return "\n".join(row[0] for row in rows)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"'\\x{value.hex()}'"
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+
+
+# The driver prepares each statement once: after five uses the server may settle on one plan for all values.
+MODES = ["force_custom_plan", "force_generic_plan"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "index"), INTENDED.items())
+async def test_postgres_uses_the_intended_index_without_sorting(
+    name: str, index: str, mode: str, big: tuple[str, dict[str, Any]]
+) -> None:
+    plan = await _explain(big[0], name, big[1], mode)
+    assert f"using {index} on events" in plan, plan
+    assert "Seq Scan on events" not in plan, plan
+    if name != "branch_heads":  # its few branches may be sorted
+        assert "Sort" not in plan, plan
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", [name for name in ABOUT_ONE if "events" in statements("?{n}")[name].sql])
+async def test_postgres_never_reads_all_events(name: str, mode: str, big: tuple[str, dict[str, Any]]) -> None:
+    plan = await _explain(big[0], name, big[1], mode)
+    assert "Seq Scan on events" not in plan, plan
