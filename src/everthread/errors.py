@@ -158,6 +158,15 @@ class NewerSchema(StoreError):
         self.version, self.known = version, known
 
 
+class MigrationFailed(StoreError):
+    def __init__(self, store: str, *, version: int, name: str, why: str) -> None:
+        super().__init__(
+            f"{store} could not be brought to schema {version} ({name!r}): {why}. It is as it was; open it with the "
+            "Everthread that made it, and report this."
+        )
+        self.version = version
+
+
 class ReadOnly(StoreError):
     def __init__(self, store: str) -> None:
         super().__init__(f"{store} cannot be written: check the permissions of the file and of its folder.")
@@ -194,7 +203,10 @@ class Corrupt(StoreError):
 
 def _short(value: object) -> str:
     """A value as an error shows it: quoted, on one line, and not for pages."""
-    return _shortening.repr(value)
+    try:
+        return _shortening.repr(value)
+    except (ValueError, RecursionError):  # a number of 5,000 digits, brackets without end
+        return f"a {type(value).__name__} too large to show"
 
 
 _shortening = reprlib.Repr()

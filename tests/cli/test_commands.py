@@ -103,7 +103,7 @@ def test_show_gives_the_newest_turns_of_the_current_branch(run: Run, filled: str
     assert "(redacted)" in said
     assert "walnuts" not in said
     assert "Again." in said
-    assert "to event 9 of branch 1 (here)" in said
+    assert "to event 9 of branch 1" in said
     assert "3,000 more characters" in said
 
 

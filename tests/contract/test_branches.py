@@ -351,9 +351,7 @@ async def test_a_clear_starts_the_sums_afresh_and_keeps_the_history(et: Everthre
     await assert_sound(et, talk)
 
 
-async def test_a_clear_in_the_parent_after_the_fork_point_does_not_reach_the_child(
-    et: Everthread, talk: Talk
-) -> None:
+async def test_a_clear_in_the_parent_after_the_fork_point_does_not_reach_the_child(et: Everthread, talk: Talk) -> None:
     await talk.append(user("a"), assistant("b"))
     side = await talk.fork(at=2)
     await talk.clear()

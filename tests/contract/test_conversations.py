@@ -10,7 +10,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import Clear, Mark
-from everthread.errors import BadValue, InputError, NoUser, NotFound, UnknownConversation
+from everthread.errors import BadValue, InputError, NotFound, NoUser, UnknownConversation
 from everthread.store.opening import open_log
 from tests.contract.support import MINUTE, Clock, assert_sound, everything, module, run, texts
 
@@ -121,7 +121,9 @@ async def test_names_are_plain_text(et: Everthread, talk: Talk, someone: str, ba
             await ask
 
 
-@pytest.mark.parametrize("odd", ["\0", "\ud800", "x" * 5_000, "'; DROP TABLE events; --"], ids=lambda odd: ascii(odd)[:12])
+@pytest.mark.parametrize(
+    "odd", ["\0", "\ud800", "x" * 5_000, "'; DROP TABLE events; --"], ids=lambda odd: ascii(odd)[:12]
+)
 async def test_what_nobody_could_have_named_is_simply_not_there(
     et: Everthread, talk: Talk, someone: str, odd: str
 ) -> None:

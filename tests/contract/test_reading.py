@@ -258,9 +258,7 @@ async def test_the_head_before_the_first_event_is_empty(et: Everthread, talk: Ta
 # -- while somebody writes ---------------------------------------------------------------------------------
 
 
-async def test_a_reader_sees_whole_turns_whatever_is_written_between_its_questions(
-    address: str, someone: str
-) -> None:
+async def test_a_reader_sees_whole_turns_whatever_is_written_between_its_questions(address: str, someone: str) -> None:
     """A turn ends before the next one begins, also when that began while the reader was asking."""
     inner = await open_log(address)
     engine = Interleaved(engine_of(inner))

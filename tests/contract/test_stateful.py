@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from everthread import Everthread, Talk
+from everthread import Everthread
 from everthread.core.branches import ENDLESS
 from everthread.core.events import (
     AgentKilled,
@@ -58,10 +58,17 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(lambda text: assistant(text, interrupted=True), texts),
     st.builds(system, texts),
     st.just(tool_call("look", {"for": "x"})),
-    st.sampled_from([ToolCall(id="1", name="buy", waits_for="approval"), ToolCall(id="2", name="dig", waits_for="job")]),
+    st.sampled_from(
+        [ToolCall(id="1", name="buy", waits_for="approval"), ToolCall(id="2", name="dig", waits_for="job")]
+    ),
     st.builds(lambda text: tool_result(text, name="look"), texts | st.just(LARGE)),
     st.sampled_from(
-        [AgentKilled(reason="why"), Settings(values={"a": 1}), Command(name="/config"), Other(kind="note", data={"a": [1]})]
+        [
+            AgentKilled(reason="why"),
+            Settings(values={"a": 1}),
+            Command(name="/config"),
+            Other(kind="note", data={"a": [1]}),
+        ]
     ),
 )
 marks = st.sampled_from(["here", "there"])
@@ -213,7 +220,15 @@ class LogMachine(RuleBasedStateMachine):
             line = walk(said, GAP)
             found = await (await self.talk.on(number)).range(1, ENDLESS)
             assert [seen(event) for event in found] == [
-                (place.seq, place.said.kind, place.said.text, place.turn, place.session, place.said.time, sizes(place.said))
+                (
+                    place.seq,
+                    place.said.kind,
+                    place.said.text,
+                    place.turn,
+                    place.session,
+                    place.said.time,
+                    sizes(place.said),
+                )
                 for place in line.places
             ]
             assert [isinstance(event.event, Redacted) for event in found] == [one.is_hidden for one in said]

@@ -27,12 +27,8 @@ from everthread.core.events import (
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 
 # Every code point there is: NUL, lone surrogates and pairs of them in either order are drawn often.
-_odd = st.sampled_from(
-    ["\0", "\ud800", "\udfff", "\ud83d\ude00", "\ude00\ud83d", "\ufeff", '"', "\\", "🙂", ""]
-)
-any_text = st.lists(
-    st.one_of(st.text(st.characters(exclude_categories=[]), max_size=8), _odd), max_size=4
-).map("".join)
+_odd = st.sampled_from(["\0", "\ud800", "\udfff", "\ud83d\ude00", "\ude00\ud83d", "\ufeff", '"', "\\", "🙂", ""])
+any_text = st.lists(st.one_of(st.text(st.characters(exclude_categories=[]), max_size=8), _odd), max_size=4).map("".join)
 meta = st.dictionaries(any_text, any_text, max_size=2)
 _whole = st.integers(min_value=0, max_value=2**31 - 1)
 _data = st.none() | st.binary(max_size=16)
@@ -70,7 +66,6 @@ plain_json: st.SearchStrategy[Any] = st.recursive(
 _scalars = st.none() | st.booleans() | st.integers(min_value=-(2**63), max_value=2**64 - 1) | any_text
 
 
-
 def _messages(media: st.SearchStrategy[Part]) -> st.SearchStrategy[Event]:
     parts = st.lists(_texts | media, max_size=3).map(tuple)
     return st.one_of(
@@ -91,9 +86,7 @@ markers: st.SearchStrategy[Event] = st.one_of(
     st.builds(Command, name=any_text, arguments=st.dictionaries(any_text, _scalars, max_size=3)),
     st.builds(
         Settings,
-        values=st.dictionaries(
-            any_text, _scalars | st.floats(allow_nan=False, allow_infinity=False), max_size=3
-        ),
+        values=st.dictionaries(any_text, _scalars | st.floats(allow_nan=False, allow_infinity=False), max_size=3),
     ),
     st.builds(AgentKilled, reason=any_text),
     st.builds(Redacted, was=st.sampled_from(MESSAGES), interrupted=st.booleans(), waits_for=_waits),

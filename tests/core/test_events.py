@@ -57,9 +57,7 @@ EXAMPLES: dict[str, Event] = {
         interrupted=True,
     ),
     "tool_call": ToolCall(id="1", name="f", arguments="not json {", waits_for="approval", meta={"g": "1"}),
-    "tool_result": ToolResult(
-        id="1", name="f", parts=(image(b"GIF89a\1\0\2\0"),), error=True, meta={"g": ""}
-    ),
+    "tool_result": ToolResult(id="1", name="f", parts=(image(b"GIF89a\1\0\2\0"),), error=True, meta={"g": ""}),
     "clear": Clear(),
     "mark": Mark(name="here"),
     "fork": Fork(branch=1, at=7),

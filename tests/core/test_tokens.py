@@ -49,9 +49,7 @@ def test_markers_have_no_size_because_they_are_never_sent(marker: Event) -> None
     assert sizes(marker) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "message", [system(""), user(), user(""), assistant(), tool_call("f"), tool_result(name="f")]
-)
+@pytest.mark.parametrize("message", [system(""), user(), user(""), assistant(), tool_call("f"), tool_result(name="f")])
 def test_even_an_empty_message_costs_its_wrapping(message: Event) -> None:
     full, settled = sizes(message)
     assert full == settled > 0

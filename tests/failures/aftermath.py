@@ -20,9 +20,7 @@ async def texts(talk: Talk) -> list[str]:
 async def intact(address: str, talk: Talk) -> list[str]:
     """Open the store again: the log's own check is clean and the next append works. What had been said."""
     async with Everthread.open(address) as et:
-        again = await et.conversation(
-            user=talk.conversation.user, id=talk.id, tenant=talk.conversation.tenant
-        )
+        again = await et.conversation(user=talk.conversation.user, id=talk.id, tenant=talk.conversation.tenant)
         return await sound(et, again)
 
 

@@ -51,9 +51,7 @@ def _folder_contents(folder: Path) -> dict[str, str]:
         pytest.param(_text, "not a SQLite file", id="a text file"),
         pytest.param(_short_text, "not a SQLite file", id="a shopping list"),
         pytest.param(_other_program, "another program", id="a database of another program"),
-        pytest.param(
-            _other_program_with_our_words, "another program", id="another program's table named events"
-        ),
+        pytest.param(_other_program_with_our_words, "another program", id="another program's table named events"),
     ],
 )
 async def test_what_is_not_a_database_of_ours_is_refused_and_not_touched(

@@ -83,9 +83,7 @@ async def test_an_unknown_seq_is_not_found_and_the_numbers_there_are_get_named(
     assert await sound(et, said) == ["one", "two", "three"]
 
 
-async def test_there_is_no_event_zero_to_redact_but_one_may_fork_before_everything(
-    et: Everthread, said: Talk
-) -> None:
+async def test_there_is_no_event_zero_to_redact_but_one_may_fork_before_everything(et: Everthread, said: Talk) -> None:
     await _refused(said.redact(0), UnknownSeq)
     fork = await said.fork(at=0, name="afresh")
     assert await sound(et, fork) == []
@@ -217,7 +215,9 @@ async def test_after_all_those_bad_names_the_log_is_intact(et: Everthread, said:
     assert await sound(et, said) == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize("name", ["Ana María", "安娜", "👩‍👩‍👧"[:1], "a'; DROP TABLE events; --", "%", "x" * 200, "ana/../bob"])
+@pytest.mark.parametrize(
+    "name", ["Ana María", "安娜", "👩‍👩‍👧"[:1], "a'; DROP TABLE events; --", "%", "x" * 200, "ana/../bob"]
+)
 async def test_an_unusual_name_is_taken_as_it_is(et: Everthread, someone: str, name: str) -> None:
     talk = await et.begin(user=someone + name[:150], agent=name, name=name, goal=name, tenant=f"{someone}{name[:150]}")
     await talk.append(user("hello"), key=name)
@@ -382,9 +382,7 @@ def test_an_applications_kind_is_a_lower_case_name_that_is_free(kind: str) -> No
         pytest.param([1, 2], id="a list"),
     ],
 )
-async def test_settings_that_are_not_json_are_refused(
-    et: Everthread, said: Talk, someone: str, settings: Any
-) -> None:
+async def test_settings_that_are_not_json_are_refused(et: Everthread, said: Talk, someone: str, settings: Any) -> None:
     assert clear(await _refused(said.set_settings(settings), BadValue), "settings")
     assert clear(await _refused(et.begin(user=someone, settings=settings), BadValue), "settings")
     assert len(await et.conversations(user=someone)) == 1
@@ -392,7 +390,17 @@ async def test_settings_that_are_not_json_are_refused(
 
 
 async def test_any_text_comes_back_as_it_was(et: Everthread, talk: Talk) -> None:
-    strange = ["", "\0", "\ud800", "\udfff\ud800", "a\0b\ud800c", "\r\n\t\x1b[31m", "\u2028\ufeff\uffff", "👩‍👩‍👧", "'\"\\;--"]
+    strange = [
+        "",
+        "\0",
+        "\ud800",
+        "\udfff\ud800",
+        "a\0b\ud800c",
+        "\r\n\t\x1b[31m",
+        "\u2028\ufeff\uffff",
+        "👩‍👩‍👧",
+        "'\"\\;--",
+    ]
     for text in strange:
         await talk.append(user(text), assistant(text, model=text), tool_call(text, text, id=text))
         await talk.append(tool_result(text, id=text, name=text))
@@ -405,7 +413,15 @@ async def test_any_text_comes_back_as_it_was(et: Everthread, talk: Talk) -> None
 
 
 async def test_strange_images_and_files_are_kept_as_they_are(et: Everthread, talk: Talk) -> None:
-    strange = [b"", b"\0", b"\x89PNG", b"\x89PNG\r\n\x1a\n" + b"\xff" * 30, b"GIF89a", b"RIFF" * 10, b"\xff\xd8\xff" + bytes(9)]
+    strange = [
+        b"",
+        b"\0",
+        b"\x89PNG",
+        b"\x89PNG\r\n\x1a\n" + b"\xff" * 30,
+        b"GIF89a",
+        b"RIFF" * 10,
+        b"\xff\xd8\xff" + bytes(9),
+    ]
     for data in strange:
         await talk.append(user(image(data), file(data, name="a\0b\ud800")))
         (part, _) = (await talk.before(limit=1))[0].event.parts  # type: ignore[union-attr]

@@ -18,7 +18,9 @@ START = 1_760_000_000_000_000
 CLOCKS: dict[str, Callable[[], Iterator[int]]] = {
     "stands still": lambda: cycle([START]),
     "runs backwards": lambda: count(START, -HOUR),
-    "jumps to and fro": lambda: chain([START] * 2, cycle([START - 9 * HOUR, START + 60_000_000, START - HOUR, START - 1])),
+    "jumps to and fro": lambda: chain(
+        [START] * 2, cycle([START - 9 * HOUR, START + 60_000_000, START - HOUR, START - 1])
+    ),
     "falls back to 1970": lambda: iter([START] * 3 + [0] * 1_000),
 }
 
@@ -72,9 +74,7 @@ async def test_a_pause_after_the_clock_ran_backwards_still_ends_the_session(addr
     await et.close()
 
 
-async def test_the_conversation_begun_last_is_the_newest(
-    address: str, someone: str, clock: Callable[[], int]
-) -> None:
+async def test_the_conversation_begun_last_is_the_newest(address: str, someone: str, clock: Callable[[], int]) -> None:
     et = Everthread(await open_log(address, clock=clock))
     begun = []
     for _ in range(8):

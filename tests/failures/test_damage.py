@@ -37,7 +37,6 @@ class Vandal:
             async with asyncpg.create_pool(self._address, min_size=0) as pool:
                 await pool.execute(sql, *values)
 
-
     async def values(self, sql: str, *values: Any) -> list[Any]:
         """The first column of what a query finds."""
         if self._address.startswith("sqlite"):
@@ -225,9 +224,7 @@ def _overwrite(path: Path, first: float, last: float) -> None:
 
 
 @pytest.mark.parametrize(("first", "last"), [(0.4, 0.6), (0.9, 1.0), (0.02, 0.1)])
-async def test_damaged_pages_are_reported_and_never_crash(
-    long: tuple[Path, Talk], first: float, last: float
-) -> None:
+async def test_damaged_pages_are_reported_and_never_crash(long: tuple[Path, Talk], first: float, last: float) -> None:
     path, talk = long
     _overwrite(path, first, last)
     found = await _everything_that_is_reported(path, talk)

@@ -70,9 +70,7 @@ async def test_a_lock_that_ends_within_patience_is_not_felt(path: Path, kind: st
             async with Ticks() as ticks:
                 await asyncio.gather(*(talk.append(user(f"during {n}")) for n in range(20)))
             assert ticks.count > 3
-    assert sorted(await intact(f"sqlite:///{path}", talk)) == sorted(
-        ["before", *(f"during {n}" for n in range(20))]
-    )
+    assert sorted(await intact(f"sqlite:///{path}", talk)) == sorted(["before", *(f"during {n}" for n in range(20))])
 
 
 async def test_everyone_who_waits_for_a_lock_gets_the_error_and_nothing_is_written_later(path: Path) -> None:

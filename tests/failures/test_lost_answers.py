@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from everthread import Everthread, Talk, assistant, file, user
+from everthread.core.events import Event
 from everthread.store.postgres import PostgresEngine
 from everthread.testing.postgres import Server
 from tests.failures.aftermath import postgres_engine, sound, texts
@@ -41,7 +42,7 @@ async def talk(et: Everthread, someone: str) -> Talk:
 
 @pytest.fixture(params=range(len(LOSSES)), ids=["reset", "closed", "shut down"])
 def loss(request: pytest.FixtureRequest) -> Callable[[], Exception]:
-    return LOSSES[request.param]
+    return LOSSES[int(request.param)]
 
 
 def lose(engine: PostgresEngine, moment: str, loss: Callable[[], Exception]) -> list[str]:
@@ -75,7 +76,10 @@ async def test_an_append_is_there_once(
     several: bool,
     blob: bool,
 ) -> None:
-    events = [user("three", *([file(b"walnuts")] if blob else [])), *([assistant("four")] if several else [])]
+    events: list[Event] = [
+        user("three", *([file(b"walnuts")] if blob else [])),
+        *([assistant("four")] if several else []),
+    ]
     lost = lose(postgres_engine(et), moment, loss)
     written = await talk.append(*events, key=key, expect=2)
     assert lost
@@ -203,7 +207,7 @@ async def test_redacting_marking_switching_clearing_and_erasing_happen_once(
 async def test_a_read_whose_answer_is_lost_is_asked_again(et: Everthread, talk: Talk) -> None:
     engine = postgres_engine(et)
     real = engine._ask
-    lost = []
+    lost: list[int] = []
 
     async def unreliable(connection: Any, script: Any) -> Any:
         result = await real(connection, script)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import count
+from typing import Any
 
 import asyncpg
 import pytest
@@ -105,7 +106,7 @@ async def test_a_restart_during_appends_reads_and_following_is_not_noticed(
         await asyncio.sleep(0.2)
         before = len(acknowledged)
         await asyncio.to_thread(restart, server)
-        while len(acknowledged) < before + 30:
+        while len(acknowledged) < before + 30:  # noqa: ASYNC110  (they go on for as long as it takes)
             await asyncio.sleep(0.01)
         stop.set()
         await asyncio.wait(workers)
@@ -124,18 +125,17 @@ async def test_a_server_that_stays_away_beyond_patience_is_unavailable_and_then_
         await talk.append(user("first"))
         await asyncio.to_thread(server.kill)
         async with asyncio.timeout(HANGS):
-            for work in (lambda: talk.append(user("lost")), lambda: talk.after(0)):
+            works: list[Awaitable[Any]] = [talk.append(user("lost")), talk.after(0)]
+            for work in works:
                 with pytest.raises(Unavailable) as refused:
-                    await work()
+                    await work
                 assert clear(refused.value, address.partition("?")[0].rpartition("/")[2], "check")
         await asyncio.to_thread(server.start)
         await talk.append(user("second"))
         assert await sound(et, talk) == ["first", "second"]
 
 
-async def test_a_store_can_be_opened_while_its_server_is_still_starting(
-    server: PrivatePostgres, address: str
-) -> None:
+async def test_a_store_can_be_opened_while_its_server_is_still_starting(server: PrivatePostgres, address: str) -> None:
     await asyncio.to_thread(server.kill)
     opening = asyncio.create_task(_begin(address))
     await asyncio.sleep(0.1)

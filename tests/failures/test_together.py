@@ -64,9 +64,7 @@ async def test_of_many_with_the_same_key_and_other_content_one_is_written(et: Ev
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8])
-async def test_a_cancelled_caller_leaves_the_others_with_their_results(
-    et: Everthread, talk: Talk, turns: int
-) -> None:
+async def test_a_cancelled_caller_leaves_the_others_with_their_results(et: Everthread, talk: Talk, turns: int) -> None:
     """Cancelled after some turns of the loop: before, in the middle of, or after the commit."""
     await talk.append(user("first"))
     tasks = [asyncio.create_task(talk.append(user(f"{n}"))) for n in range(12)]
@@ -140,7 +138,7 @@ async def test_closing_while_someone_follows_ends_the_following(address: str, so
 
     async def follow() -> None:
         async for event in talk.follow():
-            seen.append(event.text)
+            seen.append(event.text)  # noqa: PERF401  (as they come)
 
     follower = asyncio.create_task(follow())
     await asyncio.sleep(0.1)

@@ -7,8 +7,10 @@ from contextlib import suppress
 import pytest
 
 from everthread import Everthread, Talk, assistant, file, user
+from everthread.core.branches import Branch
 from everthread.errors import UnknownBlob, UnknownConversation
-from everthread.store.conversations import Owner
+from everthread.store.conversations import Conversation, Owner
+from everthread.store.restoring import Whole
 from tests.failures.aftermath import sound, texts
 from tests.failures.test_damage import Vandal
 
@@ -88,15 +90,17 @@ async def test_the_error_does_not_tell_whether_a_conversation_of_another_exists(
 
 
 async def test_the_same_id_in_two_tenants_is_two_conversations(et: Everthread, someone: str) -> None:
-    id = f"01M7F8X1NFWF5G5Z7TBXHQ{hash(someone) % 10_000:04}"
+    main = Branch(number=1, name="main", parent=None, at=0, time=0)
     talks = []
-    for tenant in ("acme", "rival"):
-        conversation = await et.log.begin(Owner(tenant, someone), agent="helper", id=id)
-        talks.append(Talk(et.log, conversation))
+    for tenant in (f"{someone}.acme", f"{someone}.rival"):
+        same = Conversation(tenant=tenant, id="01M7F8X1NFWF5G5Z7TBXHQ6334", user=someone, agent="helper")
+        await et.log.restore([Whole(conversation=same, branches=[(main, [])])])
+        talks.append(Talk(et.log, same))
         await talks[-1].append(user(f"at {tenant}", file(b"walnuts")), key="k")
-    assert [await sound(et, talk) for talk in talks] == [["at acme"], ["at rival"]]
+    assert [await sound(et, talk) for talk in talks] == [[f"at {someone}.acme"], [f"at {someone}.rival"]]
     await talks[0].erase()
-    assert await texts(talks[1]) == ["at rival", "afterwards"]
+    assert await texts(talks[1]) == [f"at {someone}.rival", "afterwards"]
+    assert len(await et.log.blobs(await talks[1].line())) == 1
 
 
 async def test_a_conversation_held_by_a_stale_hand_does_not_name_an_erased_user_again(

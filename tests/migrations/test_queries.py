@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import asyncpg
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
-from everthread.core.events import Clear, Mark
+from everthread.core.events import Clear, Event, Mark
 from everthread.core.turns import Head
 from everthread.store.engine import Statement, statements
 from everthread.testing.postgres import Server
@@ -28,7 +30,7 @@ INTENDED = {
     "events_down": "events_by_seq",
     "messages_up": "events_by_seq",
     "messages_down": "events_by_seq",
-    "heads": "events_by_seq",
+    "folds": "events_by_seq",
     "head": "events_by_seq",
     "head_at": "events_by_seq",
     "branch_heads": "events_by_seq",
@@ -49,6 +51,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "low": 0,
         "high": 2**62,
         "limit": 20,
+        "skip": 5,
         "kind": "mark",
         "before": "~",
         "agent": "",
@@ -68,16 +71,31 @@ def _values(talk: Talk) -> dict[str, Any]:
     }
 
 
+def _filled(address: str, *, conversations: int, turns: int) -> dict[str, Any]:
+    """Fill a database once for all tests of the module, in a loop of its own; values that find something in it."""
+
+    async def work() -> dict[str, Any]:
+        async with Everthread.open(address) as et:
+            talk = await _fill(et, conversations=conversations, turns=turns)
+        if address.startswith("postgres"):
+            async with asyncpg.create_pool(address, min_size=0) as pool:
+                await pool.execute("ANALYZE")
+        return _values(talk)
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work()).result()
+
+
 async def _fill(et: Everthread, *, conversations: int, turns: int) -> Talk:
     """Some conversations with marks, clears and another branch; one of them in the hand."""
     talk = await et.begin(user="ana")
     for n in range(conversations):
         talk = await et.begin(user="ana" if n % 2 else "bob")
-        events = []
+        events: list[Event] = []
         for turn in range(turns):
             events += [user(f"question {turn}"), assistant(f"answer {turn}")]
             if turn % 50 == 49:
-                events += [Mark(name=f"m{turn}"), Clear()]  # type: ignore[list-item]
+                events += [Mark(name=f"m{turn}"), Clear()]
         await talk.append(*events)
         side = await talk.fork(at=turns)
         await side.append(user("aside"))
@@ -93,24 +111,23 @@ def test_what_inserts_an_event_names_place_kind_and_body_and_then_the_head_in_it
     assert tuple(re.split(r",\s*", columns[1])) == order
 
 
-@pytest.mark.parametrize("name", ["head", "head_at", "heads", "turns_down", "turns_up", "sessions_down", "sessions_up"])
+@pytest.mark.parametrize("name", ["head", "head_at", "folds", "turns_down", "turns_up", "sessions_down", "sessions_up"])
 def test_what_reads_heads_names_their_fields_in_order(name: str) -> None:
     columns = re.search(r"SELECT (.*?)\nFROM events", statements("?{n}")[name].sql, re.DOTALL)
     assert columns
     found = re.split(r",\s*", columns[1])
     assert found[-len(Head.__struct_fields__) :] == list(Head.__struct_fields__)
-    assert found[: -len(Head.__struct_fields__)] == (["branch"] if name == "head" else [])
+    before = {"head": ["branch"], "folds": ["kind", "body"]}
+    assert found[: -len(Head.__struct_fields__)] == before.get(name, [])
 
 
 # -- SQLite ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-async def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     path = tmp_path_factory.mktemp("queries") / "talk.db"
-    async with Everthread.open(f"sqlite:///{path}") as et:
-        talk = await _fill(et, conversations=4, turns=500)
-    return path, _values(talk)
+    return path, _filled(f"sqlite:///{path}", conversations=4, turns=500)
 
 
 @pytest.fixture(params=["never analysed", "analysed"])
@@ -149,6 +166,14 @@ def test_sqlite_uses_the_intended_index(
             assert f"INDEX {index}" in line, plan
 
 
+def test_sqlite_finds_the_tail_by_two_indexes(lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]) -> None:
+    plan = _plan(lite, statements("?{n}")["tail"], filled[1])
+    assert sorted(re.findall(r"SEARCH events USING (?:COVERING )?INDEX (\w+)", plan)) == [
+        "events_by_seq",
+        "events_turns",
+    ]
+
+
 @pytest.mark.parametrize("name", ABOUT_ONE)
 def test_sqlite_neither_scans_events_nor_sorts(
     name: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
@@ -164,14 +189,10 @@ def test_sqlite_neither_scans_events_nor_sorts(
 
 
 @pytest.fixture(scope="module")
-async def big(postgres: Server) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+def big(postgres: Server) -> tuple[str, dict[str, Any]]:
     """Some twenty thousand events in a few conversations, with the planner informed."""
     address = postgres.create_database("queries")
-    async with Everthread.open(address) as et:
-        talk = await _fill(et, conversations=5, turns=2_000)
-    async with asyncpg.create_pool(address, min_size=0) as pool:
-        await pool.execute("ANALYZE")
-    yield address, _values(talk)
+    return address, _filled(address, conversations=5, turns=2_000)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -211,6 +232,13 @@ async def test_postgres_uses_the_intended_index_without_sorting(
     assert "Seq Scan on events" not in plan, plan
     if name != "branch_heads":  # its few branches may be sorted
         assert "Sort" not in plan, plan
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_postgres_finds_the_tail_by_two_indexes(mode: str, big: tuple[str, dict[str, Any]]) -> None:
+    plan = await _explain(big[0], "tail", big[1], mode)
+    assert sorted(re.findall(r"using (\w+) on events", plan)) == ["events_by_seq", "events_turns"], plan
+    assert "Sort" not in plan, plan
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -84,9 +84,7 @@ async def test_every_key_in_sqlite_begins_with_tenant_and_conversation(tmp_path:
             keys.setdefault(f"{table} foreign key {row[0]}", []).append(row[3])
     assert keys.pop("everthread_migrations primary key") == ["version"]
     assert len(keys) >= 12
-    assert {name: columns[:2] for name, columns in keys.items()} == {
-        name: ["tenant", "conversation"] for name in keys
-    }
+    assert {name: columns[:2] for name, columns in keys.items()} == {name: ["tenant", "conversation"] for name in keys}
 
 
 # -- PostgreSQL --------------------------------------------------------------------------------------------
@@ -142,9 +140,7 @@ async def test_every_key_in_postgres_begins_with_tenant_and_conversation(postgre
     found = [*await _fetch(address, constraints), *await _fetch(address, indexes)]
     keys = {f"{table} {name}": columns for table, name, columns in found if table != "everthread_migrations"}
     assert len(keys) >= 10
-    assert {name: columns[:2] for name, columns in keys.items()} == {
-        name: ["tenant", "conversation"] for name in keys
-    }
+    assert {name: columns[:2] for name, columns in keys.items()} == {name: ["tenant", "conversation"] for name in keys}
 
 
 async def test_both_databases_have_the_same_tables_columns_and_indexes(postgres: Server) -> None:

@@ -129,7 +129,7 @@ def describe(event: Event) -> str:
         case Fork():
             said = f"from branch {event.branch} after event {event.at}"
         case Rewind():
-            said = f"to event {event.to} of branch {event.branch}" + (f" ({event.mark})" if event.mark else "")
+            said = f"to event {event.to} of branch {event.branch}"
         case Command():
             said = " ".join([event.name, *(f"{k}={v}" for k, v in event.arguments.items())])
         case Other():

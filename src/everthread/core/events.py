@@ -98,7 +98,6 @@ class Rewind(_Event, tag="rewind", frozen=True):
 
     branch: int
     to: int
-    mark: str = ""
 
 
 class Command(_Event, tag="command", frozen=True):

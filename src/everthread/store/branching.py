@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import NamedTuple
 
 from everthread.core.branches import ENDLESS, Branch, Line, line_of
@@ -45,14 +46,14 @@ class Act(NamedTuple):
 
 def fork(line: Line, at: int, act: Act, *, name: str) -> Script[Outcome[Line]]:
     event = Fork(branch=line.branch.number, at=at)
-    return (yield from _grow(line, at, event, act, name=name or "fork", point=False))
+    return (yield from _grow(line, at, event, act, name=name, point=False))
 
 
 def rewind(line: Line, to: int | str, act: Act, *, name: str) -> Script[Outcome[Line]]:
     """Go on from an earlier event or mark; what came after it stays on the branch that is left."""
     seq = to if isinstance(to, int) else (yield from _marked(line, to))
-    event = Rewind(branch=line.branch.number, to=seq, mark=to if isinstance(to, str) else "")
-    return (yield from _grow(line, seq, event, act, name=name or "rewind", point=True))
+    event = Rewind(branch=line.branch.number, to=seq)
+    return (yield from _grow(line, seq, event, act, name=name, point=True))
 
 
 def switch(target: Line, act: Act) -> Script[Outcome[Line]]:
@@ -80,7 +81,7 @@ def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool
     next_number = max(branch.number for branch in known) + 1
     branch = Branch(
         number=next_number,
-        name=_free_name(name, next_number, {branch.name for branch in known}),
+        name=_free_name(name, event.kind, next_number, {branch.name for branch in known}),
         # The branch that stores the fork point, so that every piece of a line holds events.
         parent=base.owner(at) if at else MAIN,
         at=at,
@@ -127,10 +128,10 @@ def _named(tenant: str, conversation: str, name: str) -> Script[Branch]:
     raise UnknownBranch(name, ", ".join(branch.name for branch in known))
 
 
-def _free_name(name: str, number: int, taken: set[str]) -> str:
-    """The name asked for; a plain "fork" or "rewind" gets the branch's number."""
-    if name in ("fork", "rewind"):
-        name = f"{name}-{number}"
+def _free_name(name: str, kind: str, number: int, taken: set[str]) -> str:
+    """The name asked for; where none is, "fork" or "rewind" and the branch's number, or the next that is free."""
+    if not name:
+        return next(default for n in count(number) if (default := f"{kind}-{n}") not in taken)
     if name in taken:
         raise AlreadyExists("branch", name)
     return name

@@ -12,7 +12,7 @@ from everthread.core.events import Command, Redacted, encode, redacted
 from everthread.core.logged import Logged
 from everthread.errors import BadValue, Corrupt, UnknownSeq
 from everthread.store.branching import Act, mark
-from everthread.store.conversations import NEWEST, Conversation, Owner, page
+from everthread.store.conversations import NEWEST, Conversation, Owner, find, page
 from everthread.store.engine import Outcome, Script, Tell
 from everthread.store.reading import head, onward
 
@@ -43,14 +43,19 @@ def _tombstone(event: Logged) -> Redacted:
         return Redacted(was=event.kind)
 
 
-def erase(conversation: Conversation, *, now: int, as_user: str | None = None) -> Script[Outcome[None]]:
-    """Remove everything but the tombstone. `as_user` replaces the name of whose it was."""
-    yield from ()
+def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
+    """Remove everything but the tombstone."""
+    yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
     tables = ("blob_uses", "blobs", "receipts", "events", "branches")
-    user = conversation.user if as_user is None else as_user
-    tombstone = Tell("erase_conversation", [{**key, "user": user, "time": now}])
+    tombstone = Tell("erase_conversation", [{**key, "time": now}])
     return Outcome(None, [*(Tell(f"erase_{table}", [key]) for table in tables), tombstone])
+
+
+def forget_user(owner: Owner) -> Script[Outcome[None]]:
+    """Take a user's name from the tombstones."""
+    yield from ()
+    return Outcome(None, [Tell("forget_user", [owner._asdict()])])
 
 
 def everything_of(owner: Owner) -> Script[list[Conversation]]:

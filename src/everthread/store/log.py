@@ -233,11 +233,9 @@ class Log:
         await self._engine.scrub()
         audit.info("redacted event %s of conversation %s", seq, line.conversation)
 
-    async def erase(self, conversation: Conversation, *, as_user: str | None = None) -> None:
+    async def erase(self, conversation: Conversation) -> None:
         """Remove a conversation for ever; only that there was one stays."""
-        await self._engine.write(
-            lambda: forgetting.erase(conversation, now=self._clock(), as_user=as_user), about=conversation.id
-        )
+        await self._engine.write(lambda: forgetting.erase(conversation, now=self._clock()), about=conversation.id)
         await self._engine.scrub()
         audit.info("erased conversation %s", conversation.id)
 
@@ -245,7 +243,10 @@ class Log:
         """Remove all of a user's conversations, and the user's name from what stays. How many there were."""
         found = await self._engine.read(lambda: forgetting.everything_of(owner), large=True)
         for conversation in found:
-            await self.erase(conversation, as_user="")
+            await self.erase(conversation)
+        await self._engine.write(lambda: forgetting.forget_user(owner), about=f"{owner.tenant}/{owner.user}")
+        await self._engine.scrub()
+        audit.info("erased a user and %s conversations", len(found))
         return len(found)
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------

@@ -28,13 +28,14 @@ from everthread.errors import (
     Corrupt,
     EverthreadError,
     Full,
+    MigrationFailed,
     NotADatabase,
     ReadOnly,
     StoreError,
     Unavailable,
 )
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
-from everthread.store.migrate import due
+from everthread.store.migrate import Migration, due
 
 T = TypeVar("T")
 
@@ -254,12 +255,24 @@ class PostgresEngine:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
                 for migration in due(self._shown, "postgres", await self._applied(connection)):
-                    await connection.execute(migration.sql)
-                    row = (migration.version, migration.name, time.time_ns() // 1000)
-                    await connection.execute("INSERT INTO everthread_migrations VALUES ($1, $2, $3)", *row)
+                    await self._apply(connection, migration)
+
+    async def _apply(self, connection: Any, migration: Migration) -> None:
+        version, name, sql = migration
+        try:
+            await connection.execute(sql)
+        except asyncpg.DuplicateTableError as problem:
+            why = "it holds tables of another program with the same names"
+            raise NotADatabase(self._shown, why) from problem
+        except asyncpg.PostgresSyntaxOrAccessError as problem:
+            raise MigrationFailed(self._shown, version=version, name=name, why=str(problem)) from problem
+        row = (version, name, time.time_ns() // 1000)
+        await connection.execute("INSERT INTO everthread_migrations VALUES ($1, $2, $3)", *row)
 
     async def _applied(self, connection: Any) -> list[tuple[int, str]]:
-        if await connection.fetchval("SELECT to_regclass('everthread_migrations')") is None:
+        # Asked of a table, not of to_regclass, which may answer from before the lock that was waited for.
+        there = "SELECT 1 FROM pg_tables WHERE schemaname = ANY (current_schemas(false)) AND tablename = $1"
+        if not await connection.fetchval(there, "everthread_migrations"):
             return []
         rows: Sequence[Any] = await connection.fetch("SELECT version, name FROM everthread_migrations")
         return [(row[0], row[1]) for row in rows]
@@ -270,8 +283,6 @@ class PostgresEngine:
                 return problem
             case asyncpg.ClientConfigurationError() | OverflowError():
                 return BadAddress(self._url)
-            case asyncpg.DuplicateTableError():
-                return NotADatabase(self._shown, "it holds tables of another program with the same names")
             case asyncpg.DiskFullError() | asyncpg.OutOfMemoryError():
                 return Full(self._shown)
             case asyncpg.ReadOnlySQLTransactionError() | asyncpg.InsufficientPrivilegeError():

@@ -17,6 +17,7 @@ from everthread.errors import (
     Corrupt,
     EverthreadError,
     Full,
+    MigrationFailed,
     NotADatabase,
     ReadOnly,
     Unavailable,
@@ -87,9 +88,13 @@ class SqliteFile:
         if not due(str(self.path), "sqlite", self._applied(connection)):
             return
         with _write_transaction(connection):
-            for migration in due(str(self.path), "sqlite", self._applied(connection)):
-                connection.execute(migration.sql)
-                row = (migration.version, migration.name, time.time_ns() // 1000)
+            for version, name, sql in due(str(self.path), "sqlite", self._applied(connection)):
+                try:
+                    connection.execute(sql)
+                except (apsw.SQLError, apsw.ConstraintError) as problem:
+                    why = str(problem)
+                    raise MigrationFailed(str(self.path), version=version, name=name, why=why) from problem
+                row = (version, name, time.time_ns() // 1000)
                 connection.execute("INSERT INTO everthread_migrations VALUES (?, ?, ?)", row)
 
     def _applied(self, connection: apsw.Connection) -> list[tuple[int, str]]:

@@ -293,5 +293,8 @@ DELETE FROM branches WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: erase_conversation
 -- The tombstone: that there was one, and when it was erased.
-UPDATE conversations SET "user" = :user, name = '', goal = '', settings = '{}', erased = :time
+UPDATE conversations SET name = '', goal = '', settings = '{}', erased = :time
 WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: forget_user
+UPDATE conversations SET "user" = '' WHERE tenant = :tenant AND "user" = :user AND erased IS NOT NULL
