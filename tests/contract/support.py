@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from everthread import Everthread, Talk
 from everthread.core.branches import ENDLESS
 from everthread.core.logged import Logged
-from everthread.store.engine import Ask, Bells, Engine, Outcome, Row, Script
+from everthread.store.engine import Ask, Engine, Outcome, Row, Script
 from everthread.store.log import Log
 
 T = TypeVar("T")
@@ -84,12 +84,9 @@ class Interleaved:
 
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
+        self.bells = inner.bells
         self.between: Callable[[], Any] | None = None
         self.asked = 0
-
-    @property
-    def bells(self) -> Bells:
-        return self.inner.bells
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         running = script()
@@ -105,8 +102,10 @@ class Interleaved:
             result: T = end.value
             return result
 
-    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False) -> T:
-        return await self.inner.write(script, about=about, large=large)
+    async def write(
+        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
+    ) -> T:
+        return await self.inner.write(script, about=about, large=large, alone=alone)
 
     async def watch(self) -> None:
         await self.inner.watch()

@@ -268,12 +268,10 @@ async def test_of_many_openings_with_the_same_expectation_one_wins(address: str,
     async with Everthread.open(address) as one, Everthread.open(address) as two:
         talk = await one.begin(user=someone)
         other = await two.conversation(user=someone, id=talk.id)
-        seq = 0
-        for number in range(20):
-            tries = [side.append(user(str(number)), expect=seq) for side in (talk, other, other, talk)]
+        for seq in range(20):
+            tries = [side.append(user(str(seq)), expect=seq) for side in (talk, other, other, talk)]
             results = await asyncio.gather(*tries, return_exceptions=True)
             assert Counter(type(result) for result in results) == {list: 1, Moved: 3}
-            seq += 1
         await assert_sound(one, talk)
 
 

@@ -221,7 +221,7 @@ async def test_rewinding_to_a_mark_keeps_the_mark(et: Everthread, talk: Talk) ->
     await talk.rewind(to="here")
     found = await everything(talk)
     assert [event.kind for event in found] == ["user", "mark", "rewind"]
-    assert found[-1].event == Rewind(branch=1, to=mark.seq, mark="here")
+    assert found[-1].event == Rewind(branch=1, to=mark.seq)
     await spoken(talk, "c")
     await talk.rewind(to="here")
     assert await texts(talk) == ["a"]

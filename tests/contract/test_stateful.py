@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -169,7 +169,7 @@ class LogMachine(RuleBasedStateMachine):
                 self.do(self.talk.rewind(to=name))
             return
         new = f"back-{max(self.model.branches) + 1}"
-        marker = Rewind(branch=branch, to=at, mark=name)
+        marker = Rewind(branch=branch, to=at)
         self.model.current = self.model.grow(branch, at, marker, new, self.clock.now)
         self.do(self.talk.rewind(to=name, name=new))
 
@@ -293,7 +293,7 @@ def summed(events: list[Said]) -> tuple[int, int, int]:
 
 
 @pytest.fixture
-def machine(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[type[LogMachine]]:
+def machine(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> type[LogMachine]:
     """A machine class for one database. SQLite gets a new file for each example."""
 
     class Machine(LogMachine):
@@ -304,15 +304,15 @@ def machine(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iter
             else:
                 self.address = str(request.getfixturevalue("_shared_database"))
 
-    yield Machine
+    return Machine
 
 
 def test_any_interleaving_equals_a_plain_model(machine: type[LogMachine]) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=100,
-            stateful_step_count=25,
+            max_examples=120,
+            stateful_step_count=40,
             deadline=None,
             report_multiple_bugs=False,
             phases=(Phase.reuse, Phase.generate, Phase.shrink),
@@ -323,7 +323,7 @@ def test_any_interleaving_equals_a_plain_model(machine: type[LogMachine]) -> Non
 
 def test_the_model_itself_tells_turns_apart() -> None:
     """A model that agreed with everything would prove nothing."""
-    events = [user("a"), assistant("b"), tool_result("late", name="f"), Clear(), Assistant()]
-    line = walk([Said(n, event, START) for n, event in enumerate(events)], GAP)
+    said: list[Event] = [user("a"), assistant("b"), tool_result("late", name="f"), Clear(), Assistant()]
+    line = walk([Said(n, event, START) for n, event in enumerate(said)], GAP)
     assert [place.turn for place in line.places] == [1, 1, 2, 2, 3]
     assert [turn.before for turn in line.turns] == [0, sum(s.settled for s in line.turns[0].events), 0]

@@ -82,7 +82,7 @@ markers: st.SearchStrategy[Event] = st.one_of(
     st.just(Clear()),
     st.builds(Mark, name=any_text),
     st.builds(Fork, branch=_whole, at=_whole),
-    st.builds(Rewind, branch=_whole, to=_whole, mark=any_text),
+    st.builds(Rewind, branch=_whole, to=_whole),
     st.builds(Command, name=any_text, arguments=st.dictionaries(any_text, _scalars, max_size=3)),
     st.builds(
         Settings,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +31,7 @@ def test_ids_strictly_increase_even_when_the_clock_runs_backwards(steps: list[tu
     ids = [""]
     for step, chance in steps:
         ids.append(make_id(NOW + step, chance, after=ids[-1]))
-    assert all(before < after for before, after in zip(ids, ids[1:], strict=False))
+    assert all(before < after for before, after in pairwise(ids))
     assert all(map(is_id, ids[1:]))
 
 

@@ -35,7 +35,7 @@ MARKERS: list[Event] = [
     Clear(),
     Mark(name="a long name, but never sent"),
     Fork(branch=1, at=1),
-    Rewind(branch=1, to=1, mark="x"),
+    Rewind(branch=1, to=1),
     Command(name="x", arguments={"y": "z"}),
     Settings(values={"model": "x"}),
     AgentKilled(reason="long reason"),

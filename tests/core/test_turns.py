@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -121,7 +122,7 @@ def test_a_redacted_event_plays_the_same_part(case: Case) -> None:
 @given(st.lists(any_event, max_size=12))
 def test_turn_and_session_numbers_never_fall_and_never_skip(events: list[Event]) -> None:
     heads = [Head(), *fold(*events)]
-    for before, after in zip(heads, heads[1:], strict=False):
+    for before, after in pairwise(heads):
         assert after.seq == before.seq + 1
         assert after.turn - before.turn in (0, 1)
         assert after.session - before.session in (0, 1)

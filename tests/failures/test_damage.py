@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -206,13 +205,13 @@ async def test_checking_while_others_append_finds_nothing_wrong(et: Everthread, 
 
 
 @pytest.fixture
-async def long(tmp_path: Path) -> AsyncIterator[tuple[Path, Talk]]:
+async def long(tmp_path: Path) -> tuple[Path, Talk]:
     """A file of some hundred pages that is closed."""
     path = tmp_path / "long.db"
     async with Everthread.open(f"sqlite:///{path}") as et:
         talk = await et.begin(user="ana")
         await talk.append(*(user(f"{n}: " + "walnut " * 50) for n in range(2_000)))
-    yield path, talk
+    return path, talk
 
 
 def _overwrite(path: Path, first: float, last: float) -> None:

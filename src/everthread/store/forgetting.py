@@ -13,7 +13,7 @@ from everthread.core.logged import Logged
 from everthread.errors import BadValue, Corrupt, UnknownSeq
 from everthread.store.branching import Act, mark
 from everthread.store.conversations import NEWEST, Conversation, Owner, find, page
-from everthread.store.engine import Outcome, Script, Tell
+from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.reading import head, onward
 
 PAGE = 500
@@ -43,9 +43,14 @@ def _tombstone(event: Logged) -> Redacted:
         return Redacted(was=event.kind)
 
 
-def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
-    """Remove everything but the tombstone."""
-    yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
+def erase(conversation: Conversation, *, now: int, tried: list[int]) -> Script[Outcome[None]]:
+    """Remove everything but the tombstone. `tried`: when earlier runs of this script wanted to."""
+    owner = Owner(conversation.tenant, conversation.user)
+    rows = yield Ask("conversation", {**owner._asdict(), "conversation": conversation.id})
+    if rows and rows[0][-1] in tried:
+        return Outcome(None)
+    yield from find(owner, conversation.id)
+    tried.append(now)
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
     tables = ("blob_uses", "blobs", "receipts", "events", "branches")
     tombstone = Tell("erase_conversation", [{**key, "time": now}])

@@ -235,7 +235,10 @@ class Log:
 
     async def erase(self, conversation: Conversation) -> None:
         """Remove a conversation for ever; only that there was one stays."""
-        await self._engine.write(lambda: forgetting.erase(conversation, now=self._clock()), about=conversation.id)
+        tried: list[int] = []
+        await self._engine.write(
+            lambda: forgetting.erase(conversation, now=self._clock(), tried=tried), about=conversation.id
+        )
         await self._engine.scrub()
         audit.info("erased conversation %s", conversation.id)
 

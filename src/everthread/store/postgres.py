@@ -264,7 +264,7 @@ class PostgresEngine:
         except asyncpg.DuplicateTableError as problem:
             why = "it holds tables of another program with the same names"
             raise NotADatabase(self._shown, why) from problem
-        except asyncpg.PostgresSyntaxOrAccessError as problem:
+        except asyncpg.SyntaxOrAccessError as problem:
             raise MigrationFailed(self._shown, version=version, name=name, why=str(problem)) from problem
         row = (version, name, time.time_ns() // 1000)
         await connection.execute("INSERT INTO everthread_migrations VALUES ($1, $2, $3)", *row)
