@@ -311,8 +311,8 @@ def test_any_interleaving_equals_a_plain_model(machine: type[LogMachine]) -> Non
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=120,
-            stateful_step_count=40,
+            max_examples=100,
+            stateful_step_count=30,
             deadline=None,
             report_multiple_bugs=False,
             phases=(Phase.reuse, Phase.generate, Phase.shrink),

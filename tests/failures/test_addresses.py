@@ -119,7 +119,7 @@ async def test_a_bad_address_is_refused_at_once_with_examples_of_good_ones(addre
     async with asyncio.timeout(HANGS):
         with pytest.raises(BadAddress) as refused:
             await Everthread.open(address, patience=1000)
-    assert clear(refused.value, repr(address), "sqlite:///", "postgresql://")
+    assert clear(refused.value, repr(address)[:8], "sqlite:///", "postgresql://")
 
 
 @pytest.mark.parametrize(

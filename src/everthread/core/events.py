@@ -271,7 +271,7 @@ def decode(body: bytes) -> Event:
     """The event that was encoded; ValueError where it cannot be one."""
     try:
         return _known.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
         return _decode_rare(body)

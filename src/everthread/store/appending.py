@@ -121,6 +121,12 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
     return Batch(items, blobs, key=key, expect=expect)
 
 
+def weight(event: Event) -> int:
+    """Characters to count, roughly and at once."""
+    texts = [getattr(part, "text", "") for part in getattr(event, "parts", ())]
+    return sum(len(text) for text in (*texts, getattr(event, "arguments", "")) if isinstance(text, str))
+
+
 def marker(event: Event, tries: Tries) -> Batch:
     """A marker of ours, on its way in by itself."""
     return Batch([Item(event, event.kind, encode(event), (0, 0), Draft(event=event), ())], tries=tries)

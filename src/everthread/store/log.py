@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import Event, text_of
+from everthread.core.events import Event
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.errors import UnknownBlob
@@ -298,5 +298,5 @@ class Log:
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
         prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes)
-        heavy = len(drafts) > 100 or any(len(text_of(draft.event)) > LARGE for draft in drafts)
+        heavy = len(drafts) > 100 or any(appending.weight(draft.event) > LARGE for draft in drafts)
         return await asyncio.to_thread(prepare, drafts) if heavy else prepare(drafts)

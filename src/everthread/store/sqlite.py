@@ -91,22 +91,10 @@ class SqliteEngine:
 
     async def scrub(self) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
-        deadline = time.monotonic() + self._file.patience
-        while self._checkpoint_is_busy() and time.monotonic() < deadline:  # noqa: ASYNC110 — nobody would tell
-            await asyncio.sleep(WATCH)
+        await self._aside("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def problems(self) -> list[str]:
-        def check() -> list[str]:
-            connection = self._file.connect()
-            try:
-                return [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-            finally:
-                connection.close()
-
-        try:
-            found = await asyncio.to_thread(check)
-        except apsw.Error as problem:
-            raise self._file.translate(problem) from problem
+        found = [str(row[0]) for row in await self._aside("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found
 
     async def watch(self) -> None:
@@ -257,11 +245,20 @@ class SqliteEngine:
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
-    def _checkpoint_is_busy(self) -> bool:
-        if self._drain:  # a thread is writing on this connection
-            return True
-        busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
-        return bool(busy)
+    async def _aside(self, sql: str) -> list[Any]:
+        """Something long, on a connection and in a thread of its own, which waits its turn for locks."""
+
+        def work() -> list[Any]:
+            connection = self._file.connect()
+            try:
+                return connection.execute(sql).fetchall()
+            finally:
+                connection.close()
+
+        try:
+            return await asyncio.to_thread(work)
+        except apsw.Error as problem:
+            raise self._file.translate(problem) from problem
 
     async def _look_out(self) -> None:
         connection = self._file.connect()

@@ -173,14 +173,14 @@ ORDER BY seq DESC LIMIT :limit
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND seq BETWEEN :first AND :last AND spoken = seq
+    AND seq BETWEEN :first AND :last AND spoken >= seq
 ORDER BY seq LIMIT :limit
 
 -- name: messages_down
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND seq BETWEEN :first AND :last AND spoken = seq
+    AND seq BETWEEN :first AND :last AND spoken >= seq
 ORDER BY seq DESC LIMIT :limit
 
 -- name: tail
