@@ -133,14 +133,15 @@ def marker(event: Event, tries: Tries) -> Batch:
 
 
 def _body(event: Event) -> bytes:
-    """The stored form, which is read once to be sure that it can be: values do not check what is put into them."""
+    """The stored form, which is read back to be sure that it can be: values do not check what is put into them."""
     try:
         body = encode(event)
-        decode(body)
+        if decode(body) == event:
+            return body
+        why = "it would come back as another"
     except (AttributeError, TypeError, ValueError) as problem:
-        allowed = f"an event as user(…), assistant(…) and their like make them ({problem})"
-        raise BadValue("event", event, allowed) from None
-    return body
+        why = str(problem)
+    raise BadValue("event", event, f"an event as user(…), assistant(…) and their like make them ({why})")
 
 
 def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[list[Logged]]]:
