@@ -11,7 +11,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.logged import Logged
 from everthread.errors import UnknownConversation
-from tests.contract.support import everything, module, run
+from tests.contract.support import engine_of, everything, module, run
 
 PATIENCE = 30  # seconds, only so that a broken follower fails instead of hanging
 
@@ -135,3 +135,26 @@ async def test_a_follower_that_stops_listening_leaves_nothing_behind(et: Everthr
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     await talk.append(user("b"))
+
+
+async def test_a_follower_can_be_cancelled_at_the_very_moment_of_news(et: Everthread, talk: Talk) -> None:
+    """Neither the news nor the waiting may swallow the cancellation."""
+    await talk.append(user("a"))
+
+    async def listen() -> None:
+        async for _ in talk.follow():
+            heard.set()
+
+    for _ in range(3):
+        heard = asyncio.Event()
+        task = asyncio.create_task(listen())
+        await heard.wait()
+        for _ in range(50):  # let it come to rest, waiting for news
+            await asyncio.sleep(0.001)
+        engine_of(et.log).bells.ring(talk.id)
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE / 10)
+        was_cancelled = task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert was_cancelled

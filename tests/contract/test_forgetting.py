@@ -7,13 +7,14 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
+import apsw
 import pytest
 
 from everthread import Everthread, Talk, assistant, file, image, tool_call, tool_result, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import AgentKilled, Clear, Command, Mark, Other, Redacted, ToolCall
 from everthread.core.parts import Reasoning
-from everthread.errors import BadValue, KeyReused, UnknownBlob, UnknownConversation, UnknownMark, UnknownSeq
+from everthread.errors import BadValue, Busy, KeyReused, UnknownBlob, UnknownConversation, UnknownMark, UnknownSeq
 from tests.contract.support import assert_sound, everything, files_of, module, run, texts
 
 SECRET = "the walnut code is 7391-KESTREL"
@@ -359,6 +360,22 @@ async def test_a_secret_is_gone_although_others_read_and_write_all_the_time(sqli
             assert_nowhere(sqlite, SECRET)
         busy = False
         await asyncio.gather(*tasks)
+        await assert_sound(et, talk)
+
+
+async def test_a_secret_that_another_program_still_reads_is_not_called_gone(sqlite: str) -> None:
+    """Its old pages cannot leave the write-ahead log before that ends; asking again then finishes the work."""
+    async with Everthread.open(sqlite, patience=0.2) as et:
+        talk = await et.begin(user="ana")
+        await talk.append(user(SECRET))
+        reader = apsw.Connection(sqlite.removeprefix("sqlite:///"))
+        reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
+        with pytest.raises(Busy):
+            await talk.redact(1)
+        assert SECRET not in await texts(talk)
+        reader.close()
+        await talk.redact(1)
+        assert_nowhere(sqlite, SECRET)
         await assert_sound(et, talk)
 
 

@@ -318,3 +318,16 @@ async def test_a_cancelled_read_leaves_the_next_one_alone(et: Everthread, talk: 
         found = await asyncio.gather(*(talk.range(1, 5_000) for _ in range(4)))
         assert {len(events) for events in found} == {3_000}
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_store_can_be_closed_just_after_a_read_was_cancelled(address: str, someone: str) -> None:
+    for number in range(3):
+        et = await Everthread.open(address)
+        talk = await et.begin(user=f"{someone}-{number}")
+        await talk.append(*(user("x" * 200) for _ in range(3_000)))
+        tasks = [asyncio.create_task(talk.range(1, 5_000)) for _ in range(4)]
+        await asyncio.sleep(0.001)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await et.close()

@@ -15,6 +15,8 @@ from everthread.errors import Busy
 from tests.failures.aftermath import clear, intact, texts
 from tests.failures.children import lock_held
 
+HANGS = 50
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -117,19 +119,19 @@ async def test_a_store_can_be_opened_and_read_while_another_program_writes(path:
             assert await texts(await et.conversation(user="ana", id=talk.id)) == ["before"]
 
 
-async def test_a_redaction_while_large_appends_are_under_way_succeeds(path: Path) -> None:
-    """Redacting empties the write-ahead log, on a connection on which a thread is committing something else."""
+async def test_redactions_while_large_appends_are_under_way_succeed(path: Path) -> None:
+    """Redacting empties the write-ahead log, for which a thread that is committing something else is in the way."""
     async with _opened(path, patience=60) as talk:
-        secrets = await talk.append(*(user("secret") for _ in range(10)))
+        secrets = await talk.append(*(user("secret") for _ in range(5)))
 
         async def write() -> None:
-            while True:
+            for _ in range(10):
                 await talk.append(*(user("x") for _ in range(1_001)))
 
-        async with asyncio.TaskGroup() as group:
-            writers = [group.create_task(write()) for _ in range(2)]
+        async with asyncio.timeout(HANGS), asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(write())
             for event in secrets:
                 await talk.redact(event.seq)
-            for writer in writers:
-                writer.cancel()
+        assert not any(b"secret" in file.read_bytes() for file in path.parent.iterdir())
     assert "secret" not in await intact(f"sqlite:///{path}", talk)

@@ -194,7 +194,8 @@ class Log:
                 bell.clear()
                 yield
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), LOOK)
+                    async with asyncio.timeout(LOOK):
+                        await bell.wait()
 
     async def follow(self, line: Line, *, after: int = 0) -> AsyncIterator[Logged]:
         """What came after seq `after`, then what comes, as it comes, whichever process says it."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from everthread.errors import Closed, EverthreadError
+from everthread.errors import Busy, Closed, EverthreadError
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.sqlite_file import SqliteFile
 
@@ -91,7 +91,9 @@ class SqliteEngine:
 
     async def scrub(self) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
-        await self._aside("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(busy, _, _)] = await self._aside("PRAGMA wal_checkpoint(TRUNCATE)")
+        if busy:
+            raise Busy(str(self._file.path), seconds=self._file.patience)
 
     async def problems(self) -> list[str]:
         found = [str(row[0]) for row in await self._aside("PRAGMA integrity_check(20)")]
