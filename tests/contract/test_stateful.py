@@ -312,7 +312,7 @@ def test_any_interleaving_equals_a_plain_model(machine: type[LogMachine]) -> Non
         machine,
         settings=settings(
             max_examples=100,
-            stateful_step_count=30,
+            stateful_step_count=25,
             deadline=None,
             report_multiple_bugs=False,
             phases=(Phase.reuse, Phase.generate, Phase.shrink),

@@ -14,7 +14,7 @@ import pytest
 
 from everthread import Everthread, EverthreadError, user
 from everthread.errors import BadAddress, NotADatabase, StoreError, Unavailable
-from everthread.testing.postgres import Server
+from everthread.testing.postgres import Server, _with_database
 from tests.failures.aftermath import clear, intact
 
 HANGS = 10  # seconds after which a test that should end at once has hung
@@ -148,8 +148,7 @@ async def test_a_server_that_nobody_runs_is_unavailable_once_patience_ends() -> 
 
 
 async def test_an_unknown_database_is_named_at_once(postgres: Server) -> None:
-    address = postgres.url.replace("/postgres?", "/nowhere?")
-    assert address != postgres.url
+    address = _with_database(postgres.url, "nowhere")
     async with asyncio.timeout(HANGS):
         with pytest.raises(Unavailable) as refused:
             await Everthread.open(address, patience=1000)
