@@ -75,7 +75,7 @@ class Measuring:
         async with Everthread.open(self.address) as et:
             self.et = et
             await self.bare.open()
-            self.short = await self._filled(1_000)
+            self.short, self.written = await self._filled(1_000), await self._filled(1_000)
             await self._bytes()
             await self._appends()
             self._say(f"filling {self.options.messages:,} messages")
@@ -93,12 +93,12 @@ class Measuring:
     async def _bytes(self) -> None:
         """Per message, against a plain table of the same messages with the same key."""
         talk = await self._filled(50_000)
-        ours = await self.bare.size_of(self.address) / (50_000 + 1_000)
+        ours = await self.bare.size_of(self.address) / (50_000 + 2 * 1_000)
         plain = await self.bare.plain_bytes([e async for e in _all(talk)])
         self._add("bytes a message", ours, plain, bar=1.3, unit="bytes")
 
     async def _appends(self) -> None:
-        talk, rows = self.short, self.bare.rows(self.short)
+        talk, rows = self.written, self.bare.rows(self.written)
         one = [user(_TEXT)]
         await self._versus(
             "append one", lambda: talk.append(*one), lambda: self.bare.insert([next(rows)]), times=40, bar=1.5

@@ -55,6 +55,7 @@ class SqliteEngine:
         self._writer = self._file.open()
         self._readers: list[apsw.Connection] = []
         self._spare = asyncio.Semaphore(READERS)
+        self._reading = 0
 
     # -- the contract --------------------------------------------------------------------------------------
 
@@ -64,14 +65,19 @@ class SqliteEngine:
         await self._spare.acquire()
         try:
             reader = self._readers.pop() if self._readers else self._file.connect()
-            try:
-                return await self._read(reader, script, large or self._slow_read)
-            finally:
-                self._readers.append(reader)
         except apsw.Error as problem:
-            raise self._file.translate(problem) from problem
-        finally:
             self._spare.release()
+            raise self._file.translate(problem) from problem
+        self._reading += 1
+        if large or self._slow_read:
+            # Should the caller be cancelled, the thread goes on, and the reader is free only when it is done.
+            thread = asyncio.ensure_future(asyncio.to_thread(self._read, reader, script))
+            thread.add_done_callback(lambda done: self._give_back(reader, done))
+            return await asyncio.shield(thread)
+        try:
+            return self._read(reader, script)
+        finally:
+            self._give_back(reader)
 
     async def write(
         self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
@@ -91,9 +97,12 @@ class SqliteEngine:
 
     async def scrub(self) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
-        [(busy, _, _)] = await self._aside("PRAGMA wal_checkpoint(TRUNCATE)")
-        if busy:
-            raise Busy(str(self._file.path), seconds=self._file.patience)
+        deadline = time.monotonic() + self._file.patience
+        while (await self._aside("PRAGMA wal_checkpoint(TRUNCATE)"))[0][0]:
+            # Another process reads the old pages, or is at this very thing, for which SQLite does not wait.
+            if time.monotonic() > deadline:
+                raise Busy(str(self._file.path), seconds=self._file.patience)
+            await asyncio.sleep(random.uniform(0.001, 0.02))
 
     async def problems(self) -> list[str]:
         found = [str(row[0]) for row in await self._aside("PRAGMA integrity_check(20)")]
@@ -108,8 +117,8 @@ class SqliteEngine:
         if self._watch:
             self._watch.cancel()
         self._closed = True
-        while self._queue or self._drain:  # noqa: ASYNC110 — a turn or two of the loop
-            await asyncio.sleep(0)
+        while self._queue or self._drain or self._reading:  # noqa: ASYNC110 — a turn or two of the loop
+            await asyncio.sleep(0.001)
         for connection in (*self._readers, self._writer):
             connection.close()
 
@@ -232,11 +241,21 @@ class SqliteEngine:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    async def _read(self, reader: apsw.Connection, script: Callable[[], Script[T]], threaded: bool) -> T:
+    def _read(self, reader: apsw.Connection, script: Callable[[], Script[T]]) -> T:
         began = time.perf_counter()
-        result = await asyncio.to_thread(self._ask, reader, script()) if threaded else self._ask(reader, script())
-        self._slow_read = time.perf_counter() - began > SLOW
-        return result
+        try:
+            return self._ask(reader, script())
+        except apsw.Error as problem:
+            raise self._file.translate(problem) from problem
+        finally:
+            self._slow_read = time.perf_counter() - began > SLOW
+
+    def _give_back(self, reader: apsw.Connection, done: asyncio.Future[Any] | None = None) -> None:
+        self._readers.append(reader)
+        self._reading -= 1
+        self._spare.release()
+        if done is not None and not done.cancelled():
+            done.exception()  # seen, whether or not the caller still is there to see it
 
     def _ask(self, connection: apsw.Connection, script: Script[T]) -> T:
         try:
