@@ -24,7 +24,7 @@ from everthread.transfer.read import Format, Progress
 @click.option(
     "--format",
     "given",
-    type=click.Choice(["everthread", "openai", "anthropic"]),
+    type=click.Choice(["everthread", "openai", "anthropic", "chatgpt", "claude"]),
     help="Found out by default.",
 )
 @click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")

@@ -255,6 +255,6 @@ def _time(given: object, where: str) -> int | None:
         return None
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise unexpected(given, "a time in seconds or null", where)
-    if not 0 <= given < MOST / 1_000_000:  # NaN is no time either
+    if not 0 <= given * 1_000_000 < MOST:  # NaN is no time either
         raise BadFormat(f"found {given} where a time in seconds between 1970 and 9999 is understood", where=where)
     return round(given * 1_000_000)

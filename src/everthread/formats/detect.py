@@ -11,11 +11,19 @@ from typing import Any, Literal
 _ANTHROPIC = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
 
 
-def detect(value: object) -> Literal["openai", "anthropic", "everthread"] | None:
-    """For a list of messages, a body with `messages`, or a line such as `{id, source, messages}`."""
+Format = Literal["everthread", "openai", "anthropic", "chatgpt", "claude"]
+
+
+def detect(value: object) -> Format | None:
+    """For a list of messages, a body with `messages`, a line such as `{id, source, messages}`, or one conversation
+    of a data export."""
     body = value if isinstance(value, dict) else {}
     if "everthread" in body:
         return "everthread"
+    if isinstance(body.get("mapping"), dict):
+        return "chatgpt"
+    if isinstance(body.get("chat_messages"), list):
+        return "claude"
     given = body.get("messages") if isinstance(value, dict) else value
     if not isinstance(given, list):
         return None

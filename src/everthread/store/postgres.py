@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -34,13 +33,17 @@ from everthread.errors import (
     StoreError,
     Unavailable,
 )
-from everthread.store.engine import Bells, Outcome, Script, Tell, statements
+from everthread.store.engine import Bells, Outcome, Row, Script, Tell, statements
 from everthread.store.migrate import Migration, due
+from everthread.store.postgres_pool import Pool
 
 T = TypeVar("T")
 
 CHANNEL = "everthread"
 MIGRATING = 0x65766572  # the advisory lock of whoever migrates
+APPENDS = {"insert_event", "insert_receipt", "insert_blob", "insert_blob_use"}
+ANNOUNCE = 0.02  # seconds for which news is gathered
+REMEMBERED = 10_000  # conversations whose newest head is kept in memory
 CONTENDED = 1.0  # seconds for which a branch that saw a collision is locked in advance
 COLLISIONS = (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError, asyncpg.DeadlockDetectedError)
 LOST = (
@@ -55,15 +58,8 @@ LOST = (
 )
 
 
-class _Connection(asyncpg.Connection):
-    """Leaves no state behind, so the reset after each use, a round trip, is spared."""
-
-    def get_reset_query(self) -> str:
-        return ""
-
-
 class PostgresEngine:
-    def __init__(self, url: str, shown: str, pool: asyncpg.Pool, *, patience: float) -> None:
+    def __init__(self, url: str, shown: str, pool: Pool, *, patience: float) -> None:
         self.bells = Bells()
         self._url = url
         self._shown = shown
@@ -73,8 +69,10 @@ class PostgresEngine:
         self._sql = statements("${n}")
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._contended: dict[str, float] = {}
+        self._newest: dict[str, Row] = {}  # by conversation: the answer to "head" after our last append
         self._news: set[str] = set()
         self._announcing: asyncio.Task[None] | None = None
+        self._announcer: Any = None
         self._listening: asyncio.Task[None] | None = None
 
     @classmethod
@@ -83,19 +81,11 @@ class PostgresEngine:
             shown = _without_password(url)
         except ValueError:
             raise BadAddress(url) from None
-        pool = asyncpg.create_pool(
-            url,
-            min_size=0,
-            max_size=connections,
-            connection_class=_Connection,
-            server_settings={"synchronous_commit": "on", "application_name": "everthread"},
-        )
-        engine = cls(url, shown, pool, patience=patience)
+        engine = cls(url, shown, Pool(url, most=connections), patience=patience)
         try:
-            await pool
             await engine._patiently(engine._migrate)
         except BaseException:
-            pool.terminate()
+            engine._pool.terminate()
             raise
         return engine
 
@@ -139,8 +129,11 @@ class PostgresEngine:
             await self._announcing
         if self._listening:
             self._listening.cancel()
+        if self._announcer:
+            self._announcer.terminate()
         try:
-            await asyncio.wait_for(self._pool.close(), timeout=5)
+            async with asyncio.timeout(5):
+                await self._pool.close()
         except (TimeoutError, *LOST):
             self._pool.terminate()
 
@@ -152,18 +145,52 @@ class PostgresEngine:
             locked = alone or self._contended.get(about, 0.0) > time.monotonic()
             try:
                 async with self._pool.acquire() as connection:
+                    if not locked and (done := await self._from_memory(connection, script, about)):
+                        return done.result
                     if locked:
                         async with connection.transaction():
                             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about)
-                            return await self._attempt(connection, script)
-                    return await self._attempt(connection, script)
+                            return await self._attempt(connection, script, about)
+                    return await self._attempt(connection, script, about)
             except COLLISIONS as collision:
                 # Somebody else wrote first. The script looks again, and refuses if there is a reason to.
                 if time.monotonic() > deadline:
                     raise Corrupt(self._shown, str(collision)) from collision
+                self._newest.pop(about, None)
                 self._contended[about] = time.monotonic() + CONTENDED
 
-    async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]]) -> T:
+    async def _from_memory(
+        self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str
+    ) -> Outcome[T] | None:
+        """Append one event after the one that this process wrote last, without asking for the head first.
+
+        Should somebody have written since, the key on seq refuses it; should the conversation point at
+        another branch, the statement writes nothing. Anything but a plain append is not done from memory.
+        """
+        head = self._newest.get(about)
+        outcome = head and _told_one_head(script(), head)
+        if not outcome:
+            return None
+        floating, done = outcome
+        statement = self._sql["insert_event_if_current" if floating else "insert_event"]
+        row = statement.bind(done.writes[0].rows[0])
+        if await connection.execute(statement.sql, *row) != "INSERT 0 1":
+            self._newest.pop(about, None)
+            return None
+        self._remember(about, done)
+        return done
+
+    def _remember(self, about: str, outcome: Outcome[Any]) -> None:
+        """Keep the head that an append left behind; whatever else was written, forget it."""
+        self._newest.pop(about, None)
+        if {write.name for write in outcome.writes} <= APPENDS and outcome.writes:
+            rows = next(write.rows for write in outcome.writes if write.name == "insert_event")
+            _, _, branch, _, _, *head = rows[-1]
+            self._newest[about] = (branch, *head)
+            if len(self._newest) > REMEMBERED:
+                del self._newest[next(iter(self._newest))]
+
+    async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str) -> T:
         outcome = await self._ask(connection, script())
         if len(outcome.writes) == 1:
             await self._tell(connection, outcome.writes[0])
@@ -171,6 +198,7 @@ class PostgresEngine:
             async with connection.transaction():
                 for write in outcome.writes:
                     await self._tell(connection, write)
+        self._remember(about, outcome)
         return outcome.result
 
     async def _ask(self, connection: Any, script: Script[T]) -> T:
@@ -218,10 +246,12 @@ class PostgresEngine:
 
     async def _announce_all(self) -> None:
         try:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(ANNOUNCE)
             news, self._news = self._news, set()
-            async with self._pool.acquire() as connection:
-                await connection.executemany("SELECT pg_notify($1, $2)", [(CHANNEL, about) for about in news])
+            if self._announcer is None or self._announcer.is_closed():
+                # A hint need not survive a crash: otherwise every one would wait for the disk.
+                self._announcer = await self._pool.connect(synchronous_commit="off")
+            await self._announcer.execute("SELECT pg_notify($1, unnest($2::text[]))", CHANNEL, list(news))
         except (*LOST, asyncpg.PostgresError):
             pass  # a hint that is lost: followers look for themselves every few seconds
         finally:
@@ -229,22 +259,18 @@ class PostgresEngine:
 
     async def _listen(self) -> None:
         while True:
+            connection: Any = None
             try:
-                async with self._dedicated() as connection:
-                    await connection.add_listener(CHANNEL, lambda _c, _p, _n, about: self.bells.ring(about))
-                    self.bells.ring_all()
-                    while not connection.is_closed():  # noqa: ASYNC110 — asyncpg does not tell
-                        await asyncio.sleep(1)
+                connection = await self._pool.connect()
+                await connection.add_listener(CHANNEL, lambda _c, _p, _n, about: self.bells.ring(about))
+                self.bells.ring_all()
+                while not connection.is_closed():  # noqa: ASYNC110 — asyncpg does not tell
+                    await asyncio.sleep(1)
             except (*LOST, asyncpg.PostgresError):
                 await asyncio.sleep(1)
-
-    @asynccontextmanager
-    async def _dedicated(self) -> AsyncIterator[Any]:
-        connection = await asyncpg.connect(self._url)
-        try:
-            yield connection
-        finally:
-            connection.terminate()
+            finally:
+                if connection is not None:
+                    connection.terminate()
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -303,6 +329,26 @@ class PostgresEngine:
                 return StoreError(f"{self._shown}: {problem}")
             case _:
                 return problem
+
+
+def _told_one_head(script: Script[Outcome[T]], head: Row) -> tuple[bool, Outcome[T]] | None:
+    """What a script would write that asks for nothing but this head, and whether it asked for the current branch."""
+    try:
+        ask = next(script)
+    except StopIteration:
+        return None
+    branch = ask.values.get("branch")
+    if ask.name != "head" or branch not in (None, head[0]):
+        return None
+    try:
+        script.send([head])
+    except StopIteration as end:
+        outcome: Outcome[T] = end.value
+        plain = [(write.name, len(write.rows)) for write in outcome.writes] == [("insert_event", 1)]
+        return (branch is None, outcome) if plain else None
+    except EverthreadError:
+        pass  # to be said only by who has asked the database
+    return None
 
 
 def _without_password(url: str) -> str:

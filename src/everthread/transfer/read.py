@@ -1,4 +1,5 @@
-"""Reading conversations from files: our own lines, and message lists of OpenAI and Anthropic.
+"""Reading conversations from files: our own lines, message lists of OpenAI and Anthropic, data exports of ChatGPT
+and Claude.
 
 Everything is read and checked before anything is written. What cannot be understood is named by line and
 reason; what can be, and is merely unusual, is taken as it is.
@@ -13,7 +14,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,13 +24,14 @@ from everthread.core.ids import is_id, make_id
 from everthread.core.logged import microseconds
 from everthread.core.parts import digest
 from everthread.errors import BadFormat, BadValue
-from everthread.formats import detect, from_anthropic, from_openai
+from everthread.formats import detect, from_anthropic, from_chatgpt, from_claude, from_openai
+from everthread.formats.detect import Format as Format
 from everthread.store.appending import Draft
 from everthread.store.conversations import MAIN, Conversation, Owner, check_name
 from everthread.store.log import now
 from everthread.store.restoring import Whole
+from everthread.transfer.exported import whole_of
 
-Format = Literal["everthread", "openai", "anthropic"]
 Progress = Callable[[int], None]  # called with the number of lines read since it was last called
 
 
@@ -52,7 +54,8 @@ def read_file(
         return list(_own(values, owner))
     if found is None:
         raise BadFormat(
-            "this is neither an Everthread export nor a list of OpenAI or Anthropic messages",
+            "this is neither an Everthread export, nor a list of OpenAI or Anthropic messages, nor a ChatGPT or Claude"
+            " data export",
             where=values[0].where,
         )
     return [_foreign(found, body, owner, agent) for body in _bodies(values)]
@@ -125,6 +128,9 @@ def _bodies(values: list[Numbered]) -> Iterator[Numbered]:
 
 def _foreign(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
     where, value = body
+    if format in ("chatgpt", "claude"):
+        exported = (from_chatgpt if format == "chatgpt" else from_claude)(value, where=where)
+        return whole_of(exported, owner, agent=agent, name=_title({"name": exported.name}))
     about = value if isinstance(value, dict) else {}
     if format == "anthropic":
         events = from_anthropic(value, where=f"{where}, messages")

@@ -124,6 +124,17 @@ VALUES (:tenant, :conversation, :branch, :kind, :body,
     :seq, :id, :time, :turn, :turn_first, :state, :pending, :session, :session_first, :spoken, :spoken_time,
     :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before)
 
+-- name: insert_event_if_current
+-- The same, unless the conversation points at another branch by now.
+INSERT INTO events (tenant, conversation, branch, kind, body,
+    seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before)
+SELECT :tenant, :conversation, :branch, :kind, :body,
+    :seq, :id, :time, :turn, :turn_first, :state, :pending, :session, :session_first, :spoken, :spoken_time,
+    :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before
+WHERE EXISTS (SELECT 1 FROM conversations
+    WHERE tenant = :tenant AND conversation = :conversation AND current = :branch)
+
 -- name: receipt
 SELECT branch, first, last, hash FROM receipts
 WHERE tenant = :tenant AND conversation = :conversation AND key = :key

@@ -1,0 +1,77 @@
+"""A conversation of a data export, ready to be restored: its strands as branches.
+
+The first strand is main; the others are fork-2, fork-3 and so on, each with the marker of its fork before its own
+events. A message whose time the export does not tell gets that of the one before it, so that sessions are those of
+the times that are known.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+from everthread.core.branches import Branch
+from everthread.core.events import Fork
+from everthread.core.ids import make_id
+from everthread.formats import Exported, Strand
+from everthread.store.appending import Draft
+from everthread.store.conversations import MAIN, Conversation, Owner
+from everthread.store.log import now
+from everthread.store.restoring import Whole
+
+
+class _Grown(NamedTuple):
+    """A branch, and where the events of its strand stand on it."""
+
+    branch: Branch
+    drafts: list[Draft]
+    shared: int  # events of the line before the strand's own, markers not counted
+    first: int  # seq of the strand's first own event
+
+    def seq(self, count: int) -> int:
+        """The seq of the line's event number `count`, which is one of the strand's own; markers are not counted."""
+        return self.first + count - self.shared - 1 if count else 0
+
+    def time(self, count: int) -> int:
+        return self.drafts[self.seq(count) - self.branch.at - 1].time or 0
+
+
+def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whole:
+    known = [time for strand in exported.strands for time, _ in strand.events if time is not None]
+    began = exported.began if exported.began is not None else min(known, default=now())
+    grown: list[_Grown] = []
+    for strand in exported.strands:
+        grown.append(_main(strand, began) if strand.parent is None else _fork(strand, grown, began))
+    conversation = Conversation(
+        tenant=owner.tenant,
+        id=make_id(began, secrets.randbits(80)),
+        user=owner.user,
+        agent=agent,
+        name=name,
+        current=grown[exported.current].branch.number,
+        began=began,
+    )
+    return Whole(conversation=conversation, branches=[(one.branch, one.drafts) for one in grown])
+
+
+def _main(strand: Strand, began: int) -> _Grown:
+    branch = Branch(number=MAIN, name="main", parent=None, at=0, time=began)
+    return _Grown(branch, _drafts(strand, began), shared=0, first=1)
+
+
+def _fork(strand: Strand, grown: list[_Grown], began: int) -> _Grown:
+    parent = grown[strand.parent or 0]
+    number, at = len(grown) + 1, parent.seq(strand.at)
+    drafts = _drafts(strand, parent.time(strand.at) if strand.at else began)
+    time = drafts[0].time or 0
+    branch = Branch(number=number, name=f"fork-{number}", parent=parent.branch.number, at=at, time=time)
+    marker = Draft(event=Fork(branch=parent.branch.number, at=at), time=time)
+    return _Grown(branch, [marker, *drafts], shared=strand.at, first=at + 2)
+
+
+def _drafts(strand: Strand, before: int) -> list[Draft]:
+    drafts = []
+    for time, event in strand.events:
+        before = before if time is None else time
+        drafts.append(Draft(event=event, time=before))
+    return drafts
