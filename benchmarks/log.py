@@ -16,14 +16,17 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bare import Bare, BarePostgres, BareSqlite
-
+from benchmarks import crash
+from benchmarks.bare import Bare, BarePostgres, BareSqlite
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread.core.branches import Line
 from everthread.core.events import Event
+from everthread.core.logged import Logged
 from everthread.testing.postgres import postgres_for_tests
 
 WINDOW = 200  # events of the tail that is read
@@ -59,11 +62,16 @@ def main() -> None:
 
 def _measure(engine: str, folder: Path, options: argparse.Namespace) -> list[Result]:
     if engine == "sqlite":
-        sides = (f"sqlite:///{folder}/ours.db", BareSqlite(folder / "bare.db"))
-        return asyncio.run(Measuring(engine, *sides, options).run())
+        measuring = Measuring(engine, f"sqlite:///{folder}/ours.db", BareSqlite(folder / "bare.db"), options)
+        asyncio.run(measuring.run())
+        measuring.crash(f"sqlite:///{folder}/crash.db")
+        return measuring.results
     with postgres_for_tests(durable=True) as server:
-        sides_pg = (server.create_database("ours"), BarePostgres(server.create_database("bare")))
-        return asyncio.run(Measuring(engine, *sides_pg, options).run())
+        bare = BarePostgres(server.create_database("bare"))
+        measuring = Measuring(engine, server.create_database("ours"), bare, options)
+        asyncio.run(measuring.run())
+        measuring.crash(server.create_database("crash"))
+        return measuring.results
 
 
 class Measuring:
@@ -71,7 +79,7 @@ class Measuring:
         self.engine, self.address, self.bare, self.options = engine, address, bare, options
         self.results: list[Result] = []
 
-    async def run(self) -> list[Result]:
+    async def run(self) -> None:
         async with Everthread.open(self.address) as et:
             self.et = et
             await self.bare.open()
@@ -83,10 +91,18 @@ class Measuring:
             await self._reads()
             await self._forks()
             await self.bare.close()
-        if self.options.kills:
-            self._say(f"killing {self.options.kills} writers")
-            self._crash()
-        return self.results
+
+    def crash(self, address: str) -> None:
+        """Writers killed at random moments: whatever they were told is on disk must be there."""
+        if not self.options.kills:
+            return
+        self._say(f"killing {self.options.kills} writers")
+        report = crash.run(address, self.options.kills, self.options.seed)
+        what = f"events lost or doubled of {report.acknowledged:,} acknowledged, {report.kills} writers killed"
+        wrong = len(report.lost) + len(report.twice) + len(report.problems)
+        self.results.append(Result(self.engine, what, wrong, None, None, None, ""))
+        if not report.is_clean:
+            raise SystemExit(f"{self.engine}: {report}")
 
     # -- what is measured ------------------------------------------------------------------------------------
 
@@ -103,7 +119,7 @@ class Measuring:
         await self._versus(
             "append one", lambda: talk.append(*one), lambda: self.bare.insert([next(rows)]), times=40, bar=1.5
         )
-        batch = [user(_TEXT), assistant(_TEXT)] * (BATCH // 2)
+        batch: list[Event] = [user(_TEXT), assistant(_TEXT)] * (BATCH // 2)
         await self._versus(
             f"append {BATCH}",
             lambda: talk.append(*batch),
@@ -123,59 +139,54 @@ class Measuring:
 
     async def _reads(self) -> None:
         turns = WINDOW // 4  # a turn of the filling has four events
-        tails = {}
-        for size, talk in (("1,000", self.short), (f"{self.options.messages:,}", self.long)):
-            line = await talk.line()
-            events = await self.et.log.tail(line, turns=turns)
-            first, last = events[0].seq, events[-1].seq
-            tails[size] = await self._versus(
-                f"tail of {len(events)} events of {size}",
-                lambda line=line: self.et.log.tail(line, turns=turns),  # type: ignore[misc]
-                lambda talk=talk, first=first, last=last: self.bare.select(self.address, talk.id, first, last),  # type: ignore[misc]
+        size = f"{self.options.messages:,}"
+        short, line = await self.short.line(), await self.long.line()
+        for name, talk in (("1,000", self.short), (size, self.long)):
+            along = await talk.line()
+            events = await self.et.log.tail(along, turns=turns)
+            await self._versus(
+                f"tail of {len(events)} events of {name}",
+                partial(self.et.log.tail, along, turns=turns),
+                partial(self.bare.select, self.address, talk.id, events[0].seq, events[-1].seq),
                 times=20,
                 bar=1.5,
             )
-        (_, short), (size, long) = tails.items()
-        self._add(f"tail at {size} against 1,000", long, short, bar=1.2)
-        line = await self.long.line()
-        events = await self.et.log.tail(line, turns=turns)
-        whole = await self._median(lambda: self._decoded(line, turns), times=60)
-        self._add("the same tail, every event decoded", whole, tails[size], bar=None)
+        await self._versus(
+            f"the same tail of {size} against that of 1,000",
+            partial(self.et.log.tail, line, turns=turns),
+            partial(self.et.log.tail, short, turns=turns),
+            times=20,
+            bar=1.2,
+        )
+        await self._versus(
+            "the same tail with every event decoded, against as stored",
+            lambda: self._decoded(line, turns),
+            partial(self.et.log.tail, line, turns=turns),
+            times=20,
+            bar=None,
+        )
         middle = self.options.messages // 2
         await self._versus(
             f"page of {PAGE} in the middle",
-            lambda: self.et.log.before(line, middle, limit=PAGE),
-            lambda: self.bare.select(self.address, self.long.id, middle - PAGE, middle - 1),
+            partial(self.et.log.before, line, middle, limit=PAGE),
+            partial(self.bare.select, self.address, self.long.id, middle - PAGE, middle - 1),
             times=20,
             bar=None,
         )
 
-    async def _decoded(self, line: Any, turns: int) -> None:
+    async def _decoded(self, line: Line, turns: int) -> None:
         for event in await self.et.log.tail(line, turns=turns):
             event.event  # noqa: B018
 
     async def _forks(self) -> None:
         ten = await self._filled(10)
-        times: dict[str, list[float]] = {"ten": [], "long": []}
-        for _ in range(60):
-            for name, talk in (("ten", ten), ("long", self.long)):
-                began = time.perf_counter()
-                await talk.fork(at=8)
-                times[name].append(time.perf_counter() - began)
-        ratio = [statistics.median(times[name]) * 1e6 for name in ("long", "ten")]
-        self._add(f"fork of {self.options.messages:,} events against one of 10", *ratio, bar=None)
-
-    def _crash(self) -> None:
-        import crash
-
-        report = crash.run(self.address, kills=self.options.kills, seed=self.options.seed)
-        lost = report.lost + report.doubled + report.gaps
-        self.results.append(
-            Result(self.engine, f"{report.kills} writers killed, {report.acknowledged:,} acknowledged: lost",
-                   lost, None, None, None, "events")
-        )  # fmt: skip
-        if lost:
-            raise SystemExit(f"{self.engine}: {report}")
+        await self._versus(
+            f"fork of {self.options.messages:,} events against one of 10",
+            partial(self.long.fork, at=8),
+            partial(ten.fork, at=8),
+            times=5,
+            bar=None,
+        )
 
     # -- how -----------------------------------------------------------------------------------------------
 
@@ -201,14 +212,6 @@ class Measuring:
         medians = [statistics.median(list_) * 1e6 for list_ in spent]
         self._add(what, *medians, bar=bar)
         return medians[0]
-
-    async def _median(self, work: Callable[[], Awaitable[Any]], *, times: int) -> float:
-        spent = []
-        for _ in range(times):
-            began = time.perf_counter()
-            await work()
-            spent.append(time.perf_counter() - began)
-        return statistics.median(spent) * 1e6
 
     async def _filled(self, messages: int) -> Talk:
         talk = await self.et.begin(user="ana", agent="bench")
@@ -238,7 +241,7 @@ def _dialogue(messages: int) -> Iterator[Event]:
         yield user(_TEXT)
 
 
-async def _all(talk: Talk) -> Any:
+async def _all(talk: Talk) -> AsyncIterator[Logged]:
     after = 0
     while page := await talk.after(after, limit=1_000):
         for event in page:

@@ -22,5 +22,5 @@ def bench_command(name: str, arguments: tuple[str, ...]) -> None:
             "The benchmarks are in Everthread's repository, not in the package: clone it and run `make bench`."
         )
     sys.argv = [f"everthread bench {name}", *arguments]
-    sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(folder.parent))
     runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")

@@ -33,7 +33,8 @@ from everthread.errors import (
     StoreError,
     Unavailable,
 )
-from everthread.store.engine import Bells, Outcome, Row, Script, Tell, statements
+from everthread.store.engine import Bells, Outcome, Script, Tell, statements
+from everthread.store.memory import Heads
 from everthread.store.migrate import Migration, due
 from everthread.store.postgres_pool import Pool
 
@@ -41,9 +42,7 @@ T = TypeVar("T")
 
 CHANNEL = "everthread"
 MIGRATING = 0x65766572  # the advisory lock of whoever migrates
-APPENDS = {"insert_event", "insert_receipt", "insert_blob", "insert_blob_use"}
 ANNOUNCE = 0.02  # seconds for which news is gathered
-REMEMBERED = 10_000  # conversations whose newest head is kept in memory
 CONTENDED = 1.0  # seconds for which a branch that saw a collision is locked in advance
 COLLISIONS = (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError, asyncpg.DeadlockDetectedError)
 LOST = (
@@ -69,7 +68,7 @@ class PostgresEngine:
         self._sql = statements("${n}")
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._contended: dict[str, float] = {}
-        self._newest: dict[str, Row] = {}  # by conversation: the answer to "head" after our last append
+        self._heads = Heads()
         self._news: set[str] = set()
         self._announcing: asyncio.Task[None] | None = None
         self._announcer: Any = None
@@ -156,7 +155,7 @@ class PostgresEngine:
                 # Somebody else wrote first. The script looks again, and refuses if there is a reason to.
                 if time.monotonic() > deadline:
                     raise Corrupt(self._shown, str(collision)) from collision
-                self._newest.pop(about, None)
+                self._heads.forget(about)
                 self._contended[about] = time.monotonic() + CONTENDED
 
     async def _from_memory(
@@ -167,28 +166,19 @@ class PostgresEngine:
         Should somebody have written since, the key on seq refuses it; should the conversation point at
         another branch, the statement writes nothing. Anything but a plain append is not done from memory.
         """
-        head = self._newest.get(about)
-        outcome = head and _told_one_head(script(), head)
-        if not outcome:
+        answered = self._heads.answer(script(), about)
+        if answered is None:
             return None
-        floating, done = outcome
-        statement = self._sql["insert_event_if_current" if floating else "insert_event"]
-        row = statement.bind(done.writes[0].rows[0])
+        outcome, current = answered
+        if [(write.name, len(write.rows)) for write in outcome.writes] != [("insert_event", 1)]:
+            return None
+        statement = self._sql["insert_event_if_current" if current else "insert_event"]
+        row = statement.bind(outcome.writes[0].rows[0])
         if await connection.execute(statement.sql, *row) != "INSERT 0 1":
-            self._newest.pop(about, None)
+            self._heads.forget(about)
             return None
-        self._remember(about, done)
-        return done
-
-    def _remember(self, about: str, outcome: Outcome[Any]) -> None:
-        """Keep the head that an append left behind; whatever else was written, forget it."""
-        self._newest.pop(about, None)
-        if {write.name for write in outcome.writes} <= APPENDS and outcome.writes:
-            rows = next(write.rows for write in outcome.writes if write.name == "insert_event")
-            _, _, branch, _, _, *head = rows[-1]
-            self._newest[about] = (branch, *head)
-            if len(self._newest) > REMEMBERED:
-                del self._newest[next(iter(self._newest))]
+        self._heads.remember(about, outcome)
+        return outcome
 
     async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str) -> T:
         outcome = await self._ask(connection, script())
@@ -198,7 +188,7 @@ class PostgresEngine:
             async with connection.transaction():
                 for write in outcome.writes:
                     await self._tell(connection, write)
-        self._remember(about, outcome)
+        self._heads.remember(about, outcome)
         return outcome.result
 
     async def _ask(self, connection: Any, script: Script[T]) -> T:
@@ -329,26 +319,6 @@ class PostgresEngine:
                 return StoreError(f"{self._shown}: {problem}")
             case _:
                 return problem
-
-
-def _told_one_head(script: Script[Outcome[T]], head: Row) -> tuple[bool, Outcome[T]] | None:
-    """What a script would write that asks for nothing but this head, and whether it asked for the current branch."""
-    try:
-        ask = next(script)
-    except StopIteration:
-        return None
-    branch = ask.values.get("branch")
-    if ask.name != "head" or branch not in (None, head[0]):
-        return None
-    try:
-        script.send([head])
-    except StopIteration as end:
-        outcome: Outcome[T] = end.value
-        plain = [(write.name, len(write.rows)) for write in outcome.writes] == [("insert_event", 1)]
-        return (branch is None, outcome) if plain else None
-    except EverthreadError:
-        pass  # to be said only by who has asked the database
-    return None
 
 
 def _without_password(url: str) -> str:

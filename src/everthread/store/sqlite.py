@@ -21,6 +21,7 @@ import apsw
 
 from everthread.errors import Busy, Closed, EverthreadError
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
+from everthread.store.memory import Heads
 from everthread.store.sqlite_file import SqliteFile
 
 T = TypeVar("T")
@@ -47,6 +48,8 @@ class SqliteEngine:
         self._queue: list[Job] = []
         self._drain: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._heads = Heads()
+        self._version = -1  # of the file, after our last commit
         self._slow_write = self._slow_read = False
         self._writing: asyncio.Task[Any] | None = None  # who has written since the loop last turned
         self._in_a_row = 0
@@ -212,10 +215,14 @@ class SqliteEngine:
 
     def _transaction(self, jobs: list[Job]) -> list[object]:
         began = time.perf_counter()
+        if self._writer.data_version() != self._version:  # another process has written since
+            self._heads.forget_all()
         try:
             results = [self._run(job) for job in jobs]
             self._writer.execute("COMMIT")
+            self._version = self._writer.data_version()
         except BaseException:
+            self._heads.forget_all()
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
             raise
@@ -225,11 +232,13 @@ class SqliteEngine:
     def _run(self, job: Job) -> object:
         """The result of a job, or the error with which it refused before it wrote anything."""
         try:
-            outcome = self._ask(self._writer, job.script())
+            answered = self._heads.answer(job.script(), job.about)
+            outcome = answered.outcome if answered else self._ask(self._writer, job.script())
         except EverthreadError as refusal:
             return refusal
         for write in outcome.writes:
             self._tell(write)
+        self._heads.remember(job.about, outcome)
         return outcome.result
 
     def _tell(self, write: Tell) -> None:
