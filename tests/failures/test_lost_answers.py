@@ -102,7 +102,7 @@ async def test_somebody_elses_append_in_between_is_not_taken_for_ones_own(
     real = engine._attempt
     tries = 0
 
-    async def overtaken(connection: Any, script: Any) -> Any:
+    async def overtaken(connection: Any, script: Any, about: str) -> Any:
         nonlocal tries
         tries += 1
         if tries == 1:
@@ -110,7 +110,7 @@ async def test_somebody_elses_append_in_between_is_not_taken_for_ones_own(
                 again = await other.conversation(user=talk.conversation.user, id=talk.id)
                 await again.append(user("theirs"))
             raise ConnectionResetError
-        return await real(connection, script)
+        return await real(connection, script, about)
 
     engine._attempt = overtaken  # type: ignore[method-assign]
     await talk.append(user("mine"))
@@ -126,7 +126,7 @@ async def test_a_statement_that_arrives_only_after_one_looked_for_it_is_not_repe
     real = engine._attempt
     late: list[Any] = []
 
-    async def slow(connection: Any, script: Any) -> Any:
+    async def slow(connection: Any, script: Any, about: str) -> Any:
         if not late:
             late.append(await _outcome_of(engine, connection, script))
             raise ConnectionResetError
@@ -139,8 +139,8 @@ async def test_a_statement_that_arrives_only_after_one_looked_for_it_is_not_repe
             async with connection.transaction():
                 for write in outcome.writes:
                     await engine._tell(connection, write)
-            return outcome.result
-        return await real(connection, script)
+            return outcome
+        return await real(connection, script, about)
 
     engine._attempt = slow  # type: ignore[method-assign]
     await talk.append(user("three"), key=key)

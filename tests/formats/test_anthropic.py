@@ -87,9 +87,7 @@ def test_system_comes_before_the_messages(given: Any, events: list[Event]) -> No
 
 
 def test_what_else_a_request_holds_is_not_conversation() -> None:
-    assert from_anthropic({"model": "m", "tools": [], "max_tokens": 5, "messages": [_user("hi")]}) == [
-        user("hi")
-    ]
+    assert from_anthropic({"model": "m", "tools": [], "max_tokens": 5, "messages": [_user("hi")]}) == [user("hi")]
 
 
 def test_tool_results_come_before_the_text_beside_them() -> None:
@@ -117,9 +115,7 @@ def test_text_and_tool_calls_keep_their_order() -> None:
 
 
 def test_input_becomes_text_in_its_own_letters() -> None:
-    assert from_anthropic([_says([_use("a", {"ort": "Köln"})])]) == [
-        tool_call("a", '{"ort": "Köln"}', id="tu_1")
-    ]
+    assert from_anthropic([_says([_use("a", {"ort": "Köln"})])]) == [tool_call("a", '{"ort": "Köln"}', id="tu_1")]
 
 
 @pytest.mark.parametrize(
@@ -128,12 +124,8 @@ def test_input_becomes_text_in_its_own_letters() -> None:
         pytest.param({}, ToolResult(id="tu_1"), id="absent"),
         pytest.param({"content": ""}, ToolResult(id="tu_1"), id="empty"),
         pytest.param({"content": "ok"}, tool_result("ok", id="tu_1"), id="a string"),
-        pytest.param(
-            {"content": [_text("ok"), PICTURE]}, tool_result("ok", image(PNG), id="tu_1"), id="blocks"
-        ),
-        pytest.param(
-            {"content": "no", "is_error": True}, tool_result("no", id="tu_1", error=True), id="failed"
-        ),
+        pytest.param({"content": [_text("ok"), PICTURE]}, tool_result("ok", image(PNG), id="tu_1"), id="blocks"),
+        pytest.param({"content": "no", "is_error": True}, tool_result("no", id="tu_1", error=True), id="failed"),
         pytest.param({"content": "ok", "is_error": False}, tool_result("ok", id="tu_1"), id="not failed"),
     ],
 )
@@ -157,9 +149,7 @@ def test_thinking_is_reasoning_that_carries_the_whole_block(block: dict[str, Any
             id="an image elsewhere",
         ),
         pytest.param(PDF, file(b"\0\1\2", media_type="application/pdf"), id="a document"),
-        pytest.param(
-            PDF | {"title": "a"}, file(b"\0\1\2", name="a", media_type="application/pdf"), id="a title"
-        ),
+        pytest.param(PDF | {"title": "a"}, file(b"\0\1\2", name="a", media_type="application/pdf"), id="a title"),
         pytest.param(PLAIN, file("Köln".encode(), media_type="text/plain"), id="a document of text"),
         pytest.param(
             {"type": "document", "source": {"type": "url", "url": "https://a.example/"}},
@@ -181,28 +171,16 @@ def test_images_and_documents_become_parts(block: dict[str, Any], part: Image | 
         pytest.param([_user("hi"), _says("hello")], id="strings"),
         pytest.param([_user(""), _says("hello")], id="an empty message"),
         pytest.param([_user([_text("a"), _text("b")])], id="two texts"),
-        pytest.param(
-            [_user([PICTURE, PDF | {"title": "a", "context": "b"}, PLAIN])], id="images and documents"
-        ),
-        pytest.param(
-            [_user([{"type": "image", "source": {"type": "file", "file_id": "f"}}])], id="image by id"
-        ),
-        pytest.param(
-            [_user([{"type": "document", "source": {"type": "file", "file_id": "f"}}])], id="file by id"
-        ),
+        pytest.param([_user([PICTURE, PDF | {"title": "a", "context": "b"}, PLAIN])], id="images and documents"),
+        pytest.param([_user([{"type": "image", "source": {"type": "file", "file_id": "f"}}])], id="image by id"),
+        pytest.param([_user([{"type": "document", "source": {"type": "file", "file_id": "f"}}])], id="file by id"),
         pytest.param([_says([THOUGHT, HIDDEN, _text("So."), _use("a", {"b": 1.0})])], id="thinking"),
         pytest.param([_says([_text("a", citations=[{"type": "char_location"}])])], id="citations"),
-        pytest.param(
-            [_says([_use("a", {"é": [1, None, {"b": "\ud800"}]}, caller={"type": "direct"})])], id="input"
-        ),
+        pytest.param([_says([_use("a", {"é": [1, None, {"b": "\ud800"}]}, caller={"type": "direct"})])], id="input"),
         pytest.param([_says([_use("a", {"INVALID_JSON": "{}"})])], id="an input that looks like ours"),
-        pytest.param(
-            [_user([_result(), _result("2", content="no", is_error=True), _text("so?")])], id="results"
-        ),
+        pytest.param([_user([_result(), _result("2", content="no", is_error=True), _text("so?")])], id="results"),
         pytest.param([_user([_result(content=[_text("a"), PICTURE])])], id="a result of blocks"),
-        pytest.param(
-            [_user("hi"), {"role": "system", "content": "Be brief."}], id="instructions in the middle"
-        ),
+        pytest.param([_user("hi"), {"role": "system", "content": "Be brief."}], id="instructions in the middle"),
         pytest.param(
             [_says([_text("a"), _use("f", {}), _text("b"), _use("g", {}, id="2")])],
             id="text between tool calls",
@@ -224,12 +202,8 @@ CACHED: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
         pytest.param([_user([_text("a")])], [_user("a")], id="a list of one plain text"),
         pytest.param([_user(None)], [_user("")], id="null content"),
         pytest.param([_user([_text(""), _text("a")])], [_user("a")], id="an empty text"),
-        pytest.param(
-            [_user("a"), _user("b")], [_user([_text("a"), _text("b")])], id="neighbours of one role"
-        ),
-        pytest.param(
-            [_user([_text("a"), _result()])], [_user([_result(), _text("a")])], id="text before a result"
-        ),
+        pytest.param([_user("a"), _user("b")], [_user([_text("a"), _text("b")])], id="neighbours of one role"),
+        pytest.param([_user([_text("a"), _result()])], [_user([_result(), _text("a")])], id="text before a result"),
         pytest.param(
             [_user([_result(content="", is_error=False, **CACHED)])],
             [_user([_result()])],
@@ -267,18 +241,14 @@ def test_a_whole_turn_becomes_alternating_messages() -> None:
                     _use("off", {"what": "radio"}, id="b"),
                 ]
             ),
-            _user(
-                [_result("b", content="off"), _result("a", content="broken", is_error=True), _text("And?")]
-            ),
+            _user([_result("b", content="off"), _result("a", content="broken", is_error=True), _text("And?")]),
         ],
     }
 
 
 def test_results_stand_before_the_text_that_came_first() -> None:
     events: list[Event] = [user("Wait!"), tool_result("ok", id="tu_1"), user("Well?")]
-    assert to_anthropic(events)["messages"] == [
-        _user([_result(content="ok"), _text("Wait!"), _text("Well?")])
-    ]
+    assert to_anthropic(events)["messages"] == [_user([_result(content="ok"), _text("Wait!"), _text("Well?")])]
 
 
 def test_instructions_before_the_first_message_are_put_together() -> None:
@@ -286,9 +256,7 @@ def test_instructions_before_the_first_message_are_put_together() -> None:
 
 
 def test_markers_are_left_out_and_part_nothing() -> None:
-    assert to_anthropic([user("a"), Mark(name="m"), Clear(), user("b")]) == to_anthropic(
-        [user("a"), user("b")]
-    )
+    assert to_anthropic([user("a"), Mark(name="m"), Clear(), user("b")]) == to_anthropic([user("a"), user("b")])
 
 
 @pytest.mark.parametrize(
@@ -314,9 +282,7 @@ def test_arguments_that_are_no_object_come_back_as_their_text(arguments: str) ->
     assert from_anthropic(to_anthropic(events)) == events
 
 
-@pytest.mark.parametrize(
-    "meta", [{}, {"openai": "x"}, {"anthropic": "no json"}, {"anthropic": '{"type": "text"}'}]
-)
+@pytest.mark.parametrize("meta", [{}, {"openai": "x"}, {"anthropic": "no json"}, {"anthropic": '{"type": "text"}'}])
 def test_reasoning_that_anthropic_did_not_write_is_left_out(meta: dict[str, str]) -> None:
     body = to_anthropic([assistant(Reasoning(text="Hm.", meta=meta), "Yes.")])
     assert body["messages"] == [_says("Yes.")]

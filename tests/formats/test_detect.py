@@ -27,14 +27,10 @@ def _says(*blocks: object) -> list[object]:
         pytest.param(_says({"type": "redacted_thinking"}), "anthropic", id="redacted_thinking"),
         pytest.param(_says({"type": "document"}), "anthropic", id="document"),
         pytest.param(_says({"type": "image", "source": {}}), "anthropic", id="image with a source"),
-        pytest.param(
-            {"system": "Be kind.", "messages": []}, "anthropic", id="system as text beside messages"
-        ),
+        pytest.param({"system": "Be kind.", "messages": []}, "anthropic", id="system as text beside messages"),
         pytest.param({"system": [], "messages": []}, "anthropic", id="system as blocks beside messages"),
         pytest.param({"everthread": 1}, "everthread", id="our own"),
-        pytest.param(
-            {"everthread": 1, "system": "", "messages": []}, "everthread", id="our own, before all else"
-        ),
+        pytest.param({"everthread": 1, "system": "", "messages": []}, "everthread", id="our own, before all else"),
         pytest.param([], None, id="an empty list"),
         pytest.param({"messages": []}, None, id="a body without messages in it"),
         pytest.param({"messages": "hi"}, None, id="messages that are no list"),

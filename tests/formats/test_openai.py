@@ -101,9 +101,7 @@ def test_arguments_are_the_exact_text(arguments: Any, text: str) -> None:
 
 def test_repeated_ids_stay_as_they_are() -> None:
     messages = [calls(call("a")), result("1"), calls(call("b")), result("2")]
-    assert [event.id for event in from_openai(messages) if isinstance(event, ToolCall | ToolResult)] == [
-        "call_1"
-    ] * 4
+    assert [event.id for event in from_openai(messages) if isinstance(event, ToolCall | ToolResult)] == ["call_1"] * 4
 
 
 @pytest.mark.parametrize(
@@ -117,9 +115,7 @@ def test_repeated_ids_stay_as_they_are() -> None:
         pytest.param(["other", None], ["other", "a"], id="an id of no tool call answers none"),
     ],
 )
-def test_a_result_without_an_id_answers_the_first_waiting_call(
-    results: list[str | None], ids: list[str]
-) -> None:
+def test_a_result_without_an_id_answers_the_first_waiting_call(results: list[str | None], ids: list[str]) -> None:
     answers: Messages = [{"role": "tool", "content": "ok", "tool_call_id": id} for id in results]
     events = from_openai([calls(call("f", id="a"), call("f", id="b")), *answers])
     assert [event.id for event in events if isinstance(event, ToolResult)] == ids
@@ -132,9 +128,7 @@ def test_a_result_without_an_id_answers_the_latest_group_only() -> None:
 
 
 def test_a_waiting_call_is_found_across_an_interruption() -> None:
-    events = from_openai(
-        [calls(call("f", id="a")), _user("Wait!"), _says("Yes?"), {"role": "tool", "content": ""}]
-    )
+    events = from_openai([calls(call("f", id="a")), _user("Wait!"), _says("Yes?"), {"role": "tool", "content": ""}])
     assert events[-1] == ToolResult(id="a")
 
 
@@ -183,9 +177,7 @@ def test_sound_becomes_a_file() -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        pytest.param(
-            PDF["file"], file(b"\0\1\2", name="a.pdf", media_type="application/pdf"), id="a data URL"
-        ),
+        pytest.param(PDF["file"], file(b"\0\1\2", name="a.pdf", media_type="application/pdf"), id="a data URL"),
         pytest.param({"file_data": "AAEC"}, file(b"\0\1\2"), id="bare base64"),
         pytest.param({"file_data": "data:;base64,AAEC"}, file(b"\0\1\2"), id="a data URL without a type"),
         pytest.param({"file_data": "https://a.example/b"}, File(url="https://a.example/b"), id="an address"),
@@ -208,20 +200,12 @@ def test_the_bytes_of_an_image_are_known_by_their_hash() -> None:
     [
         pytest.param([{"role": "developer", "content": "Be kind."}], id="a developer's instructions"),
         pytest.param([_user("hi") | {"name": "ana"}, _says("hi", name="bo")], id="names"),
-        pytest.param(
-            [_user("hi"), {"role": "system", "content": "Be brief."}], id="instructions in the middle"
-        ),
+        pytest.param([_user("hi"), {"role": "system", "content": "Be brief."}], id="instructions in the middle"),
         pytest.param([_user("")], id="empty content"),
         pytest.param([_user([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])], id="two texts"),
-        pytest.param(
-            [_user([{"type": "text", "text": "a", "mine": 1}])], id="a text with a field of its own"
-        ),
-        pytest.param(
-            [_user([{"type": "image_url", "image_url": {"url": PNG_URL, "detail": "low"}}])], id="detail"
-        ),
-        pytest.param(
-            [_user([{"type": "image_url", "image_url": {"url": "https://a.example/"}}])], id="an address"
-        ),
+        pytest.param([_user([{"type": "text", "text": "a", "mine": 1}])], id="a text with a field of its own"),
+        pytest.param([_user([{"type": "image_url", "image_url": {"url": PNG_URL, "detail": "low"}}])], id="detail"),
+        pytest.param([_user([{"type": "image_url", "image_url": {"url": "https://a.example/"}}])], id="an address"),
         pytest.param([_user([SOUND, PDF])], id="sound and file"),
         pytest.param([_user([{"type": "file", "file": {"file_id": "file-1"}}])], id="a file by OpenAI's id"),
         pytest.param([_says([{"type": "refusal", "refusal": "No."}])], id="a refusal as content"),
@@ -233,9 +217,7 @@ def test_the_bytes_of_an_image_are_known_by_their_hash() -> None:
         pytest.param([_says("a", reasoning_content="b", reasoning="c")], id="reasoning in both fields"),
         pytest.param([_says("a", reasoning_content="", reasoning={"b": 1})], id="reasoning that is no text"),
         pytest.param([calls(call("a")) | {"reasoning": "Hm."}], id="reasoning beside tool calls"),
-        pytest.param(
-            [calls(call("a"), content="") | {"reasoning": "Hm."}], id="reasoning, nothing, tool calls"
-        ),
+        pytest.param([calls(call("a"), content="") | {"reasoning": "Hm."}], id="reasoning, nothing, tool calls"),
         pytest.param([calls(call("a"), content="")], id="empty content beside tool calls"),
         pytest.param([calls(call("a")), calls(call("b"))], id="two messages of tool calls"),
         pytest.param([_says("One moment."), calls(call("a"))], id="a text, then a message of tool calls"),
@@ -276,9 +258,7 @@ def test_messages_come_back_equal(messages: Messages) -> None:
         pytest.param(_user([{"type": "text", "text": "a"}]), _user("a"), id="a list of one plain text"),
         pytest.param(_says("a", tool_calls=[], refusal=None), _says("a"), id="fields that say nothing"),
         pytest.param(calls(call("a", {"b": 1})), calls(call("a", '{"b": 1}')), id="arguments as an object"),  # type: ignore[arg-type]
-        pytest.param(
-            calls({"id": "1", "function": {"name": "a"}}), calls(call("a", id="1")), id="a bare tool call"
-        ),
+        pytest.param(calls({"id": "1", "function": {"name": "a"}}), calls(call("a", id="1")), id="a bare tool call"),
         pytest.param(
             _user([{"type": "image_url", "image_url": "https://a.example/"}]),
             _user([{"type": "image_url", "image_url": {"url": "https://a.example/"}}]),

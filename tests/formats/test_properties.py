@@ -52,9 +52,7 @@ openai_events: st.SearchStrategy[Event] = st.one_of(
 
 @given(st.lists(openai_events, max_size=12))
 def test_messages_survive_being_written_for_openai(events: list[Event]) -> None:
-    assert from_openai(to_openai(events)) == [
-        event for event in events if not isinstance(event, Clear | Mark | Other)
-    ]
+    assert from_openai(to_openai(events)) == [event for event in events if not isinstance(event, Clear | Mark | Other)]
 
 
 @given(st.lists(openai_events, max_size=12))
@@ -72,11 +70,7 @@ def test_openai_messages_are_plain_json(events: list[Event]) -> None:
 # -- Anthropic: roles take turns, and in the user's results come first ---------------------------------------
 
 values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=5,
 )
@@ -87,11 +81,7 @@ broken = st.sampled_from(['{"a": ', "[1]", "null", "nonsense", '{"a": NaN}'])
 thinking = st.builds(
     lambda text: Reasoning(
         text=text,
-        meta={
-            "anthropic": json.dumps(
-                {"type": "thinking", "thinking": text, "signature": "s"}, ensure_ascii=False
-            )
-        },
+        meta={"anthropic": json.dumps({"type": "thinking", "thinking": text, "signature": "s"}, ensure_ascii=False)},
     ),
     words,
 )
@@ -103,9 +93,7 @@ questions = st.builds(User, parts=st.lists(content, min_size=1, max_size=3).map(
 
 def _apart(events: list[Assistant | ToolCall]) -> list[Event]:
     """No two replies side by side: Anthropic would make them one."""
-    return [
-        event for kind, run in groupby(events, type) for event in ([*run][:1] if kind is Assistant else run)
-    ]
+    return [event for kind, run in groupby(events, type) for event in ([*run][:1] if kind is Assistant else run)]
 
 
 from_the_assistant = st.lists(replies | tool_calls, min_size=1, max_size=4).map(_apart)

@@ -41,9 +41,7 @@ def _result(**more: Any) -> dict[str, Any]:
         pytest.param(_user({"a": 1}), ".content", "an object", id="content that is an object"),
         pytest.param(_user(["hi"]), ".content[0]", "a string, .* an object", id="a part that is no object"),
         pytest.param(_user([{"text": "hi"}]), ".content[0]", "no type", id="a part without a type"),
-        pytest.param(
-            _user([{"type": "hologram"}]), ".content[0]", "'hologram'.* image_url", id="an unknown part"
-        ),
+        pytest.param(_user([{"type": "hologram"}]), ".content[0]", "'hologram'.* image_url", id="an unknown part"),
         pytest.param(_user([{"type": "text"}]), ".content[0].text", "nothing, .* a string", id="no text"),
         pytest.param(_user([{"type": "image_url"}]), ".content[0].image_url", "nothing", id="no image"),
         pytest.param(
@@ -76,9 +74,7 @@ def _result(**more: Any) -> dict[str, Any]:
             "invalid base64",
             id="a file in invalid base64",
         ),
-        pytest.param(
-            _says(None, tool_calls={}), ".tool_calls", "an object, .* a list", id="tool_calls no list"
-        ),
+        pytest.param(_says(None, tool_calls={}), ".tool_calls", "an object, .* a list", id="tool_calls no list"),
         pytest.param(_says(None, tool_calls=["a"]), ".tool_calls[0]", "a string", id="a tool call no object"),
         pytest.param(_says(None, tool_calls=[{}]), ".tool_calls[0].function", "nothing", id="no function"),
         pytest.param(
@@ -87,9 +83,7 @@ def _result(**more: Any) -> dict[str, Any]:
             "nothing",
             id="no name",
         ),
-        pytest.param(
-            calls({"type": "magic"}), ".tool_calls[0]", "'magic'.* function, custom", id="unknown type"
-        ),
+        pytest.param(calls({"type": "magic"}), ".tool_calls[0]", "'magic'.* function, custom", id="unknown type"),
         pytest.param(
             calls(call("a") | {"id": 3}),
             ".tool_calls[0].id",
@@ -102,19 +96,13 @@ def _result(**more: Any) -> dict[str, Any]:
             "a list, .* a string or an object",
             id="arguments that are a list",
         ),
-        pytest.param(
-            _says(None, function_call="auto"), ".function_call", "a string", id="function_call no object"
-        ),
-        pytest.param(
-            _says(None, function_call={}), ".function_call.name", "nothing", id="function_call unnamed"
-        ),
+        pytest.param(_says(None, function_call="auto"), ".function_call", "a string", id="function_call no object"),
+        pytest.param(_says(None, function_call={}), ".function_call.name", "nothing", id="function_call unnamed"),
         pytest.param({"role": "tool", "tool_call_id": 1}, ".tool_call_id", "a number", id="tool_call_id"),
         pytest.param({"role": "tool", "name": True}, ".name", "a boolean", id="a name that is no string"),
     ],
 )
-def test_what_is_not_understood_of_openai_is_named_with_its_place(
-    message: Any, where: str, reason: str
-) -> None:
+def test_what_is_not_understood_of_openai_is_named_with_its_place(message: Any, where: str, reason: str) -> None:
     with pytest.raises(BadFormat, match=reason) as caught:
         from_openai([_user("fine"), message], where="line 7, messages")
     assert caught.value.where == f"line 7, messages[1]{where}"
@@ -151,40 +139,22 @@ def _document(**source: Any) -> dict[str, Any]:
         pytest.param(_user([{"type": "thinking"}]), ".content[0]", "'thinking'", id="thinking by the user"),
         pytest.param(_says([_result()]), ".content[0]", "'tool_result'", id="a result by the assistant"),
         pytest.param(_user([{"type": "text"}]), ".content[0].text", "nothing", id="no text"),
-        pytest.param(
-            _says([{"type": "thinking", "thinking": 3}]), ".content[0].thinking", "a number", id="thinking"
-        ),
+        pytest.param(_says([{"type": "thinking", "thinking": 3}]), ".content[0].thinking", "a number", id="thinking"),
         pytest.param(_says([_use("a", "{}")]), ".content[0].input", "a string, .* an object", id="input"),
         pytest.param(_says([{"type": "tool_use", "id": "1"}]), ".content[0].name", "nothing", id="no name"),
         pytest.param(_says([{"type": "tool_use", "name": "a"}]), ".content[0].id", "nothing", id="no id"),
-        pytest.param(
-            _user([{"type": "tool_result"}]), ".content[0].tool_use_id", "nothing", id="no tool_use_id"
-        ),
-        pytest.param(
-            _user([_result(is_error="yes")]), ".content[0].is_error", "a string, .* a boolean", id="error"
-        ),
+        pytest.param(_user([{"type": "tool_result"}]), ".content[0].tool_use_id", "nothing", id="no tool_use_id"),
+        pytest.param(_user([_result(is_error="yes")]), ".content[0].is_error", "a string, .* a boolean", id="error"),
         pytest.param(_user([_result(content=3)]), ".content[0].content", "a number", id="a result's content"),
-        pytest.param(
-            _user([_result(content=[{"type": "x"}])]), ".content[0].content[0]", "'x'", id="nested block"
-        ),
-        pytest.param(
-            _user([{"type": "image"}]), ".content[0].source", "nothing", id="an image without source"
-        ),
-        pytest.param(
-            _image(type="disk"), ".content[0].source", "'disk'.* base64, url", id="an image's source"
-        ),
-        pytest.param(
-            _image(type="base64", data="%"), ".content[0].source.data", "invalid base64", id="base64"
-        ),
+        pytest.param(_user([_result(content=[{"type": "x"}])]), ".content[0].content[0]", "'x'", id="nested block"),
+        pytest.param(_user([{"type": "image"}]), ".content[0].source", "nothing", id="an image without source"),
+        pytest.param(_image(type="disk"), ".content[0].source", "'disk'.* base64, url", id="an image's source"),
+        pytest.param(_image(type="base64", data="%"), ".content[0].source.data", "invalid base64", id="base64"),
         pytest.param(_document(type="disk"), ".content[0].source", "'disk'.* text", id="a document's source"),
-        pytest.param(
-            _document(type="base64", data="A"), ".content[0].source.data", "invalid base64", id="padding"
-        ),
+        pytest.param(_document(type="base64", data="A"), ".content[0].source.data", "invalid base64", id="padding"),
     ],
 )
-def test_what_is_not_understood_of_anthropic_is_named_with_its_place(
-    message: Any, where: str, reason: str
-) -> None:
+def test_what_is_not_understood_of_anthropic_is_named_with_its_place(message: Any, where: str, reason: str) -> None:
     with pytest.raises(BadFormat, match=reason) as caught:
         from_anthropic({"messages": [_user("fine"), message]}, where="line 7, messages")
     assert caught.value.where == f"line 7, messages[1]{where}"
@@ -194,9 +164,7 @@ def test_what_is_not_understood_of_anthropic_is_named_with_its_place(
     ("body", "where"),
     [
         pytest.param({"system": 3, "messages": []}, "line 7, system", id="system"),
-        pytest.param(
-            {"system": [{"type": "image"}], "messages": []}, "line 7, system[0]", id="a block of system"
-        ),
+        pytest.param({"system": [{"type": "image"}], "messages": []}, "line 7, system[0]", id="a block of system"),
         pytest.param({"system": "Be kind."}, "line 7, messages", id="no messages"),
         pytest.param("hi", "line 7, messages", id="no body"),
     ],

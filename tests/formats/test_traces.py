@@ -43,9 +43,7 @@ def _through_anthropic(messages: Messages) -> tuple[list[Event], list[Event]]:
 
 
 def _calls(events: list[Event]) -> list[tuple[str, str, object]]:
-    return [
-        (event.id, event.name, json.loads(event.arguments)) for event in events if isinstance(event, ToolCall)
-    ]
+    return [(event.id, event.name, json.loads(event.arguments)) for event in events if isinstance(event, ToolCall)]
 
 
 def _results(events: list[Event]) -> list[tuple[str, str]]:

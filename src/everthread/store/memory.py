@@ -5,7 +5,7 @@ Only a guess: each engine has its own way to find out that somebody else has wri
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from everthread.errors import EverthreadError
 from everthread.store.engine import Outcome, Row, Script
@@ -16,16 +16,9 @@ MOST = 10_000  # conversations
 APPENDS = {"insert_event", "insert_receipt", "insert_blob", "insert_blob_use"}
 
 
-class Answered(NamedTuple):
-    """What a script comes to with a remembered head, and whether it asked for the current branch."""
-
-    outcome: Outcome[Any]
-    current: bool
-
-
 class Heads:
     def __init__(self) -> None:
-        self._newest: dict[str, Row] = {}  # by conversation: the answer to the question "head"
+        self._newest: dict[str, tuple[Row, bool]] = {}  # by conversation: the answer to "head", of the current?
 
     def forget(self, about: str) -> None:
         self._newest.pop(about, None)
@@ -39,23 +32,24 @@ class Heads:
         if outcome.writes and {write.name for write in outcome.writes} <= APPENDS:
             rows = next(write.rows for write in outcome.writes if write.name == "insert_event")
             _, _, branch, _, _, *head = rows[-1]
-            self._newest[about] = (branch, *head)
+            self._newest[about] = ((branch, *head), outcome.to_current)
             if len(self._newest) > MOST:
                 del self._newest[next(iter(self._newest))]
 
-    def answer(self, script: Script[Outcome[T]], about: str) -> Answered | None:
+    def answer(self, script: Script[Outcome[T]], about: str) -> Outcome[T] | None:
         """The outcome of a script that asks for nothing but a head that is remembered."""
-        head = self._newest.get(about)
-        if head is None:
+        head, current = self._newest.get(about, ((0,), False))
+        if not head[0]:
             return None
         ask = next(script)
         branch = ask.values.get("branch")
-        if ask.name != "head" or branch not in (None, head[0]):
+        if ask.name != "head" or not (current if branch is None else branch == head[0]):
             return None
         try:
             script.send([head])
         except StopIteration as end:
-            return Answered(end.value, branch is None)
+            outcome: Outcome[T] = end.value
+            return outcome
         except EverthreadError:
             pass  # to be said only by who has asked the database
         return None

@@ -100,16 +100,15 @@ class PostgresEngine:
     async def write(
         self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
     ) -> T:
-        async def whole() -> T:
-            queue = self._queues.setdefault(about, asyncio.Lock())
-            async with queue:
-                result = await self._patiently(lambda: self._write(script, about, alone))
-            self.bells.ring(about)
-            self._announce(about)
-            return result
-
-        # Whoever waits may be cancelled; the write is not, because the driver may then wait for ever.
-        return await asyncio.shield(asyncio.create_task(whole()))
+        queue = self._queues.setdefault(about, asyncio.Lock())
+        done = None if alone else await self._from_memory(script, about, queue)
+        if done is None:
+            # Whoever waits may be cancelled; the write is not, because the driver may then wait for ever.
+            work = self._in_turn(script, about, alone, queue)
+            done = await asyncio.shield(asyncio.create_task(work))
+        self.bells.ring(about)
+        self._announce(about)
+        return done.result
 
     async def scrub(self) -> None:
         """Nothing to do: dead rows are PostgreSQL's to vacuum."""
@@ -138,14 +137,18 @@ class PostgresEngine:
 
     # -- running scripts -----------------------------------------------------------------------------------
 
-    async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool) -> T:
+    async def _in_turn(
+        self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool, queue: asyncio.Lock
+    ) -> Outcome[T]:
+        async with queue:
+            return await self._patiently(lambda: self._write(script, about, alone))
+
+    async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool) -> Outcome[T]:
         deadline = time.monotonic() + self._patience
         while True:
             locked = alone or self._contended.get(about, 0.0) > time.monotonic()
             try:
                 async with self._pool.acquire() as connection:
-                    if not locked and (done := await self._from_memory(connection, script, about)):
-                        return done.result
                     if locked:
                         async with connection.transaction():
                             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about)
@@ -159,28 +162,32 @@ class PostgresEngine:
                 self._contended[about] = time.monotonic() + CONTENDED
 
     async def _from_memory(
-        self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str
+        self, script: Callable[[], Script[Outcome[T]]], about: str, queue: asyncio.Lock
     ) -> Outcome[T] | None:
         """Append one event after the one that this process wrote last, without asking for the head first.
 
         Should somebody have written since, the key on seq refuses it; should the conversation point at
         another branch, the statement writes nothing. Anything but a plain append is not done from memory.
         """
-        answered = self._heads.answer(script(), about)
-        if answered is None:
+        outcome = None if queue.locked() else self._heads.answer(script(), about)
+        if outcome is None:
             return None
-        outcome, current = answered
         if [(write.name, len(write.rows)) for write in outcome.writes] != [("insert_event", 1)]:
             return None
-        statement = self._sql["insert_event_if_current" if current else "insert_event"]
+        statement = self._sql["insert_event_if_current" if outcome.to_current else "insert_event"]
         row = statement.bind(outcome.writes[0].rows[0])
-        if await connection.execute(statement.sql, *row) != "INSERT 0 1":
+        async with queue:
             self._heads.forget(about)
-            return None
-        self._heads.remember(about, outcome)
-        return outcome
+            try:
+                async with self._pool.acquire() as connection:
+                    if await connection.execute(statement.sql, *row) != "INSERT 0 1":
+                        return None
+            except (*COLLISIONS, *LOST):
+                return None  # asked anew; and if it was written after all, that is found out
+            self._heads.remember(about, outcome)
+            return outcome
 
-    async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str) -> T:
+    async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str) -> Outcome[T]:
         outcome = await self._ask(connection, script())
         if len(outcome.writes) == 1:
             await self._tell(connection, outcome.writes[0])
@@ -189,7 +196,7 @@ class PostgresEngine:
                 for write in outcome.writes:
                     await self._tell(connection, write)
         self._heads.remember(about, outcome)
-        return outcome.result
+        return outcome
 
     async def _ask(self, connection: Any, script: Script[T]) -> T:
         try:

@@ -232,8 +232,7 @@ class SqliteEngine:
     def _run(self, job: Job) -> object:
         """The result of a job, or the error with which it refused before it wrote anything."""
         try:
-            answered = self._heads.answer(job.script(), job.about)
-            outcome = answered.outcome if answered else self._ask(self._writer, job.script())
+            outcome = self._heads.answer(job.script(), job.about) or self._ask(self._writer, job.script())
         except EverthreadError as refusal:
             return refusal
         for write in outcome.writes:
