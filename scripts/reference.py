@@ -47,7 +47,8 @@ def _errors() -> str:
     def descend(cls: type, depth: int) -> None:
         about = (cls.__doc__ or "").strip().split("\n")[0]
         lines.append(f"{'  ' * depth}- `{cls.__name__}`{': ' + about if about else ''}")
-        for child in cls.__subclasses__():
+        children: list[type] = cls.__subclasses__()
+        for child in children:
             if child.__module__ == errors.__name__:
                 descend(child, depth + 1)
 

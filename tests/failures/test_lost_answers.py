@@ -49,6 +49,8 @@ def lose(engine: PostgresEngine, moment: str, loss: Callable[[], Exception]) -> 
     """From now on, one answer is lost at this moment. The list tells whether it was."""
     lost: list[str] = []
     method = "_attempt" if moment == "after the commit" else "_tell"
+    if method == "_attempt":
+        engine._heads.forget_all()  # what is appended from memory commits with its statement
     real: Callable[..., Awaitable[Any]] = getattr(engine, method)
 
     async def unreliable(connection: Any, *rest: Any) -> Any:
@@ -113,6 +115,7 @@ async def test_somebody_elses_append_in_between_is_not_taken_for_ones_own(
         return await real(connection, script, about)
 
     engine._attempt = overtaken  # type: ignore[method-assign]
+    engine._heads.forget_all()
     await talk.append(user("mine"))
     assert await sound(et, talk) == ["one", "two", "theirs", "mine"]
 
@@ -143,6 +146,7 @@ async def test_a_statement_that_arrives_only_after_one_looked_for_it_is_not_repe
         return await real(connection, script, about)
 
     engine._attempt = slow  # type: ignore[method-assign]
+    engine._heads.forget_all()
     await talk.append(user("three"), key=key)
     assert await sound(et, talk) == ["one", "two", "three"]
 

@@ -91,6 +91,9 @@ class PostgresEngine:
     # -- the contract --------------------------------------------------------------------------------------
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
+        if self._closed:
+            raise Closed(self._shown)
+
         async def once() -> T:
             async with self._pool.acquire() as connection:
                 return await self._ask(connection, script())
@@ -100,6 +103,8 @@ class PostgresEngine:
     async def write(
         self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
     ) -> T:
+        if self._closed:
+            raise Closed(self._shown)
         queue = self._queues.setdefault(about, asyncio.Lock())
         done = None if alone else await self._from_memory(script, about, queue)
         if done is None:
@@ -174,13 +179,12 @@ class PostgresEngine:
             return None
         if [(write.name, len(write.rows)) for write in outcome.writes] != [("insert_event", 1)]:
             return None
-        statement = self._sql["insert_event_if_current" if outcome.to_current else "insert_event"]
-        row = statement.bind(outcome.writes[0].rows[0])
+        name = "insert_event_if_current" if outcome.to_current else "insert_event"
         async with queue:
             self._heads.forget(about)
             try:
                 async with self._pool.acquire() as connection:
-                    if await connection.execute(statement.sql, *row) != "INSERT 0 1":
+                    if await self._tell(connection, Tell(name, outcome.writes[0].rows)) != "INSERT 0 1":
                         return None
             except (*COLLISIONS, *LOST):
                 return None  # asked anew; and if it was written after all, that is found out
@@ -207,12 +211,13 @@ class PostgresEngine:
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
-    async def _tell(self, connection: Any, write: Tell) -> None:
+    async def _tell(self, connection: Any, write: Tell) -> str:
+        """Carry out a statement; of a single one, the server's word on what it did."""
         statement = self._sql[write.name]
         if len(write.rows) == 1:
-            await connection.execute(statement.sql, *statement.bind(write.rows[0]))
-        else:
-            await connection.executemany(statement.sql, [statement.bind(row) for row in write.rows])
+            return str(await connection.execute(statement.sql, *statement.bind(write.rows[0])))
+        await connection.executemany(statement.sql, [statement.bind(row) for row in write.rows])
+        return ""
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work, again and again while the server cannot be reached, until patience ends."""
@@ -238,7 +243,7 @@ class PostgresEngine:
     def _announce(self, about: str) -> None:
         """Tell the other processes, a moment later and many at once: a NOTIFY in every commit would queue them."""
         self._news.add(about)
-        if self._announcing is None:
+        if self._announcing is None and not self._closed:
             self._announcing = asyncio.create_task(self._announce_all())
 
     async def _announce_all(self) -> None:

@@ -22,6 +22,7 @@ class Pool:
         self._room = asyncio.Semaphore(most)
         self._idle: list[Any] = []
         self._busy: set[Any] = set()
+        self._closed = False
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[Any]:
@@ -38,7 +39,9 @@ class Pool:
                 raise
             finally:
                 self._busy.discard(connection)
-                if not connection.is_closed():
+                if self._closed:
+                    connection.terminate()
+                elif not connection.is_closed():
                     self._idle.append(connection)
 
     async def connect(self, **settings: str) -> Any:
@@ -47,11 +50,13 @@ class Pool:
         return await asyncpg.connect(self._url, server_settings=settings)
 
     async def close(self) -> None:
+        self._closed = True
         while self._busy:  # noqa: ASYNC110 — those that are at work end soon
             await asyncio.sleep(0.001)
         await asyncio.gather(*(connection.close() for connection in self._idle), return_exceptions=True)
 
     def terminate(self) -> None:
+        self._closed = True
         for connection in (*self._idle, *self._busy):
             connection.terminate()
 
