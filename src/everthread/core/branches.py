@@ -38,6 +38,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     branch: Branch
     segments: tuple[Segment, ...]
 
+    @property
+    def about(self) -> str:
+        """What tells this conversation from all others, of whichever tenant."""
+        return f"{self.tenant}/{self.conversation}"
+
     def between(self, first: int = 1, last: int = ENDLESS) -> Iterator[Segment]:
         """The pieces of the line with events from `first` to `last`, newest piece first."""
         for segment in self.segments:

@@ -31,6 +31,10 @@ class Place(NamedTuple):
     conversation: str
     branch: int | None = None
 
+    @property
+    def about(self) -> str:
+        return f"{self.tenant}/{self.conversation}"
+
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way in. What is not given is set by the log; imports give what was there before."""

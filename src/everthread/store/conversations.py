@@ -36,6 +36,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     began: int = 0
     erased: int | None = None
 
+    @property
+    def about(self) -> str:
+        return f"{self.tenant}/{self.id}"
+
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     events: int

@@ -83,7 +83,7 @@ class Log:
     async def change(self, conversation: Conversation, **changes: Any) -> Conversation:
         """Change name, goal or settings."""
         return await self._engine.write(
-            lambda: conversations.change(conversation, **changes), about=conversation.id, alone=True
+            lambda: conversations.change(conversation, **changes), about=conversation.about, alone=True
         )
 
     async def branches(self, conversation: Conversation) -> list[BranchTotals]:
@@ -103,24 +103,24 @@ class Log:
 
     async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
-        tries = Tries()
+        act = Act(self._clock(), self._gap, Tries())
         return await self._engine.write(
-            lambda: branching.fork(line, at, self._act(tries), name=name),
-            about=line.conversation,
+            lambda: branching.fork(line, at, act, name=name),
+            about=line.about,
         )
 
     async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
         """Go on from an earlier seq or mark: a new branch, and the current one from now on."""
-        tries = Tries()
+        act = Act(self._clock(), self._gap, Tries())
         return await self._engine.write(
-            lambda: branching.rewind(line, to, self._act(tries), name=name),
-            about=line.conversation,
+            lambda: branching.rewind(line, to, act, name=name),
+            about=line.about,
         )
 
     async def switch(self, line: Line) -> Line:
         """Make this branch the current one."""
-        tries = Tries()
-        return await self._engine.write(lambda: branching.switch(line, self._act(tries)), about=line.conversation)
+        act = Act(self._clock(), self._gap, Tries())
+        return await self._engine.write(lambda: branching.switch(line, act), about=line.about)
 
     # -- appending -----------------------------------------------------------------------------------------
 
@@ -133,10 +133,10 @@ class Log:
         KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one.
         """
         drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
-        batch = await self._prepare(drafts, key, expect)
+        batch, now = await self._prepare(drafts, key, expect), self._clock()
         return await self._engine.write(
-            lambda: appending.append(place, batch, now=self._clock(), gap=self._gap),
-            about=place.conversation,
+            lambda: appending.append(place, batch, now=now, gap=self._gap),
+            about=place.about,
             large=len(drafts) > 1_000,
         )
 
@@ -183,13 +183,13 @@ class Log:
             lambda: reading.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
         )
 
-    async def changes(self, conversation: str, *, forever: bool = True) -> AsyncIterator[None]:
-        """Yields at once, then whenever something may have been written to the conversation, by any process."""
+    async def changes(self, about: str, *, forever: bool = True) -> AsyncIterator[None]:
+        """Yields at once, then whenever something may have been written about it, by any process."""
         if not forever:
             yield
             return
         await self._engine.watch()
-        with self._engine.bells.listen(conversation) as bell:
+        with self._engine.bells.listen(about) as bell:
             while True:
                 bell.clear()
                 yield
@@ -199,7 +199,7 @@ class Log:
 
     async def follow(self, line: Line, *, after: int = 0) -> AsyncIterator[Logged]:
         """What came after seq `after`, then what comes, as it comes, whichever process says it."""
-        async for _ in self.changes(line.conversation):
+        async for _ in self.changes(line.about):
             await self.head(line)  # raises when the conversation has been erased
             while page := await self.after(line, after, limit=500):
                 for event in page:
@@ -229,17 +229,15 @@ class Log:
 
     async def redact(self, line: Line, seq: int) -> None:
         """Take the content out of an event for ever, on every branch that shares it. A tombstone stays."""
-        tries = Tries()
-        await self._engine.write(lambda: forgetting.redact(line, seq, self._act(tries)), about=line.conversation)
+        act = Act(self._clock(), self._gap, Tries())
+        await self._engine.write(lambda: forgetting.redact(line, seq, act), about=line.about)
         await self._engine.scrub()
         audit.info("redacted event %s of conversation %s", seq, line.conversation)
 
     async def erase(self, conversation: Conversation) -> None:
         """Remove a conversation for ever; only that there was one stays."""
-        tried: list[int] = []
-        await self._engine.write(
-            lambda: forgetting.erase(conversation, now=self._clock(), tried=tried), about=conversation.id
-        )
+        now, tried = self._clock(), list[int]()
+        await self._engine.write(lambda: forgetting.erase(conversation, now=now, tried=tried), about=conversation.about)
         await self._engine.scrub()
         audit.info("erased conversation %s", conversation.id)
 
@@ -258,9 +256,10 @@ class Log:
     async def restore(self, wholes: Sequence[Whole]) -> None:
         """Write conversations that were read elsewhere, with the ids, times and sizes they had: all or none."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
+        now = self._clock()
         await self._engine.write(
-            lambda: restoring.restore(wholes, batches, now=self._clock(), gap=self._gap),
-            about=wholes[0].conversation.id if len(wholes) == 1 else "import",
+            lambda: restoring.restore(wholes, batches, now=now, gap=self._gap),
+            about=wholes[0].conversation.about if len(wholes) == 1 else "import",
             large=True,
         )
 
@@ -293,9 +292,6 @@ class Log:
 
     async def close(self) -> None:
         await self._engine.close()
-
-    def _act(self, tries: Tries) -> Act:
-        return Act(self._clock(), self._gap, tries)
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
         prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes)

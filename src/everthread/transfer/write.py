@@ -37,7 +37,7 @@ async def export_lines(log: Log, conversation: Conversation, *, follow: bool = F
     reached: dict[int, int] = {}
     blobs: set[str] = set()
     first_time = True
-    async for _ in log.changes(conversation.id, forever=follow):
+    async for _ in log.changes(conversation.about, forever=follow):
         for totals in await log.branches(conversation):
             branch = totals.branch
             if branch.number not in reached:
