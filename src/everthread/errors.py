@@ -184,6 +184,16 @@ class Busy(StoreError):
         )
 
 
+class NotYetGone(StoreError):
+    """Forgotten in the log, but the old bytes are still in a file that somebody reads."""
+
+    def __init__(self, store: str, *, seconds: float) -> None:
+        super().__init__(
+            f"It is forgotten, but for {seconds:g} s another program has been reading what {store} held before, so the "
+            "old bytes are not overwritten yet: end that program, then do the same again."
+        )
+
+
 class Unavailable(StoreError):
     def __init__(self, store: str, why: str) -> None:
         super().__init__(

@@ -1,8 +1,8 @@
 """Identifiers that sort by time: ULIDs, 26 letters and digits.
 
 48 bits of milliseconds, then 80 of chance. Along a branch they strictly increase even when the clock stands
-still or runs backwards: where a fresh id would not be larger than the one before it, the one before plus one
-is taken.
+still or runs backwards: where a fresh id would not be larger than the one before it, a step of chance is added
+to that one. So two writers never arrive at the same id, whatever their clocks say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 def make_id(time: int, chance: int, *, after: str = "") -> str:
     """An id for `time` (microseconds since 1970) from 80 bits of `chance`, larger than `after`."""
     fresh = _write((time // 1000) << 80 | chance)
-    return fresh if fresh > after else _write(_read(after) + 1)
+    return fresh if fresh > after else _write(_read(after) + 1 + (chance >> 40))
 
 
 def is_id(text: str) -> bool:

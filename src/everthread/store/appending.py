@@ -98,13 +98,14 @@ class Batch:
         self.key = key
         self.expect = expect
         self.tries = tries or Tries()
+        self.hash = _hash(items) if key else ""
 
-    @property
-    def hash(self) -> str:
-        whole = hashlib.sha256()
-        for item in self.items:
-            whole.update(len(item.body).to_bytes(8, "big") + item.body)
-        return whole.hexdigest()
+
+def _hash(items: Sequence[Item]) -> str:
+    whole = hashlib.sha256()
+    for item in items:
+        whole.update(len(item.body).to_bytes(8, "big") + item.body)
+    return whole.hexdigest()
 
 
 def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes: int) -> Batch:
@@ -118,10 +119,10 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
             hashes = tuple({part.blob for part in media_of(event) if part.blob})
             blobs |= {digest(part.data): part.data for part in media if part.data is not None}
         body = _body(event)
+        largest = max(len(body), *map(len, blobs.values())) if blobs else len(body)
+        if largest > max_bytes:
+            raise EventTooLarge(size=largest, limit=max_bytes)
         items.append(Item(event, event.kind, body, draft.sizes or sizes(event), draft, hashes))
-    largest = max(map(len, (*(item.body for item in items), *blobs.values())), default=0)
-    if largest > max_bytes:
-        raise EventTooLarge(size=largest, limit=max_bytes)
     return Batch(items, blobs, key=key, expect=expect)
 
 
@@ -157,7 +158,7 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
         if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)
-    branch, head = yield from _newest(where)
+    branch, head = yield from newest_head(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
     numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
@@ -218,14 +219,16 @@ def head_of(row: Row) -> Head:
     return Head(*row)
 
 
-def _newest(where: dict[str, Any]) -> Script[tuple[int, Head]]:
+def newest_head(where: dict[str, Any]) -> Script[tuple[int, Head]]:
     rows = yield Ask("head", where)
     if rows:
         return rows[0][0], head_of(rows[0][1:])
     rows = yield Ask("branch", where)
     if not rows:
         raise UnknownConversation(where["conversation"])
-    return rows[0][0], Head()
+    branch, _, parent, at, _ = rows[0]
+    rows = (yield Ask("head_at", {**where, "branch": parent, "seq": at})) if parent is not None and at else []
+    return branch, head_of(rows[0]) if rows else Head()
 
 
 def _check_expected(expected: int, head: Head) -> None:

@@ -14,21 +14,33 @@ from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.reading import head, newest_markers
 
+Lines = dict[tuple[str, str, int], Line]
+LINES = 1_000  # kept at most
 
-def line(tenant: str, conversation: str, branch: str | int | None = None) -> Script[Line]:
-    """The line of a branch, by number or name; of the current one where none is given."""
+
+def line(tenant: str, conversation: str, branch: str | int | None = None, *, known: Lines) -> Script[Line]:
+    """The line of a branch, by number or name; of the current one where none is given.
+
+    A branch never changes once it is made, so lines are kept in `known`.
+    """
     key = {"tenant": tenant, "conversation": conversation}
     if isinstance(branch, str):
         branch = (yield from _named(tenant, conversation, branch)).number
     possible = branch is None or 0 < branch <= ENDLESS
     rows = (yield Ask("branch", {**key, "branch": branch})) if possible else []
+    if rows and (kept := known.get((tenant, conversation, rows[0][0]))):
+        return kept
     if rows:
-        branches_up = rows if rows[0][2] is None else (yield Ask("lineage", {**key, "branch": rows[0][0]}))
-        return line_of(tenant, conversation, [_branch(row) for row in branches_up])
-    known = yield from branches(tenant, conversation)
-    if branch is None or not known:
+        lineage = rows if rows[0][2] is None else (yield Ask("lineage", {**key, "branch": rows[0][0]}))
+        found = line_of(tenant, conversation, [_branch(row) for row in lineage])
+        known[tenant, conversation, found.branch.number] = found
+        if len(known) > LINES:
+            del known[next(iter(known))]
+        return found
+    there = yield from branches(tenant, conversation)
+    if branch is None or not there:
         raise UnknownConversation(conversation)
-    raise UnknownBranch(branch, ", ".join(f"{b.number} ({b.name})" for b in known))
+    raise UnknownBranch(branch, ", ".join(f"{b.number} ({b.name})" for b in there))
 
 
 def branches(tenant: str, conversation: str) -> Script[list[Branch]]:
@@ -73,7 +85,7 @@ def mark(line: Line, head: Head, event: Event, act: Act) -> list[Tell]:
 
 def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:
     if landed := (yield from act.tries.landed(_key(base))):
-        return Outcome((yield from line(base.tenant, base.conversation, landed.branch)))
+        return Outcome((yield from line(base.tenant, base.conversation, landed.branch, known={})))
     known = yield from branches(base.tenant, base.conversation)
     if not known:
         raise UnknownConversation(base.conversation)

@@ -45,6 +45,8 @@ def _check_branch(tenant: str, conversation: str, branch: Branch) -> Script[tupl
             head = stored
         count += len(rows)
         if len(rows) < PAGE:
+            if not count and branch.parent is not None:
+                problems.append("it has no events of its own, not even what began it")
             return count, problems
         first = head.seq + 1
 

@@ -87,7 +87,11 @@ def insert(new: Conversation) -> list[Tell]:
 
 
 def newest(owner: Owner, agent: str) -> Script[Conversation | None]:
-    found = yield from page(owner, agent=agent, before=NEWEST, limit=1)
+    """The newest with this agent; with any where none is named."""
+    if agent:
+        rows = yield Ask("newest_conversation", {**owner._asdict(), "agent": agent})
+        return _conversation(owner.tenant, rows[0]) if rows else None
+    found = yield from page(owner, agent="", before=NEWEST, limit=1)
     return found[0] if found else None
 
 

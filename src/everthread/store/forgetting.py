@@ -10,9 +10,9 @@ from __future__ import annotations
 from everthread.core.branches import Line
 from everthread.core.events import Command, Redacted, encode, redacted
 from everthread.core.logged import Logged
-from everthread.errors import BadValue, Corrupt, UnknownSeq
+from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
 from everthread.store.branching import Act, mark
-from everthread.store.conversations import NEWEST, Conversation, Owner, find, page
+from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.reading import head, onward
 
@@ -43,14 +43,14 @@ def _tombstone(event: Logged) -> Redacted:
         return Redacted(was=event.kind)
 
 
-def erase(conversation: Conversation, *, now: int, tried: list[int]) -> Script[Outcome[None]]:
-    """Remove everything but the tombstone. `tried`: when earlier runs of this script wanted to."""
+def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
+    """Remove everything but the tombstone. Doing it again changes nothing."""
     owner = Owner(conversation.tenant, conversation.user)
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": conversation.id})
-    if rows and rows[0][-1] in tried:
+    if not rows:
+        raise UnknownConversation(conversation.id)
+    if rows[0][-1] is not None:
         return Outcome(None)
-    yield from find(owner, conversation.id)
-    tried.append(now)
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
     tables = ("blob_uses", "blobs", "receipts", "events", "branches")
     tombstone = Tell("erase_conversation", [{**key, "time": now}])

@@ -55,6 +55,7 @@ class Log:
         self._clock = clock
         self._gap = session_gap
         self._max_bytes = max_event_bytes
+        self._lines: branching.Lines = {}
 
     # -- conversations -------------------------------------------------------------------------------------
 
@@ -99,7 +100,9 @@ class Log:
 
     async def line(self, conversation: Conversation, branch: str | int | None = None) -> Line:
         """A branch by name or number, or the current one, with its ancestors."""
-        return await self._engine.read(lambda: branching.line(conversation.tenant, conversation.id, branch))
+        return await self._engine.read(
+            lambda: branching.line(conversation.tenant, conversation.id, branch, known=self._lines)
+        )
 
     async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
@@ -107,6 +110,7 @@ class Log:
         return await self._engine.write(
             lambda: branching.fork(line, at, act, name=name),
             about=line.about,
+            alone=True,
         )
 
     async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
@@ -115,12 +119,13 @@ class Log:
         return await self._engine.write(
             lambda: branching.rewind(line, to, act, name=name),
             about=line.about,
+            alone=True,
         )
 
     async def switch(self, line: Line) -> Line:
         """Make this branch the current one."""
         act = Act(self._clock(), self._gap, Tries())
-        return await self._engine.write(lambda: branching.switch(line, act), about=line.about)
+        return await self._engine.write(lambda: branching.switch(line, act), about=line.about, alone=True)
 
     # -- appending -----------------------------------------------------------------------------------------
 
@@ -228,28 +233,34 @@ class Log:
     # -- forgetting ----------------------------------------------------------------------------------------
 
     async def redact(self, line: Line, seq: int) -> None:
-        """Take the content out of an event for ever, on every branch that shares it. A tombstone stays."""
+        """Take the content out of an event for ever, on every branch that shares it. A tombstone stays.
+
+        NotYetGone: it is done, but the old bytes are still in a file that another program reads.
+        """
         act = Act(self._clock(), self._gap, Tries())
         await self._engine.write(lambda: forgetting.redact(line, seq, act), about=line.about)
-        await self._engine.scrub()
         audit.info("redacted event %s of conversation %s", seq, line.conversation)
+        await self._engine.scrub()
 
     async def erase(self, conversation: Conversation) -> None:
-        """Remove a conversation for ever; only that there was one stays."""
-        now, tried = self._clock(), list[int]()
-        await self._engine.write(lambda: forgetting.erase(conversation, now=now, tried=tried), about=conversation.about)
+        """Remove a conversation for ever; only that there was one stays. NotYetGone: as for `redact`."""
+        await self._erase(conversation)
         await self._engine.scrub()
-        audit.info("erased conversation %s", conversation.id)
 
     async def erase_user(self, owner: Owner) -> int:
         """Remove all of a user's conversations, and the user's name from what stays. How many there were."""
         found = await self._engine.read(lambda: forgetting.everything_of(owner), large=True)
         for conversation in found:
-            await self.erase(conversation)
+            await self._erase(conversation)
         await self._engine.write(lambda: forgetting.forget_user(owner), about=f"{owner.tenant}/{owner.user}")
-        await self._engine.scrub()
         audit.info("erased a user and %s conversations", len(found))
+        await self._engine.scrub()
         return len(found)
+
+    async def _erase(self, conversation: Conversation) -> None:
+        now = self._clock()
+        await self._engine.write(lambda: forgetting.erase(conversation, now=now), about=conversation.about, alone=True)
+        audit.info("erased conversation %s", conversation.id)
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 

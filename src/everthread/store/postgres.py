@@ -69,6 +69,7 @@ class PostgresEngine:
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._contended: dict[str, float] = {}
         self._heads = Heads()
+        self._at_work: set[asyncio.Task[Any]] = set()  # kept from the garbage collector
         self._news: set[str] = set()
         self._announcing: asyncio.Task[None] | None = None
         self._announcer: Any = None
@@ -80,7 +81,7 @@ class PostgresEngine:
             shown = _without_password(url)
         except ValueError:
             raise BadAddress(url) from None
-        engine = cls(url, shown, Pool(url, most=connections), patience=patience)
+        engine = cls(url, shown, Pool(url, most=connections, patience=patience), patience=patience)
         try:
             await engine._patiently(engine._migrate)
         except BaseException:
@@ -107,13 +108,13 @@ class PostgresEngine:
             raise Closed(self._shown)
         queue = self._queues.setdefault(about, asyncio.Lock())
         done = None if alone else await self._from_memory(script, about, queue)
-        if done is None:
-            # Whoever waits may be cancelled; the write is not, because the driver may then wait for ever.
-            work = self._in_turn(script, about, alone, queue)
-            done = await asyncio.shield(asyncio.create_task(work))
-        self.bells.ring(about)
-        self._announce(about)
-        return done.result
+        if done is not None:
+            return done.result
+        # Whoever waits may be cancelled; the write is not, because the driver may then wait for ever.
+        work = asyncio.create_task(self._in_turn(script, about, alone, queue))
+        self._at_work.add(work)
+        work.add_done_callback(self._at_work.discard)
+        return (await asyncio.shield(work)).result
 
     async def scrub(self) -> None:
         """Nothing to do: dead rows are PostgreSQL's to vacuum."""
@@ -146,7 +147,9 @@ class PostgresEngine:
         self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool, queue: asyncio.Lock
     ) -> Outcome[T]:
         async with queue:
-            return await self._patiently(lambda: self._write(script, about, alone))
+            outcome = await self._patiently(lambda: self._write(script, about, alone))
+        self._tell_others(about)
+        return outcome
 
     async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool) -> Outcome[T]:
         deadline = time.monotonic() + self._patience
@@ -164,7 +167,12 @@ class PostgresEngine:
                 if time.monotonic() > deadline:
                     raise Corrupt(self._shown, str(collision)) from collision
                 self._heads.forget(about)
-                self._contended[about] = time.monotonic() + CONTENDED
+                self._expect_company(about)
+
+    def _expect_company(self, about: str) -> None:
+        now = time.monotonic()
+        self._contended = {other: until for other, until in self._contended.items() if until > now}
+        self._contended[about] = now + CONTENDED
 
     async def _from_memory(
         self, script: Callable[[], Script[Outcome[T]]], about: str, queue: asyncio.Lock
@@ -189,7 +197,8 @@ class PostgresEngine:
             except (*COLLISIONS, *LOST):
                 return None  # asked anew; and if it was written after all, that is found out
             self._heads.remember(about, outcome)
-            return outcome
+        self._tell_others(about)
+        return outcome
 
     async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str) -> Outcome[T]:
         outcome = await self._ask(connection, script())
@@ -240,20 +249,22 @@ class PostgresEngine:
 
     # -- news ----------------------------------------------------------------------------------------------
 
-    def _announce(self, about: str) -> None:
-        """Tell the other processes, a moment later and many at once: a NOTIFY in every commit would queue them."""
+    def _tell_others(self, about: str) -> None:
+        """Ring here, and elsewhere a moment later, for many at once: NOTIFY in every commit would queue commits up."""
+        self.bells.ring(about)
         self._news.add(about)
         if self._announcing is None and not self._closed:
             self._announcing = asyncio.create_task(self._announce_all())
 
     async def _announce_all(self) -> None:
         try:
-            await asyncio.sleep(ANNOUNCE)
-            news, self._news = self._news, set()
-            if self._announcer is None or self._announcer.is_closed():
-                # A hint need not survive a crash: otherwise every one would wait for the disk.
-                self._announcer = await self._pool.connect(synchronous_commit="off")
-            await self._announcer.execute("SELECT pg_notify($1, unnest($2::text[]))", CHANNEL, list(news))
+            while self._news:
+                await asyncio.sleep(ANNOUNCE)
+                news, self._news = self._news, set()
+                if self._announcer is None or self._announcer.is_closed():
+                    # A hint need not survive a crash: otherwise every one would wait for the disk.
+                    self._announcer = await self._pool.connect(synchronous_commit="off")
+                await self._announcer.execute("SELECT pg_notify($1, unnest($2::text[]))", CHANNEL, list(news))
         except (*LOST, asyncpg.PostgresError):
             pass  # a hint that is lost: followers look for themselves every few seconds
         finally:

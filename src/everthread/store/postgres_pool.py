@@ -17,8 +17,13 @@ from everthread.errors import EverthreadError
 
 
 class Pool:
-    def __init__(self, url: str, *, most: int) -> None:
+    def __init__(self, url: str, *, most: int, patience: float) -> None:
         self._url = url
+        self._settings = {
+            "synchronous_commit": "on",
+            "application_name": "everthread",
+            "lock_timeout": str(max(1, int(patience * 1000))),
+        }
         self._room = asyncio.Semaphore(most)
         self._idle: list[Any] = []
         self._busy: set[Any] = set()
@@ -46,8 +51,7 @@ class Pool:
 
     async def connect(self, **settings: str) -> Any:
         """A connection of one's own."""
-        settings = {"synchronous_commit": "on", "application_name": "everthread", **settings}
-        return await asyncpg.connect(self._url, server_settings=settings)
+        return await asyncpg.connect(self._url, server_settings={**self._settings, **settings})
 
     async def close(self) -> None:
         self._closed = True

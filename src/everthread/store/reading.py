@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from everthread.core.branches import ENDLESS, Line, Segment
 from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, Turn, session_of, turn_of
-from everthread.errors import UnknownConversation
-from everthread.store.appending import head_of
+from everthread.store.appending import head_of, newest_head
 from everthread.store.engine import Ask, Row, Script
 
 ENDLESS_SUM = 2**62
@@ -38,7 +37,7 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     own = line.segments[0]
     rows = yield Ask("tail", {**_span(line, own), "skip": turns - 1})
     # A branch that was forked begins with its marker: where that came back, the turns reach into its ancestors.
-    if len(line.segments) == 1 or rows[0][1] > own.first:
+    if len(line.segments) == 1 or (rows and rows[0][1] > own.first):
         return logged(rows)
     starts = yield from _starts(line, TURNS, limit=turns)
     return (yield from onward(line, first=starts[-1].seq if len(starts) == turns else 1))
@@ -52,12 +51,7 @@ def head(line: Line, *, at: int | None = None) -> Script[Head]:
             return Head()
         rows = yield Ask("head_at", {**key, "branch": line.owner(at), "seq": at})
         return head_of(rows[0]) if rows else Head()
-    rows = yield Ask("head", {**key, "branch": line.branch.number})
-    if rows:
-        return head_of(rows[0][1:])
-    if not (yield Ask("branch", {**key, "branch": line.branch.number})):
-        raise UnknownConversation(line.conversation)
-    return Head()
+    return (yield from newest_head({**key, "branch": line.branch.number}))[1]
 
 
 def turns(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Turn]]:
@@ -70,7 +64,13 @@ def turn_from(line: Line, before: int) -> Script[Turn | None]:
     """The first turn since the last clear with at least `before` tokens of turns before it: one look-up."""
     newest = yield from head(line)
     low = newest.cleared_sum + before
-    found = yield from _starts(line, TURNS, limit=1, first=newest.cleared + 1, low=low, oldest_first=True)
+    found: list[Head] = []
+    for piece in line.between(newest.cleared + 1):
+        first = yield from _starts(line, TURNS, limit=1, first=piece.first, last=piece.last, low=low, oldest_first=True)
+        found = first or found
+        # From the newest piece back, and no further than where the sum falls below: older ones have less.
+        if (yield from head(line, at=piece.first)).settled_before < low:
+            break
     ends = yield from _ends(line, TURNS, found)
     return turn_of(*ends[0]) if ends else None
 

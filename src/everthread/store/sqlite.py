@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from everthread.errors import Busy, Closed, EverthreadError
+from everthread.errors import Closed, EverthreadError, NotYetGone
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.memory import Heads
 from everthread.store.sqlite_file import SqliteFile
@@ -32,7 +32,9 @@ READERS = 4
 IN_A_ROW = 8  # commits of one task before the loop gets its turn
 
 
-class Job(NamedTuple):
+class Waiting(NamedTuple):
+    """A write in the queue."""
+
     script: Callable[[], Script[Outcome[Any]]]
     about: str
     large: bool
@@ -45,7 +47,7 @@ class SqliteEngine:
         self.bells = Bells()
         self._file = SqliteFile(path, patience=patience)
         self._sql = statements("?{n}")
-        self._queue: list[Job] = []
+        self._queue: list[Waiting] = []
         self._drain: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._heads = Heads()
@@ -54,6 +56,7 @@ class SqliteEngine:
         self._writing: asyncio.Task[Any] | None = None  # who has written since the loop last turned
         self._in_a_row = 0
         self._shared = False  # whether the last commit was
+        self._together = True  # unless a group has failed: then one by one
         self._closed = False
         self._writer = self._file.open()
         self._readers: list[apsw.Connection] = []
@@ -89,7 +92,7 @@ class SqliteEngine:
             raise Closed(str(self._file.path))
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._queue.append(Job(script, about, large, done))
+        self._queue.append(Waiting(script, about, large, done))
         if len(self._queue) == 1 and self._drain is None:
             if self._is_alone(loop):
                 self._flush()
@@ -104,7 +107,7 @@ class SqliteEngine:
         while (await self._aside("PRAGMA wal_checkpoint(TRUNCATE)"))[0][0]:
             # Another process reads the old pages, or is at this very thing, for which SQLite does not wait.
             if time.monotonic() > deadline:
-                raise Busy(str(self._file.path), seconds=self._file.patience)
+                raise NotYetGone(str(self._file.path), seconds=self._file.patience)
             await asyncio.sleep(random.uniform(0.001, 0.02))
 
     async def problems(self) -> list[str]:
@@ -145,15 +148,19 @@ class SqliteEngine:
 
     def _flush(self) -> None:
         """Commit what is queued at once, if that is quick; otherwise a task takes over, which may wait."""
-        if not self._slow_write and not any(job.large for job in self._queue):
+        if not self._slow_write and not any(write.large for write in self._queue):
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
             except apsw.Error:
                 pass  # locked by another process, or worse: the task finds out
             else:
-                jobs = self._take()
-                self._settle(jobs, self._commit(jobs))
-                return
+                queued = self._take()
+                results = self._commit(queued)
+                if results is not None:
+                    self._settle(queued, results)
+                    return
+                self._queue = [*queued, *self._queue]
+                self._together = False
         self._drain = asyncio.create_task(self._flush_patiently())
 
     async def _flush_patiently(self) -> None:
@@ -162,28 +169,34 @@ class SqliteEngine:
                 try:
                     await self._lock()
                 except apsw.Error as problem:
-                    jobs = self._take()
-                    self._settle(jobs, [self._file.translate(problem)] * len(jobs))
+                    queued = self._take()
+                    self._settle(queued, [self._file.translate(problem)] * len(queued))
+                    continue
+                queued = self._take() if self._together else [self._queue.pop(0)]
+                results = await asyncio.to_thread(self._commit, queued)
+                if results is None:
+                    self._queue = [*queued, *self._queue]
+                    self._together = False
                 else:
-                    jobs = self._take()
-                    self._settle(jobs, await asyncio.to_thread(self._commit, jobs))
+                    self._settle(queued, results)
         finally:
             self._drain = None
+            self._together = True
 
-    def _take(self) -> list[Job]:
-        jobs, self._queue = self._queue, []
-        self._shared = len(jobs) > 1
-        return jobs
+    def _take(self) -> list[Waiting]:
+        queued, self._queue = self._queue, []
+        self._shared = len(queued) > 1
+        return queued
 
-    def _settle(self, jobs: list[Job], results: Sequence[object]) -> None:
-        for job, result in zip(jobs, results, strict=True):
-            if job.done.done():  # the caller was cancelled; what was committed stays committed
+    def _settle(self, queued: list[Waiting], results: Sequence[object]) -> None:
+        for write, result in zip(queued, results, strict=True):
+            if write.done.done():  # the caller was cancelled; what was committed stays committed
                 continue
             if isinstance(result, BaseException):
-                job.done.set_exception(result)
+                write.done.set_exception(result)
             else:
-                job.done.set_result(result)
-                self.bells.ring(job.about)
+                write.done.set_result(result)
+                self.bells.ring(write.about)
 
     async def _lock(self) -> None:
         deadline = time.monotonic() + self._file.patience
@@ -196,29 +209,22 @@ class SqliteEngine:
                     raise
                 await asyncio.sleep(random.uniform(0.0005, 0.005))
 
-    def _commit(self, jobs: list[Job]) -> list[object]:
-        """Results or errors of the jobs, under the lock. Where they fail together, each has its own try."""
+    def _commit(self, queued: list[Waiting]) -> list[object] | None:
+        """Results or errors of queued writes, under the lock; None where several failed together.
+
+        Then each has to be tried alone, so that only the bad one fails.
+        """
         try:
-            return self._transaction(jobs)
+            return self._transaction(queued)
         except Exception as problem:  # noqa: BLE001 — whatever it is, it is the answer to somebody
-            return [self._file.translate(problem)] if len(jobs) == 1 else [self._alone(job) for job in jobs]
+            return [self._file.translate(problem)] if len(queued) == 1 else None
 
-    def _alone(self, job: Job) -> object:
-        try:
-            self._writer.set_busy_timeout(1_000)
-            self._writer.execute("BEGIN IMMEDIATE")
-            return self._transaction([job])[0]
-        except Exception as problem:  # noqa: BLE001 — the same
-            return self._file.translate(problem)
-        finally:
-            self._writer.set_busy_timeout(0)
-
-    def _transaction(self, jobs: list[Job]) -> list[object]:
+    def _transaction(self, queued: list[Waiting]) -> list[object]:
         began = time.perf_counter()
         if self._writer.data_version() != self._version:  # another process has written since
             self._heads.forget_all()
         try:
-            results = [self._run(job) for job in jobs]
+            results = [self._run(write) for write in queued]
             self._writer.execute("COMMIT")
             self._version = self._writer.data_version()
         except BaseException:
@@ -229,15 +235,15 @@ class SqliteEngine:
         self._slow_write = time.perf_counter() - began > SLOW
         return results
 
-    def _run(self, job: Job) -> object:
-        """The result of a job, or the error with which it refused before it wrote anything."""
+    def _run(self, write: Waiting) -> object:
+        """The result of a write, or the error with which it refused before it wrote anything."""
         try:
-            outcome = self._heads.answer(job.script(), job.about) or self._ask(self._writer, job.script())
+            outcome = self._heads.answer(write.script(), write.about) or self._ask(self._writer, write.script())
         except EverthreadError as refusal:
             return refusal
-        for write in outcome.writes:
-            self._tell(write)
-        self._heads.remember(job.about, outcome)
+        for statement in outcome.writes:
+            self._tell(statement)
+        self._heads.remember(write.about, outcome)
         return outcome.result
 
     def _tell(self, write: Tell) -> None:
@@ -290,15 +296,19 @@ class SqliteEngine:
             raise self._file.translate(problem) from problem
 
     async def _look_out(self) -> None:
-        connection = self._file.connect()
+        connection: apsw.Connection | None = None
         seen = 0
         try:
             while True:
                 await asyncio.sleep(WATCH)
-                if self.bells:
-                    version = connection.pragma("data_version")
-                    if version != seen:
-                        self.bells.ring_all()
-                    seen = version
+                try:
+                    connection = connection or self._file.connect()
+                    version = connection.pragma("data_version") if self.bells else seen
+                except apsw.Error:
+                    continue  # busy, or gone for a moment: followers look for themselves as well
+                if version != seen:
+                    self.bells.ring_all()
+                seen = version
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()

@@ -26,6 +26,13 @@ WHERE tenant = :tenant AND "user" = :user AND conversation < :before AND erased 
 ORDER BY conversation DESC
 LIMIT :limit
 
+-- name: newest_conversation
+SELECT conversation, "user", agent, name, goal, settings, current, time, erased
+FROM conversations
+WHERE tenant = :tenant AND "user" = :user AND agent = :agent AND erased IS NULL
+ORDER BY conversation DESC
+LIMIT 1
+
 -- name: all_conversations
 -- Of every tenant and user: for operators only.
 SELECT tenant, conversation FROM conversations ORDER BY tenant, conversation
@@ -62,7 +69,7 @@ WHERE c.tenant = :tenant AND c."user" = :user AND c.erased IS NULL
 
 -- name: update_conversation
 UPDATE conversations SET name = :name, goal = :goal, settings = :settings
-WHERE tenant = :tenant AND conversation = :conversation
+WHERE tenant = :tenant AND conversation = :conversation AND erased IS NULL
 
 -- name: point
 UPDATE conversations SET current = :branch WHERE tenant = :tenant AND conversation = :conversation
@@ -181,6 +188,8 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq DESC LIMIT :limit
 
 -- name: messages_up
+-- Only messages. `spoken` never exceeds seq; said with >=, because PostgreSQL takes an equality for rare, and
+-- would read and sort the whole branch.
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch

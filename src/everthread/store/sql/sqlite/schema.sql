@@ -30,6 +30,7 @@ CREATE TABLE conversations (
 ) WITHOUT ROWID, STRICT;
 
 CREATE INDEX conversations_by_user ON conversations (tenant, user, conversation);
+CREATE INDEX conversations_by_agent ON conversations (tenant, user, agent, conversation);
 
 -- `at` is the last event that a branch shares with `parent`; its own begin at `at` + 1. `main` is number 1.
 CREATE TABLE branches (
@@ -112,5 +113,6 @@ CREATE TABLE blob_uses (
     branch       INTEGER NOT NULL,
     seq          INTEGER NOT NULL,
     PRIMARY KEY (tenant, conversation, hash, branch, seq),
-    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch),
+    FOREIGN KEY (tenant, conversation, hash) REFERENCES blobs (tenant, conversation, hash)
 ) WITHOUT ROWID, STRICT;

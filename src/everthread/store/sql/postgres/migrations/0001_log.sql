@@ -21,6 +21,7 @@ CREATE TABLE conversations (
 );
 
 CREATE INDEX conversations_by_user ON conversations (tenant, "user", conversation);
+CREATE INDEX conversations_by_agent ON conversations (tenant, "user", agent, conversation);
 
 CREATE TABLE branches (
     tenant       TEXT    COLLATE "C" NOT NULL,
@@ -96,5 +97,6 @@ CREATE TABLE blob_uses (
     branch       INTEGER NOT NULL,
     seq          INTEGER NOT NULL,
     PRIMARY KEY (tenant, conversation, hash, branch, seq),
-    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch),
+    FOREIGN KEY (tenant, conversation, hash) REFERENCES blobs (tenant, conversation, hash)
 );
