@@ -1,7 +1,7 @@
 """LLM conversations that never end. See `Everthread`, and CONTEXT.md for the words."""
 
 from everthread.app import Everthread, Talk
-from everthread.core.events import assistant, system, tool_call, tool_result, user
+from everthread.core.events import Redacted, assistant, system, tool_call, tool_result, user
 from everthread.core.parts import file, image
 from everthread.errors import EverthreadError
 
@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Everthread",
     "EverthreadError",
+    "Redacted",
     "Talk",
     "assistant",
     "file",

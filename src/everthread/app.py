@@ -10,13 +10,15 @@ points at the moment, unless it was made for one branch (`talk.on("main")`, or w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterable
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import Clear, Event, Mark
+from everthread.core.events import Clear, Event, Mark, media_of
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Session, Turn
 from everthread.errors import BadValue
@@ -108,6 +110,7 @@ class Everthread:
         return await self.log.erase_user(owner_of(tenant, user))
 
     async def close(self) -> None:
+        """Finish what is under way and let go of the store."""
         await self.log.close()
 
 
@@ -144,6 +147,10 @@ class Talk:
         self._branch = branch
         self.conversation = conversation
 
+    def __repr__(self) -> str:
+        where = "its current branch" if self._branch is None else f"branch {self._branch}"
+        return f"<Talk {self.id} of {self.conversation.user!r} with {self.conversation.agent!r}, on {where}>"
+
     @property
     def id(self) -> str:
         return self.conversation.id
@@ -171,9 +178,11 @@ class Talk:
     # -- branches ------------------------------------------------------------------------------------------
 
     async def line(self) -> Line:
+        """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
         return await self._log.line(self.conversation, self._branch)
 
     async def branches(self) -> list[BranchTotals]:
+        """All branches, each with its sums: along its whole line, and what it added itself."""
         return await self._log.branches(self.conversation)
 
     async def on(self, branch: str | int) -> Talk:
@@ -190,18 +199,17 @@ class Talk:
 
     async def rewind(self, *, to: int | str, name: str = "") -> Talk:
         """Go back to an earlier seq or mark and go on from there, on a new branch that becomes the current one."""
-        await self._log.rewind(await self.line(), to=to, name=check_name("name", name, empty=True))
-        return Talk(self._log, self.conversation)
+        grown = await self._log.rewind(await self.line(), to=to, name=check_name("name", name, empty=True))
+        return self._pointing_at(grown)
 
     async def switch(self, branch: str | int) -> Talk:
         """Make a branch the current one."""
-        await self._log.switch(await self._log.line(self.conversation, branch))
-        return Talk(self._log, self.conversation)
+        return self._pointing_at(await self._log.switch(await self._log.line(self.conversation, branch)))
 
     # -- reading -------------------------------------------------------------------------------------------
 
     async def tail(self, *, turns: int = 20) -> list[Logged]:
-        """The events of the newest turns, whole."""
+        """The events of the newest turns, whole. Reads what was said, across a clear as well."""
         return await self._log.tail(await self.line(), turns=_count("turns", turns))
 
     async def before(self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
@@ -213,6 +221,7 @@ class Talk:
         return await self._log.after(await self.line(), seq, limit=_count("limit", limit), messages=messages)
 
     async def range(self, first: int, last: int) -> list[Logged]:
+        """The events from seq `first` to seq `last`."""
         return await self._log.range(await self.line(), first, last)
 
     async def follow(self, *, after: int = 0) -> AsyncIterator[Logged]:
@@ -221,9 +230,11 @@ class Talk:
             yield event
 
     async def turns(self, *, limit: int = 50) -> list[Turn]:
+        """The newest turns, oldest first, with their sizes and states."""
         return await self._log.turns(await self.line(), limit=_count("limit", limit))
 
     async def sessions(self, *, limit: int = 50) -> list[Session]:
+        """The newest sessions, oldest first."""
         return await self._log.sessions(await self.line(), limit=_count("limit", limit))
 
     async def totals(self) -> Totals:
@@ -234,15 +245,23 @@ class Talk:
         """The bytes of an image or file, by the hash in its part."""
         return await self._log.blob(await self.line(), hash)
 
+    async def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
+        """The bytes of all images and files that these events show: `to_openai(events, blob=blobs.get)`."""
+        hashes = {media.blob for event in events for media in media_of(event.event) if media.blob}
+        return {hash: await self.blob(hash) for hash in sorted(hashes)}
+
     # -- changing and forgetting ---------------------------------------------------------------------------
 
     async def rename(self, name: str) -> None:
+        """Give the conversation a name."""
         self.conversation = await self._log.change(self.conversation, name=_name(name))
 
     async def set_goal(self, goal: str) -> None:
+        """Say what the conversation is for."""
         self.conversation = await self._log.change(self.conversation, goal=_goal(goal))
 
     async def set_settings(self, settings: dict[str, Any]) -> None:
+        """Replace the conversation's settings: any JSON object."""
         self.conversation = await self._log.change(self.conversation, settings=settings)
 
     async def redact(self, seq: int) -> None:
@@ -252,6 +271,10 @@ class Talk:
     async def erase(self) -> None:
         """Erase the conversation for ever."""
         await self._log.erase(self.conversation)
+
+    def _pointing_at(self, line: Line) -> Talk:
+        self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
+        return Talk(self._log, self.conversation)
 
     @property
     def _place(self) -> Place:

@@ -118,8 +118,16 @@ class KeyReused(Conflict):
 
 class AlreadyExists(Conflict):
     def __init__(self, what: str, name: str) -> None:
-        super().__init__(f"There already is a {what} {_short(name)}: choose another name.")
+        todo = "choose another name" if what == "branch" else "nothing was written; erase it first if you want this one"
+        super().__init__(f"There already is a {what} {_short(name)}: {todo}.")
         self.name = name
+
+
+class Outdated(Conflict):
+    """What has been written out so far holds what must be forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__("Something was redacted while it was exported: export it again.")
 
 
 # -- the store -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from everthread import Everthread, Talk, assistant, file, image, tool_call, tool
 from everthread.core.branches import ENDLESS
 from everthread.core.events import AgentKilled, Clear, Command, Mark, Other, Redacted, ToolCall
 from everthread.core.parts import Reasoning
-from everthread.errors import BadValue, Busy, KeyReused, UnknownBlob, UnknownConversation, UnknownMark, UnknownSeq
+from everthread.errors import BadValue, KeyReused, NotYetGone, UnknownBlob, UnknownConversation, UnknownMark, UnknownSeq
 from tests.contract.support import assert_sound, everything, files_of, module, run, texts
 
 SECRET = "the walnut code is 7391-KESTREL"
@@ -370,7 +370,7 @@ async def test_a_secret_that_another_program_still_reads_is_not_called_gone(sqli
         await talk.append(user(SECRET))
         reader = apsw.Connection(sqlite.removeprefix("sqlite:///"))
         reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
-        with pytest.raises(Busy):
+        with pytest.raises(NotYetGone):
             await talk.redact(1)
         assert SECRET not in await texts(talk)
         reader.close()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from everthread import Everthread, Talk, user
 from everthread.core.logged import Logged
 from everthread.errors import UnknownConversation
+from everthread.store.log import now
+from everthread.store.opening import open_log
 
 
 async def said(talk: Talk) -> list[str]:
@@ -58,3 +62,23 @@ async def test_nothing_is_appended_from_memory_to_what_somebody_else_has_erased(
     with pytest.raises(UnknownConversation):
         await talk.append(user("two"))
     assert (await et.totals(user=someone)).events == 0
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["a clock that stands still", "a clock that moves"])
+async def test_writers_with_the_same_head_never_take_anothers_event_for_their_own(
+    address: str, talk: Talk, someone: str, moves: bool
+) -> None:
+    """Each has an opening of its own, as in a process of its own; all collide all the time."""
+    clock = now if moves else lambda: 1_000_000
+
+    async def write(number: int) -> None:
+        et = Everthread(await open_log(address, clock=clock))
+        mine = await et.conversation(user=someone, id=talk.id)
+        for turn in range(20):
+            [event] = await mine.append(user(f"{number}: {turn}"))
+            assert event.text == f"{number}: {turn}"
+        await et.close()
+
+    await asyncio.gather(*(write(number) for number in range(6)))
+    texts = [event.text for event in await talk.after(limit=1_000)]
+    assert sorted(texts) == sorted(f"{number}: {turn}" for number in range(6) for turn in range(20))

@@ -42,5 +42,6 @@ class _Commands(click.Group):
 def main() -> None:
     """LLM conversations that never end: kept for ever, in SQLite or PostgreSQL.
 
-    The store is --store, or EVERTHREAD_STORE, or a file in your data folder. Every command takes --json.
+    The store is --store, or EVERTHREAD_STORE, or a file in your data folder. Commands that show or do something
+    take --json.
     """

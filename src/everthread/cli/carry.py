@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -13,9 +13,13 @@ import click
 
 from everthread.app import AGENT, Everthread, Talk
 from everthread.cli.shared import Scope, console, find, run, say_json, scope_of, scoped
+from everthread.errors import Outdated
 from everthread.store.conversations import NEWEST, check_name, owner_of
 from everthread.transfer import export_lines, mirror, read_file
 from everthread.transfer.read import Format, Progress
+from everthread.transfer.write import part_of
+
+AGAIN = 4  # how often an export into a file begins anew when something was redacted meanwhile
 
 
 @click.command("import")
@@ -29,8 +33,9 @@ from everthread.transfer.read import Format, Progress
 )
 @click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")
 def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> None:
-    """Import conversations from FILE: an export of ours (same ids and times), or message lists in OpenAI's or
-    Anthropic's format, one conversation a line or in one JSON value. All of it, or nothing."""
+    """Import conversations from FILE: an export of ours (same ids and times), a data export of ChatGPT or Claude
+    (conversations.json), or message lists in OpenAI's or Anthropic's format, one conversation a line or in one JSON
+    value. All of it, or nothing."""
     where = scope_of(**scope)
 
     async def work(et: Everthread) -> None:
@@ -84,8 +89,15 @@ def export_command(conversation: str | None, everything: bool, output: Path | No
 
 
 async def _export(et: Everthread, scope: Scope, talks: list[Talk], output: Path | None) -> int:
+    for _ in range(AGAIN if output else 0):
+        with suppress(Outdated):  # begun anew, without what was redacted
+            return await _export_once(et, scope, talks, output)
+    return await _export_once(et, scope, talks, output)
+
+
+async def _export_once(et: Everthread, scope: Scope, talks: list[Talk], output: Path | None) -> int:
     # Into a file beside the goal first: an export that is interrupted does not replace a good one.
-    part = output.with_name(output.name + ".part") if output else None
+    part = part_of(output) if output else None
     lines = 0
     with _progress(scope, "exporting", show=output is not None) as progress, _target(part) as file:
         for talk in talks:

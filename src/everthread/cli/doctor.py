@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -9,8 +10,8 @@ import click
 
 from everthread import __version__
 from everthread.app import Everthread
-from everthread.cli.carry import _progress
-from everthread.cli.shared import console, run, say_json, scope_of, scoped
+from everthread.cli.shared import console, counted, progress, run, say_json, scope_of, scoped
+from everthread.errors import StoreError
 
 
 @click.command("doctor")
@@ -23,18 +24,25 @@ def doctor_command(**scope: Any) -> None:
     problems: list[str] = []
 
     async def work(et: Everthread) -> None:
-        problems.extend(await et.log.problems())
-        conversations = await et.log.everything()
+        conversations: list[tuple[str, str]] = []
+        try:
+            problems.extend(await et.log.problems())
+            conversations = await et.log.everything()
+        except StoreError as problem:
+            problems.append(str(problem))
         events = 0
-        with _progress(where, "checking conversations") as progress:
+        with progress(where, "checking conversations") as step:
             for tenant, conversation in conversations:
-                found, wrong = await et.log.check(tenant, conversation)
+                try:
+                    found, wrong = await et.log.check(tenant, conversation)
+                except StoreError as problem:
+                    found, wrong = 0, [f"{conversation} cannot be checked: {problem}"]
                 events += found
                 problems.extend(wrong)
-                progress(1)
+                step(1)
         report = {
             "everthread": __version__,
-            "store": where.store.rpartition("@")[2] if "@" in where.store else where.store,
+            "store": re.sub(r"//[^/@]*@", "//", where.store),
             "conversations": len(conversations),
             "events": events,
             "problems": problems,
@@ -49,12 +57,13 @@ def doctor_command(**scope: Any) -> None:
 def _say(report: dict[str, Any]) -> None:
     out = console()
     out.print(f"Everthread {report['everthread']} · {report['store']}", markup=False)
-    out.print(f"{report['conversations']:,} conversations, {report['events']:,} events checked.")
+    out.print(f"{counted(report['conversations'], 'conversation')}, {counted(report['events'], 'event')} checked.")
     if not report["problems"]:
         out.print("All is well.", style="green")
         return
     for problem in report["problems"][:50]:
         out.print(f"  ✗ {problem}", style="red", markup=False)
+    found = counted(len(report["problems"]), "problem")
     out.print(
-        f"{len(report['problems'])} problems. Nothing was changed: make a copy of the store before you repair it."
+        f"{found}. Nothing was changed. `everthread export` saves what can be read; copy the store before repairs."
     )

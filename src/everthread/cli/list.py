@@ -48,7 +48,7 @@ def _table(scope: Scope, rows: list[tuple[Conversation, Totals]], *, more: bool)
         console().print(f"No conversations of {scope.user!r} yet in {scope.store}.", markup=False)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("conversation", no_wrap=True)
+    table.add_column("conversation", no_wrap=True, min_width=26)
     table.add_column("name", overflow="ellipsis", no_wrap=True, ratio=1)
     table.add_column("agent", overflow="ellipsis", no_wrap=True, max_width=20)
     for name in ("messages", "tokens", "last said"):
@@ -56,7 +56,7 @@ def _table(scope: Scope, rows: list[tuple[Conversation, Totals]], *, more: bool)
     for c, totals in rows:
         counts = (f"{totals.messages:,}", f"{totals.tokens:,}", ago(totals.newest))
         table.add_row(c.id, Text(c.name or "–"), Text(c.agent), *counts)
-    out = console()
+    out = console(table=True)
     out.print(table)
     if more:
         out.print(f"There may be more: --before {rows[-1][0].id}", style="dim", markup=False)

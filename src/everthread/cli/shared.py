@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,14 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from everthread.app import TENANT, Everthread, Talk
+from everthread.core.ids import is_id
 from everthread.core.logged import moment
-from everthread.errors import EverthreadError, UnknownConversation
+from everthread.errors import EverthreadError, NotFound
 from everthread.store.conversations import NEWEST
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 USER = "me"
+PATIENCE = 5.0  # seconds: at a terminal somebody waits
 
 
 class Scope(NamedTuple):
@@ -55,57 +58,83 @@ def default_store() -> str:
     return f"sqlite:///{Path(base) / 'everthread' / 'everthread.db'}"
 
 
-def run(scope: Scope, work: Callable[[Everthread], Awaitable[None]]) -> None:
+def run(scope: Scope, work: Callable[[Everthread], Awaitable[None]], *, makes_store: bool = False) -> None:
     """Open the store and do the work; an error of ours is a sentence on stderr and exit code 1."""
 
     async def opened() -> None:
-        async with Everthread.open(scope.store) as et:
+        if not makes_store:
+            _must_be_there(scope.store)
+        async with Everthread.open(scope.store, patience=PATIENCE) as et:
             await work(et)
 
     guarded(scope.json, lambda: asyncio.run(opened()))
 
 
+def _must_be_there(store: str) -> None:
+    """Looking into a store must not make one: a mistyped path would look like an empty store."""
+    path = store.removeprefix("sqlite:///")
+    if path != store and not Path(path).exists():
+        raise NoStore(store)
+
+
+class NoStore(NotFound):
+    def __init__(self, store: str) -> None:
+        super().__init__(f"There is no store at {store}: name one with --store, or make one with `everthread import`.")
+
+
 def guarded(as_json: bool, work: Callable[[], None]) -> None:
     try:
         work()
-    except EverthreadError as problem:
-        if as_json:
-            say_json({"error": {"type": type(problem).__name__, "message": str(problem)}}, file=sys.stderr)
-        else:
-            click.secho(f"Error: {problem}", fg="red", err=True)
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         # The reader has seen enough (`… | head`); nothing more can be said, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except (EverthreadError, OSError) as problem:
+        if as_json:
+            say_json({"error": {"type": type(problem).__name__, "message": str(problem)}}, file=sys.stderr)
+        else:
+            click.secho(f"Error: {problem}", fg="red", err=True)
+        sys.exit(1)
 
 
 async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
-    """The conversation with this id or the beginning or end of it; the newest where none is given."""
-    found = await et.conversations(user=scope.user, tenant=scope.tenant, limit=1)
-    if name is None:
-        if not found:
-            raise UnknownConversation("(none yet)")
-        return Talk(et.log, found[0])
+    """The conversation with this id, the beginning or end of one, or this name; the newest where none is given."""
+    if name is not None and is_id(name.upper()):
+        return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())
     before, matches = NEWEST, []
     while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
-        matches += [c for c in page if c.id.startswith(name.upper()) or c.id.endswith(name.upper())]
+        if name is None:
+            return Talk(et.log, page[0])
+        matches += [c for c in page if c.name == name or c.id.startswith(name.upper()) or c.id.endswith(name.upper())]
         before = page[-1].id
-    if len(matches) != 1:
-        raise UnknownConversation(f"{name} (it fits {len(matches)})" if matches else name)
+    if not matches:
+        raise NoConversation(f"There is no conversation {name!r} for this user" if name else "There are none yet")
+    if len(matches) > 1:
+        raise NoConversation(f"{len(matches)} conversations fit {name!r}: give more of the id")
     return Talk(et.log, matches[0])
+
+
+class NoConversation(NotFound):
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; `everthread conversations` lists those there are.")
 
 
 def say_json(value: object, file: Any = None) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2, default=str), file=file or sys.stdout)
 
 
-def console() -> Console:
+def console(*, table: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(highlight=False)
+    # Into a pipe no table is shortened: a program reads it.
+    width = 1_000 if table and not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
+    return Console(highlight=False, width=width)
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def ago(microseconds: int) -> str:
@@ -118,3 +147,18 @@ def ago(microseconds: int) -> str:
         if seconds < limit:
             return "just now" if seconds < 10 else f"{int(seconds // size)} {word} ago"
     return f"{then:%Y-%m-%d}"
+
+
+@contextmanager
+def progress(scope: Scope, what: str, *, show: bool = True) -> Iterator[Callable[[int], None]]:
+    """A counter on stderr while something long goes on, for people only."""
+    if scope.json or not show or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda steps: bar.advance(task, steps)

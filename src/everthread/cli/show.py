@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everthread.app import Everthread, Talk
-from everthread.cli.shared import console, find, run, say_json, scope_of, scoped
+from everthread.cli.shared import console, counted, find, run, say_json, scope_of, scoped
 from everthread.core.events import (
     Command,
     Event,
@@ -149,14 +149,13 @@ def _printable(text: str) -> str:
 async def _heading(talk: Talk, as_json: bool) -> None:
     if as_json:
         return
-    line, totals = await talk.line(), await talk.totals()
-    about = talk.conversation
-    console().print(
-        f"{about.name or about.id} · {about.user} with {about.agent} · branch {line.branch.name} · "
-        f"{totals.messages:,} messages, {totals.tokens:,} tokens",
-        style="bold",
-        markup=False,
-    )
+    line, about = await talk.line(), talk.conversation
+    totals = next(b.line for b in await talk.branches() if b.branch.number == line.branch.number)
+    said = f"{counted(totals.messages, 'message')}, {counted(totals.tokens, 'token')}"
+    name = f"{about.name} · {about.id}" if about.name else about.id
+    out = console()
+    out.print(name, style="bold", markup=False, soft_wrap=True)
+    out.print(f"{about.user} with {about.agent} · branch {line.branch.name} · {said}", markup=False, soft_wrap=True)
 
 
 async def _branches(talk: Talk, as_json: bool) -> None:
@@ -180,7 +179,9 @@ async def _branches(talk: Talk, as_json: bool) -> None:
             ]
         )
         return
-    table = Table("", "branch", "from", "events", "messages", "tokens", box=None, header_style="bold", pad_edge=False)
+    table = Table("", "branch", "from", box=None, header_style="bold", pad_edge=False)
+    for name in ("events", "messages", "tokens"):
+        table.add_column(name, justify="right")
     names = {b.branch.number: b.branch.name for b in rows}
     for b in rows:
         origin = f"{names[b.branch.parent]} after {b.branch.at}" if b.branch.parent is not None else "–"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -37,8 +38,9 @@ asyncio.run(write(sys.argv[1]))
 @click.option("--store", help="An empty store to use; a fresh SQLite file by default.")
 def tour_command(store: str | None) -> None:
     """A guided tour on a fresh store: append, fork, rewind, kill and reopen, show."""
-    folder = Path(tempfile.mkdtemp(prefix="everthread-tour-"))
-    guarded(False, lambda: asyncio.run(Tour(store or f"sqlite:///{folder}/tour.db").take()))
+    if store is None:
+        store = f"sqlite:///{Path(tempfile.mkdtemp(prefix='everthread-tour-'))}/tour.db"
+    guarded(False, lambda: asyncio.run(Tour(store).take()))
 
 
 class Tour:
@@ -121,9 +123,8 @@ class Tour:
         self._out.rule(style="bold cyan")
         self._say("Look around: the store is still there.")
         for command in ("conversations", "show --branches", "show --branch main", "doctor"):
-            self._out.print(
-                f"    everthread {command} --user ana --store {self._address}", style="cyan", soft_wrap=True
-            )
+            line = f"    {sys.argv[0]} {command} --user ana --store {shlex.quote(self._address)}"
+            self._out.print(line, style="cyan", markup=False, soft_wrap=True)
 
     async def _show(self, talk: Talk, *, last: int = 20) -> None:
         page = Page()

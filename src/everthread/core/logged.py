@@ -6,13 +6,13 @@ is often sent on as it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from everthread.core.events import Event, decode, text_of
-from everthread.errors import Corrupt
+from everthread.errors import BadValue, Corrupt
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,6 +48,9 @@ class Logged(_Columns):
     def text(self) -> str:
         return text_of(self.event)
 
+    def __repr__(self) -> str:
+        return f"Logged(seq={self.seq}, branch={self.branch}, turn={self.turn}, {self.event!r})"
+
 
 def logged(rows: Iterable[Iterable[Any]]) -> list[Logged]:
     """Events from their columns. Without the checks of `_make`, which cost as much as the rest of reading."""
@@ -55,6 +58,17 @@ def logged(rows: Iterable[Iterable[Any]]) -> list[Logged]:
 
 
 _make = partial(tuple.__new__, Logged)
+
+
+def plain(events: Iterable[Event | Logged]) -> Iterator[Event]:
+    """The events themselves, whether or not they come with their places."""
+    for event in events:
+        if isinstance(event, Logged):
+            yield event.event
+        elif isinstance(event, Event):
+            yield event
+        else:
+            raise BadValue("event", event, "an event, or one as the log gives it")
 
 
 def moment(microseconds: int) -> datetime:

@@ -13,6 +13,7 @@ import hashlib
 import msgspec
 
 from everthread.core.images import dimensions, media_type_of
+from everthread.errors import BadValue
 
 
 class _Part(
@@ -61,13 +62,18 @@ def text(content: str, *, meta: dict[str, str] | None = None) -> Text:
     return Text(text=content, meta=meta or {})
 
 
-def image(data: bytes, *, media_type: str = "") -> Image:
-    """An image from its bytes; type and dimensions are read from them where they can be."""
+def image(data: bytes | str, *, media_type: str = "") -> Image:
+    """An image from its bytes, whose type and dimensions are read from them where they can be; or from its URL."""
+    if isinstance(data, str):
+        if "://" not in data:
+            raise BadValue("image", data, "bytes, or a URL; of a file: image(Path(…).read_bytes())")
+        return Image(url=data, media_type=media_type)
     width, height = dimensions(data)
     return Image(blob=digest(data), media_type=media_type or media_type_of(data), width=width, height=height, data=data)
 
 
 def file(data: bytes, *, name: str = "", media_type: str = "application/octet-stream") -> File:
+    """A file from its bytes."""
     return File(blob=digest(data), media_type=media_type, name=name, size=len(data), data=data)
 
 

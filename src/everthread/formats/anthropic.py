@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
+from everthread.core.logged import Logged, plain
 from everthread.core.parts import Part
 from everthread.formats.anthropic_blocks import (
     THINKING,
@@ -67,11 +68,11 @@ def from_anthropic(body: dict[str, Any] | list[dict[str, Any]], *, where: str = 
     return events
 
 
-def to_anthropic(events: Iterable[Event], *, blob: Blob | None = None) -> dict[str, Any]:
+def to_anthropic(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> dict[str, Any]:
     """A body with `messages`, and `system` where there are instructions; `blob` gives bytes by their hash."""
     system: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
-    for event in events:
+    for event in plain(events):
         match event:
             case System() if not messages:
                 system += _blocks(event.parts, blob)

@@ -24,6 +24,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
+from everthread.core.logged import Logged, plain
 from everthread.core.parts import Part, Reasoning, Text
 from everthread.formats.blobs import Blob
 from everthread.formats.checks import a_list, a_string, an_object, unexpected, unknown
@@ -60,10 +61,10 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
     return events
 
 
-def to_openai(events: Iterable[Event], *, blob: Blob | None = None) -> list[dict[str, Any]]:
+def to_openai(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> list[dict[str, Any]]:
     """The message list of these events; `blob` gives the bytes of images and files by their hash."""
     messages: list[dict[str, Any]] = []
-    for event in events:
+    for event in plain(events):
         match event:
             case System() | User():
                 made = {"role": event.kind, "content": write_content(event.parts, blob)}

@@ -6,7 +6,7 @@ The format is one JSON object a line, in any number of conversations:
     {"branch": {number, name, parent, at, time}}       all but main, which is number 1
     {"blob": {hash, data}}                             base64, before the first event that shows it
     {"seq", "branch", "id", "time", "session", "tokens", "settled", "event": {"kind": …}}
-    {"current": number}                                where the conversation points from here on
+    {"conversation": {name, goal, settings, current}}  what it says of itself from here on
 
 Text that no UTF-8 file can hold stands as base64 of its stored form in `body` in place of `event`. What a
 hand-made file leaves out (ids, times, sizes, branch) is set as for a new event.

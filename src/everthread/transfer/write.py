@@ -1,4 +1,8 @@
-"""Writing conversations out as lines: once, or for ever as they grow."""
+"""Writing conversations out as lines: once, or for ever as they grow.
+
+What is redacted while it is written must not stay in what was written: where a redaction is read of an event whose
+content went out before, the export ends with Outdated, and whoever keeps the lines begins anew.
+"""
 
 from __future__ import annotations
 
@@ -12,65 +16,137 @@ from typing import Any
 import msgspec
 
 from everthread.core.branches import Branch
-from everthread.core.events import Command, media_of
+from everthread.core.events import Command, Redacted, media_of
 from everthread.core.logged import Logged, moment
-from everthread.errors import UnknownConversation
-from everthread.store.conversations import MAIN, Conversation, Owner
+from everthread.errors import Outdated, UnknownBlob, UnknownConversation
+from everthread.store.conversations import MAIN, BranchTotals, Conversation, Owner
 from everthread.store.log import Log
 
 VERSION = 1
 PAGE = 500
-
-
-class Redacted(Exception):
-    """Something that has been written out was redacted since."""
+LOOKS = 10  # an export ends when nothing new came, or at the latest after so many looks
 
 
 async def export_lines(log: Log, conversation: Conversation, *, follow: bool = False) -> AsyncIterator[bytes]:
     """The lines of a conversation; with `follow`, then those of what comes, on whichever branch, for ever.
 
-    While following, raises Redacted when the lines so far hold what must be forgotten.
+    While following, gives an empty line, b"", each time it has caught up. Raises Outdated when the lines so far
+    hold what must be forgotten, and UnknownConversation when all of them do.
     """
-    owner = Owner(conversation.tenant, conversation.user)
-    about = await log.find(owner, conversation.id)
-    yield _line({"everthread": VERSION, "conversation": _about(about)})
-    reached: dict[int, int] = {}
-    blobs: set[str] = set()
-    first_time = True
-    async for _ in log.changes(conversation.about, forever=follow):
-        for totals in await log.branches(conversation):
-            branch = totals.branch
-            if branch.number not in reached:
-                reached[branch.number] = branch.at
-                if branch.number != MAIN:
-                    yield _line({"branch": _written(branch)})
-            async for event in _own_events(log, conversation, branch, after=reached[branch.number]):
-                if not first_time and isinstance(event.event, Command) and event.event.name == "redact":
-                    raise Redacted
-                for hash in {media.blob for media in media_of(event.event) if media.blob} - blobs:
-                    blobs.add(hash)
-                    data = await log.blob(await log.line(conversation), hash)
-                    yield _line({"blob": {"hash": hash, "data": base64.b64encode(data).decode()}})
-                yield event_line(event)
-                reached[branch.number] = event.seq
-        if (now := await log.find(owner, conversation.id)).current != about.current:
-            about = now
-            yield _line({"current": now.current})
-        first_time = False
+    written = _Written(log, conversation)
+    if follow:
+        async for _ in log.changes(conversation.about):
+            async for line in written.news():
+                yield line
+            yield b""
+    for _ in range(LOOKS):
+        came = False
+        async for line in written.news():
+            came = True
+            yield line
+        if not came:
+            return
 
 
 async def mirror(log: Log, conversation: Conversation, path: Path) -> None:
-    """Keep a file equal to a conversation for ever: it grows with the log, and forgets with it."""
+    """Keep a file equal to a conversation for ever: it grows with the log, and forgets with it.
+
+    A file that is there already stays as it is until the new one is complete.
+    """
     while True:
         try:
-            with path.open("wb", buffering=0) as file:
-                async for line in export_lines(log, conversation, follow=True):
-                    file.write(line)
-        except Redacted:
+            await _mirror(log, conversation, path)
+        except Outdated:
             continue  # written anew, without what was redacted
         except UnknownConversation:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 — erased, so here as well
             raise
+
+
+async def _mirror(log: Log, conversation: Conversation, path: Path) -> None:
+    part, in_place = part_of(path), False
+    try:
+        with part.open("wb") as file:
+            async for line in export_lines(log, conversation, follow=True):
+                file.write(line)
+                if line:
+                    continue
+                file.flush()
+                if not in_place:
+                    part.replace(path)
+                    in_place = True
+    finally:
+        if not in_place:
+            part.unlink(missing_ok=True)
+
+
+def part_of(path: Path) -> Path:
+    """Where a file is written until it is complete and takes its place."""
+    return path.with_name(path.name + ".part")
+
+
+class _Written:
+    """What of a conversation has been written out so far."""
+
+    def __init__(self, log: Log, conversation: Conversation) -> None:
+        self._log = log
+        self._conversation = conversation
+        self._says: dict[str, Any] = {}  # what the lines so far say of the conversation itself
+        self._reached: dict[int, int] = {}  # the newest seq written of each branch
+        self._tombstones: set[tuple[int, int]] = set()
+        self._blobs: set[str] = set()
+
+    async def news(self) -> AsyncIterator[bytes]:
+        """The lines of what came since the last time."""
+        # Looked at before the branches are, so that the current one is always among them.
+        now = await self._log.find(Owner(self._conversation.tenant, self._conversation.user), self._conversation.id)
+        says = _says(now)
+        if not self._says:
+            self._says = says
+            yield _line({"everthread": VERSION, "conversation": _about(now)})
+        for totals in await self._log.branches(now):
+            async for line in self._branch(totals):
+                yield line
+        if says != self._says:
+            self._says = says
+            yield _line({"conversation": says})
+
+    async def _branch(self, totals: BranchTotals) -> AsyncIterator[bytes]:
+        branch = totals.branch
+        if branch.number not in self._reached:
+            self._reached[branch.number] = branch.at
+            if branch.number != MAIN:
+                yield _line({"branch": _introduced(branch)})
+        if totals.last <= self._reached[branch.number]:
+            return
+        async for event in _own_events(self._log, self._conversation, branch, self._reached[branch.number]):
+            match event.event:
+                case Redacted():
+                    self._tombstones.add((event.branch, event.seq))
+                case Command(name="redact", arguments={"seq": int(seq), "branch": int(number)}):
+                    if seq <= self._reached.get(number, 0) and await self._is_forgotten(number, seq):
+                        raise Outdated
+            for hash in {media.blob for media in media_of(event.event) if media.blob} - self._blobs:
+                yield _line({"blob": {"hash": hash, "data": await self._blob(event, hash)}})
+                self._blobs.add(hash)
+            yield event_line(event)
+            self._reached[branch.number] = event.seq
+
+    async def _blob(self, event: Logged, hash: str) -> str:
+        line = await self._log.line(self._conversation, event.branch)
+        try:
+            return base64.b64encode(await self._log.blob(line, hash)).decode()
+        except UnknownBlob:
+            if await self._is_forgotten(event.branch, event.seq):
+                raise Outdated from None
+            raise
+
+    async def _is_forgotten(self, branch: int, seq: int) -> bool:
+        """Whether an event is redacted now that was not when it was read. That a command says so is not enough:
+        anybody may append one."""
+        line = await self._log.line(self._conversation, branch)
+        found = await self._log.range(line, seq, seq)
+        return any(isinstance(e.event, Redacted) and (e.branch, e.seq) not in self._tombstones for e in found)
 
 
 def event_line(event: Logged) -> bytes:
@@ -96,7 +172,7 @@ def timestamp(microseconds: int) -> str:
     return moment(microseconds).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def _own_events(log: Log, conversation: Conversation, branch: Branch, *, after: int) -> AsyncIterator[Logged]:
+async def _own_events(log: Log, conversation: Conversation, branch: Branch, after: int) -> AsyncIterator[Logged]:
     line = await log.line(conversation, branch.number)
     while page := await log.after(line, after, limit=PAGE):
         for event in page:
@@ -105,13 +181,21 @@ async def _own_events(log: Log, conversation: Conversation, branch: Branch, *, a
 
 
 def _about(conversation: Conversation) -> dict[str, Any]:
-    kept = ("id", "user", "agent", "name", "goal", "settings", "current")
-    return {name: getattr(conversation, name) for name in kept} | {"began": timestamp(conversation.began)}
+    fixed = {name: getattr(conversation, name) for name in ("id", "user", "agent")}
+    return fixed | _says(conversation) | {"began": timestamp(conversation.began)}
 
 
-def _written(branch: Branch) -> dict[str, Any]:
+def _says(conversation: Conversation) -> dict[str, Any]:
+    """What may change about a conversation."""
+    return {name: getattr(conversation, name) for name in ("name", "goal", "settings", "current")}
+
+
+def _introduced(branch: Branch) -> dict[str, Any]:
     return msgspec.structs.asdict(branch) | {"time": timestamp(branch.time)}
 
 
 def _line(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate: readable or not, it must go out
+        return json.dumps(value, separators=(",", ":")).encode() + b"\n"

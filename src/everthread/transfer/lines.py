@@ -1,0 +1,231 @@
+"""Our own lines, read: each is checked by itself and against those before it, and a fault is named by its line.
+
+What passes here can be restored: nothing is left for the store to find wrong but that the conversation is there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.branches import ENDLESS, Branch
+from everthread.core.events import Event, Redacted, decode, detach, media_of
+from everthread.core.ids import is_id
+from everthread.core.logged import microseconds
+from everthread.core.parts import digest
+from everthread.errors import BadFormat, BadValue
+from everthread.store.appending import Draft
+from everthread.store.conversations import MAIN, Conversation, Owner, check_name, check_settings
+from everthread.store.log import now
+from everthread.store.restoring import Whole
+
+_KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
+_LATEST = microseconds(datetime.max.replace(tzinfo=UTC))
+
+
+class Numbered(NamedTuple):
+    """A JSON value of a file and the line it stands on."""
+
+    where: str
+    value: Any
+
+
+def read_lines(values: Iterable[Numbered], owner: Owner) -> Iterator[Whole]:
+    """The conversations of an export, as the owner's."""
+    reading: _Reading | None = None
+    seen: set[str] = set()
+    for where, value in values:
+        if not isinstance(value, dict):
+            raise BadFormat("a line is one JSON object", where=where)
+        try:
+            if "everthread" in value:
+                if reading:
+                    yield reading.finish()
+                reading = _Reading(_conversation(value, owner), where)
+                if reading.conversation.id in seen:
+                    raise BadFormat(f"conversation {reading.conversation.id} is there twice", where=where)
+                seen.add(reading.conversation.id)
+            elif reading is None:
+                raise BadFormat("the first line must say which conversation it is", where=where)
+            else:
+                reading.take(value, where)
+        except (KeyError, TypeError, ValueError, BadValue, RecursionError) as problem:
+            raise BadFormat(_reason(problem), where=where) from None
+    if reading:
+        yield reading.finish()
+
+
+class _Reading:
+    """One conversation while its lines are read."""
+
+    def __init__(self, conversation: Conversation, where: str) -> None:
+        self.conversation = conversation
+        main = Branch(number=MAIN, name="main", parent=None, at=0, time=conversation.began)
+        self._branches: dict[int, tuple[Branch, list[Draft]]] = {MAIN: (main, [])}
+        self._introduced: dict[int, str] = {}  # on which line each branch was
+        self._pointed = where  # the line that said which branch is the current one
+        self._blobs: dict[str, bytes] = {}
+
+    def finish(self) -> Whole:
+        for number, where in self._introduced.items():
+            if not self._branches[number][1]:
+                raise BadFormat(f"branch {number} has no events", where=where)
+        if self.conversation.current not in self._branches:
+            reason = f"the current branch is {self.conversation.current}, which the file does not hold"
+            raise BadFormat(reason, where=self._pointed)
+        return Whole(conversation=self.conversation, branches=list(self._branches.values()), blobs=self._blobs)
+
+    def take(self, value: dict[str, Any], where: str) -> None:
+        if "event" in value or "body" in value:
+            self._take_event(value)
+        elif "branch" in value:
+            self._take_branch(_object("branch", value["branch"]), where)
+        elif "blob" in value:
+            self._take_blob(_object("blob", value["blob"]))
+        elif "conversation" in value:
+            self._take_changes(_object("conversation", value["conversation"]), where)
+        else:
+            raise ValueError("neither an event, a branch, a blob nor what the conversation says of itself")
+
+    def _take_event(self, value: dict[str, Any]) -> None:
+        number = _number("branch", value.get("branch", MAIN))
+        if number not in self._branches:
+            raise ValueError(f"branch {number} has not been introduced")
+        branch, drafts = self._branches[number]
+        seq = branch.at + len(drafts) + 1
+        if _number("seq", value.get("seq", seq)) != seq:
+            raise ValueError(f"seq {value['seq']} where {seq} should follow")
+        event = _event(value)
+        for media in media_of(event):
+            if media.data is None and media.blob and media.blob not in self._blobs:
+                raise ValueError(f"it shows the image or file {media.blob[:12]}…, which the file does not hold")
+        drafts.append(
+            Draft(
+                event=event,
+                id=_id(value["id"]) if value.get("id", "") != "" else "",
+                time=_time(value["time"]) if "time" in value else None,
+                sizes=_sizes(value) if "tokens" in value or "settled" in value else None,
+                session=_number("session", value["session"]) if "session" in value else None,
+            )
+        )
+
+    def _take_branch(self, about: dict[str, Any], where: str) -> None:
+        number, parent = _number("number", about["number"]), _number("parent", about["parent"])
+        if number in self._branches or parent not in self._branches or number < parent:
+            raise ValueError(f"branch {number} is there twice, or comes before its parent {parent}")
+        name = _name("name", about["name"])
+        if any(name == branch.name for branch, _ in self._branches.values()):
+            raise ValueError(f"there already is a branch {name!r}")
+        at, (base, events) = _number("at", about["at"]), self._branches[parent]
+        if at and not base.at < at <= base.at + len(events):
+            raise ValueError(f"at is {at}, but branch {parent} has no such event before this line")
+        time = _time(about["time"]) if "time" in about else now()
+        self._branches[number] = (Branch(number=number, name=name, parent=parent, at=at, time=time), [])
+        self._introduced[number] = where
+
+    def _take_blob(self, about: dict[str, Any]) -> None:
+        data = base64.b64decode(about["data"], validate=True)
+        if digest(data) != about["hash"]:
+            raise ValueError("the image or file does not match its hash")
+        self._blobs[about["hash"]] = data
+
+    def _take_changes(self, about: dict[str, Any], where: str) -> None:
+        self.conversation = msgspec.structs.replace(self.conversation, **_says(about))
+        if "current" in about:
+            self._pointed = where
+
+
+def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
+    if _number("everthread", value["everthread"]) != 1:
+        raise ValueError(f"version {value['everthread']} of the format is not known here")
+    about = _object("conversation", value["conversation"])
+    return Conversation(
+        tenant=owner.tenant,
+        id=_id(about["id"]),
+        user=owner.user,
+        agent=_name("agent", about["agent"]),
+        began=_time(about["began"]) if "began" in about else now(),
+        **_says(about),
+    )
+
+
+def _says(about: dict[str, Any]) -> dict[str, Any]:
+    """What may change about a conversation, as far as it is said."""
+    checks = {
+        "name": lambda name: _name("name", name, empty=True),
+        "goal": lambda goal: _name("goal", goal, most=2_000, empty=True),
+        "settings": lambda settings: check_settings(_object("settings", settings)),
+        "current": lambda number: _number("current", number),
+    }
+    return {name: check(about[name]) for name, check in checks.items() if name in about}
+
+
+def _event(value: dict[str, Any]) -> Event:
+    if "body" in value:
+        event = decode(base64.b64decode(value["body"], validate=True))
+    else:
+        event = decode(json.dumps(value["event"], ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if isinstance(event, Redacted) and not _KIND.fullmatch(event.was):
+        raise BadValue("was", event.was, "the name of a kind")
+    detach(event)  # BadValue where bytes and hash of an image or file do not go together
+    return event
+
+
+def _sizes(value: dict[str, Any]) -> tuple[int, int]:
+    tokens, settled = _number("tokens", value["tokens"]), _number("settled", value["settled"])
+    if settled > tokens:
+        raise BadValue("settled", settled, f"at most tokens, {tokens}")
+    return tokens, settled
+
+
+def _number(name: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= ENDLESS:  # True is an int, but not a number
+        raise BadValue(name, value, f"a whole number from 0 to {ENDLESS}")
+    return value
+
+
+def _name(what: str, value: object, *, most: int = 200, empty: bool = False) -> str:
+    if not isinstance(value, str):
+        raise BadValue(what, value, "text")
+    return check_name(what, value, most=most, empty=empty)
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str) or not is_id(value):
+        raise ValueError(f"{value!r} is not an id")
+    return value
+
+
+def _object(name: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadValue(name, value, "an object")
+    return value
+
+
+def _time(text: object) -> int:
+    if not isinstance(text, str):
+        raise BadValue("time", text, "text such as 2026-01-31T09:00:00Z")
+    given = datetime.fromisoformat(text)
+    time = microseconds(given if given.tzinfo else given.replace(tzinfo=UTC))
+    if not 0 <= time <= _LATEST:
+        raise BadValue("time", text, "between 1970 and 9999")
+    return time
+
+
+def _reason(problem: Exception) -> str:
+    match problem:
+        case KeyError():
+            return f"{problem.args[0]!r} is missing"
+        case binascii.Error():
+            return f"not base64 ({problem})"
+        case RecursionError():
+            return "nested too deeply"
+        case _:
+            return str(problem).rstrip(".")
