@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from everthread import Everthread, Talk, errors
+import everthread
+from everthread import Everthread, Talk, errors, formats, transfer
 from everthread.cli import COMMANDS, main
+from everthread.core.branches import Branch
+from everthread.core.turns import Session, Turn
+from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.log import Log
 
@@ -23,7 +28,11 @@ def page() -> str:
         _verbs("Talk", Talk, "A conversation in the hand, from `et.conversation`, `et.begin`, `talk.fork` …"),
         _verbs("Log", Log, "What `Everthread` and `Talk` stand on (`et.log`)."),
         _verbs("Engine", Engine, "What a database must offer to hold a log."),
+        _functions(),
+        _values(),
         _errors(),
+        _settings(),
+        _file_format(),
         _commands(),
     ]
     return "\n\n".join(parts) + "\n"
@@ -35,10 +44,57 @@ def _verbs(name: str, cls: type, about: str) -> str:
         function = function.__func__ if isinstance(function, staticmethod) else function
         if verb.startswith("_") or not inspect.isfunction(function):
             continue
-        names = [p for p in inspect.signature(function).parameters if p != "self"]
-        summary = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
-        lines.append(f"| `{verb}({', '.join(names)})` | {summary} |")
+        lines.append(_row(verb, function))
     return "\n".join(lines)
+
+
+def _row(name: str, function: Callable[..., object]) -> str:
+    given = [_parameter(p) for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    summary = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    return f"| `{name}({', '.join(given)})` | {summary} |".replace("||", "\\|\\|")
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        return f"{stars}{parameter.name}"
+    shown = "…" if len(repr(default)) > 30 or callable(default) else repr(default)
+    return f"{parameter.name}={shown}"
+
+
+def _functions() -> str:
+    lines = ["## Building and converting", "", "| function | what it does |", "| --- | --- |"]
+    builders = (everthread.user, everthread.assistant, everthread.system, everthread.tool_call, everthread.tool_result)
+    lines += [_row(function.__name__, function) for function in (*builders, everthread.image, everthread.file)]
+    lines += [_row(f"formats.{name}", f) for name in formats.__all__ if inspect.isfunction(f := getattr(formats, name))]
+    return "\n".join(lines)
+
+
+def _values() -> str:
+    lines = ["## Values", "", "Times are microseconds since 1970, UTC, unless they are a `datetime`.", ""]
+    fields = {
+        "Logged": ["branch", "seq", "id", "kind", "at", "time", "turn", "session", "tokens", "settled", "event", "text"]
+    }
+    for cls in (Turn, Session, Totals, BranchTotals, Branch, Conversation):
+        fields[cls.__name__] = list(cls.__struct_fields__)
+    return "\n".join([*lines, *(f"- `{name}`: {', '.join(names)}" for name, names in fields.items())])
+
+
+def _settings() -> str:
+    rows = {
+        "EVERTHREAD_STORE": "the command line's store; else a file in the data folder (`XDG_DATA_HOME`)",
+        "EVERTHREAD_USER": "whose conversations the command line shows; else `me`",
+        "EVERTHREAD_TENANT": "of which tenant; else `default`",
+        "EVERTHREAD_TEST_POSTGRES": "a PostgreSQL server for the tests; else a private one is started",
+        "EVERTHREAD_DATA": "a folder of recorded conversations for the tests",
+    }
+    lines = ["## Environment", "", "| variable | meaning |", "| --- | --- |"]
+    return "\n".join([*lines, *(f"| `{name}` | {meaning} |" for name, meaning in rows.items())])
+
+
+def _file_format() -> str:
+    return f"## The export format\n\n{inspect.getdoc(transfer)}"
 
 
 def _errors() -> str:

@@ -65,6 +65,17 @@ async def _more(talk: Talk) -> None:
     await talk.redact(1)
 
 
+@pytest.fixture
+def empty(address: str) -> None:
+    """A store in which this test's user has said nothing yet."""
+
+    async def make() -> None:
+        async with Everthread.open(address):
+            pass
+
+    asyncio.run(make())
+
+
 def test_help_names_every_command(run: Run) -> None:
     said = run("--help").output
     assert all(name in said for name in COMMANDS)
@@ -89,7 +100,7 @@ def test_conversations_as_json_have_counts_and_times(run: Run, filled: str) -> N
     assert found["newest"].endswith("Z")
 
 
-def test_without_conversations_the_list_says_so(run: Run) -> None:
+def test_without_conversations_the_list_says_so(run: Run, empty: None) -> None:
     assert "No conversations" in run("conversations").output
     assert json.loads(run("conversations", "--json").output) == []
 
@@ -163,10 +174,28 @@ def test_what_is_not_there_is_a_sentence_and_exit_code_1(
     assert "Traceback" not in failed.output
 
 
-def test_with_json_an_error_is_json_on_stderr(run: Run) -> None:
+def test_with_json_an_error_is_json_on_stderr(run: Run, empty: None) -> None:
     failed = run("show", "--json")
     assert failed.exit_code == 1
-    assert json.loads(failed.stderr)["error"]["type"] == "UnknownConversation"
+    assert json.loads(failed.stderr)["error"]["type"] == "NoConversation"
+
+
+def test_looking_into_a_store_that_is_not_there_makes_none(run: Run, tmp_path: Path) -> None:
+    for command in ("conversations", "show", "export", "doctor"):
+        failed = run(command, "--store", f"sqlite:///{tmp_path}/no/such.db")
+        assert failed.exit_code == 1
+        assert "There is no store at" in failed.stderr
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_conversation_is_found_by_its_name(run: Run, filled: str) -> None:
+    assert filled in run("show", "Cake").output
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(run: Run, filled: str, tmp_path: Path) -> None:
+    failed = run("export", "-o", str(tmp_path / "nowhere" / "x.jsonl"))
+    assert failed.exit_code == 1
+    assert "No such file or directory" in failed.stderr
 
 
 def test_somebody_elses_conversation_is_not_there(run: Run, filled: str) -> None:
@@ -214,9 +243,10 @@ def test_an_export_that_fails_leaves_no_file_behind(run: Run, tmp_path: Path) ->
     assert list(tmp_path.glob("x*")) == []
 
 
-def test_doctor_finds_nothing_wrong_with_a_good_store(run: Run, filled: str) -> None:
+def test_doctor_finds_nothing_wrong_with_a_good_conversation(run: Run, filled: str) -> None:
+    """PostgreSQL's database is shared with tests that do damage to conversations of their own."""
     report = json.loads(run("doctor", "--json").output)
-    assert report["problems"] == []
+    assert [problem for problem in report["problems"] if filled in problem] == []
     assert report["events"] >= 16
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import hypothesis
 import pytest
+from click.testing import CliRunner
 from hypothesis import strategies as st
 
 from everthread import Everthread, Talk
 from everthread.app import TENANT
+from everthread.cli.carry import import_command
 from everthread.core.events import Fork, user
 from everthread.errors import BadFormat
 from everthread.formats import Exported, Strand
@@ -221,3 +223,8 @@ async def test_any_tree_reads_in_the_log_as_in_the_export(
             assert without_what_goes_on(list(found.values())) == without_what_goes_on(unique)
             current = told(one, one["current_node"])
             assert [e.text for e in await talk.after(limit=100) if e.text][: len(current)] == current
+
+
+def test_the_help_of_import_names_the_data_exports() -> None:
+    said = " ".join(CliRunner().invoke(import_command, ["--help"]).output.split())
+    assert "a data export of ChatGPT or Claude" in said

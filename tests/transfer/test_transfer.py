@@ -133,6 +133,17 @@ async def test_a_hand_made_file_gets_ids_times_and_sizes(et: Everthread, tmp_pat
 
 
 HEAD = '{"everthread":1,"conversation":{"id":"01M7F802XEDAJFW68M8GVJDM83","agent":"a"}}\n'
+CLEAR = '{"event":{"kind":"clear"}}\n'
+
+
+def event(**place: object) -> str:
+    return json.dumps({**place, "event": {"kind": "clear"}}) + "\n"
+
+
+def branch(number: int, *, parent: int = 1, at: int = 0, name: str = "") -> str:
+    return json.dumps({"branch": {"number": number, "name": name or f"b{number}", "parent": parent, "at": at}}) + "\n"
+
+
 BAD = {
     "empty": ("", "", "empty"),
     "not JSON": (HEAD + "{oops\n", "line 2", "not JSON"),
@@ -149,6 +160,66 @@ BAD = {
         "before its parent",
     ),
     "a field too many": (HEAD + '{"event":{"kind":"clear","x":1}}\n', "line 2", "unknown field"),
+    "a conversation twice": (HEAD + HEAD, "line 2", "is there twice"),
+    "a version given as text": (HEAD.replace(":1,", ':"1",', 1), "line 1", "whole number"),
+    "an agent that is no text": (HEAD.replace('"a"}', "5}"), "line 1", "agent is 5, but must be text"),
+    "settings that are a list": (HEAD.replace('"a"}', '"a","settings":[["a",1]]}'), "line 1", "an object"),
+    "settings that are no JSON": (HEAD.replace('"a"}', '"a","settings":{"a":NaN}}'), "line 1", "plain JSON"),
+    "a current branch that never comes": (HEAD.replace('"a"}', '"a","current":2}') + CLEAR, "line 1", "branch is 2"),
+    "a current branch that never comes, said later": (
+        HEAD + '{"conversation":{"current":2}}\n' + HEAD.replace("83", "84"),
+        "line 2",
+        "branch is 2",
+    ),
+    "a current branch given as text": (HEAD + '{"conversation":{"current":"1"}}\n', "line 2", "whole number"),
+    "the conversation again, but as text": (HEAD + '{"conversation":"Cake"}\n', "line 2", "an object"),
+    "a branch name twice": (
+        HEAD + branch(2, name="x") + branch(3, name="x"),
+        "line 3",
+        "there already is a branch 'x'",
+    ),
+    "a branch with main's name": (HEAD + branch(2, name="main"), "line 2", "there already is a branch 'main'"),
+    "a branch without events": (HEAD + CLEAR + branch(3), "line 3", "branch 3 has no events"),
+    "a number smaller than its parent's": (
+        HEAD + branch(3) + '{"branch":3,"event":{"kind":"clear"}}\n' + branch(2, parent=3),
+        "line 4",
+        "before its parent",
+    ),
+    "a fork before the beginning": (HEAD + CLEAR + branch(2, at=-1), "line 3", "at is -1"),
+    "a fork after the end": (HEAD + CLEAR + branch(2, at=2), "line 3", "at is 2, but branch 1 has no such event"),
+    "a fork from what is the parent's parent's": (
+        HEAD + CLEAR + branch(2, at=1) + '{"branch":2,"event":{"kind":"clear"}}\n' + branch(3, parent=2, at=1),
+        "line 5",
+        "at is 1, but branch 2 has no such event",
+    ),
+    "a branch that is true": (HEAD + '{"branch":true,"event":{"kind":"clear"}}\n', "line 2", "branch is True"),
+    "a seq that is true": (HEAD + '{"seq":true,"event":{"kind":"clear"}}\n', "line 2", "seq is True"),
+    "a seq given as text": (HEAD + '{"seq":"1","event":{"kind":"clear"}}\n', "line 2", "seq is '1'"),
+    "an id that is a number": (HEAD + '{"id":0,"event":{"kind":"clear"}}\n', "line 2", "0 is not an id"),
+    "tokens below zero": (HEAD + event(tokens=-1, settled=0), "line 2", "tokens is -1"),
+    "tokens beyond all": (HEAD + event(tokens=2**31, settled=0), "line 2", "tokens is 2147483648"),
+    "tokens given as text": (HEAD + event(tokens="1", settled=0), "line 2", "tokens is '1'"),
+    "tokens that are true": (HEAD + event(tokens=True, settled=0), "line 2", "tokens is True"),
+    "tokens that are broken": (HEAD + event(tokens=1.5, settled=0), "line 2", "tokens is 1.5"),
+    "tokens alone": (HEAD + event(tokens=1), "line 2", "'settled' is missing"),
+    "more settled than there is": (HEAD + event(tokens=1, settled=2), "line 2", "settled is 2, but must be at most"),
+    "a session given as text": (HEAD + event(session="1"), "line 2", "session is '1'"),
+    "a session below zero": (HEAD + event(session=-1), "line 2", "session is -1"),
+    "a time before 1970": (HEAD + event(time="1969-12-31T23:59:59Z"), "line 2", "between 1970 and 9999"),
+    "a time after 9999": (HEAD + event(time="9999-12-31T23:59:59-01:00"), "line 2", "between 1970 and 9999"),
+    "a time that is a number": (HEAD + event(time=5), "line 2", "time is 5"),
+    "a tombstone of no kind": (HEAD + '{"event":{"kind":"redacted","was":"A b"}}\n', "line 2", "the name of a kind"),
+    "a tombstone of a long kind": (
+        HEAD + json.dumps({"event": {"kind": "redacted", "was": "a" * 65}}),
+        "line 2",
+        "the name of a kind",
+    ),
+    "bytes that are not those of the hash": (
+        HEAD + '{"event":{"kind":"user","parts":[{"type":"file","blob":"00","data":"aGk="}]}}\n',
+        "line 2",
+        "the hash of the bytes",
+    ),
+    "brackets without end": (HEAD + "[" * 200_000 + "\n", "line 2", "nested too deeply"),
     "a wrong type": (HEAD + '{"event":{"kind":"user","parts":3}}\n', "line 2", "Expected `array`"),
     "no kind": (HEAD + '{"event":{}}\n', "line 2", "no object with a kind"),
     "a bad time": (HEAD + '{"time":"yesterday","event":{"kind":"clear"}}\n', "line 2", "Invalid isoformat"),
@@ -170,6 +241,31 @@ def test_what_cannot_be_understood_is_named_by_line_and_reason(name: str, tmp_pa
     assert where in str(bad.value)
     assert reason in str(bad.value)
     assert "Nothing was imported" in str(bad.value)
+
+
+FAULTY = {
+    "a fault on line 4": (
+        '{\n  "messages": [\n    {"role": "user",\n     "content": a}\n  ]\n}\n',
+        "line 4",
+        "not JSON",
+    ),
+    "cut off": ('[\n  {"role": "user"', "line 2", "not JSON"),
+    "a fault among lines": (HEAD + "{oops\n", "line 2", "not JSON"),
+    "nothing but space": ("\n \n", "bad.json", "empty"),
+    "brackets without end": ("[" * 200_000, "bad.json", "nested too deeply"),
+    "a number without end": ("[\n" + "1" * 5_000 + "]", "bad.json", "not JSON"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_fault_in_a_value_that_fills_the_file_is_named_by_its_own_line(name: str, tmp_path: Path) -> None:
+    text, where, reason = FAULTY[name]
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(BadFormat) as bad:
+        read_file(path, Owner(TENANT, "ana"), agent="a")
+    assert bad.value.where.endswith(where)
+    assert reason in bad.value.reason
 
 
 def test_a_file_that_is_not_text_or_not_there_is_refused(tmp_path: Path) -> None:

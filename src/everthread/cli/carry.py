@@ -12,11 +12,11 @@ from typing import Any, BinaryIO, cast
 import click
 
 from everthread.app import AGENT, Everthread, Talk
-from everthread.cli.shared import Scope, console, find, run, say_json, scope_of, scoped
+from everthread.cli.shared import Scope, console, counted, find, progress, run, say_json, scope_of, scoped
 from everthread.errors import Outdated
 from everthread.store.conversations import NEWEST, check_name, owner_of
 from everthread.transfer import export_lines, mirror, read_file
-from everthread.transfer.read import Format, Progress
+from everthread.transfer.read import Format
 from everthread.transfer.write import part_of
 
 AGAIN = 4  # how often an export into a file begins anew when something was redacted meanwhile
@@ -40,20 +40,20 @@ def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> N
 
     async def work(et: Everthread) -> None:
         owner = owner_of(where.tenant, where.user)
-        with _progress(where, "reading") as progress:
+        with progress(where, "reading") as step:
             format = cast("Format | None", given)
             wholes = await asyncio.to_thread(
-                read_file, file, owner, agent=check_name("agent", agent), format=format, progress=progress
+                read_file, file, owner, agent=check_name("agent", agent), format=format, progress=step
             )
         events = sum(len(drafts) for whole in wholes for _, drafts in whole.branches)
-        with _progress(where, f"writing {events:,} events"):
+        with progress(where, f"writing {events:,} events"):
             await et.log.restore(wholes)
         if where.json:
             say_json({"conversations": [whole.conversation.id for whole in wholes], "events": events})
         else:
-            console().print(f"Imported {_count(len(wholes), 'conversation')}, {_count(events, 'event')}.")
+            console().print(f"Imported {counted(len(wholes), 'conversation')}, {counted(events, 'event')}.")
 
-    run(where, work)
+    run(where, work, makes_store=True)
 
 
 @click.command("export")
@@ -83,7 +83,7 @@ def export_command(conversation: str | None, everything: bool, output: Path | No
         if where.json:
             say_json({"file": str(output), "conversations": len(talks), "lines": counts})
         elif output:
-            console().print(f"Exported {_count(len(talks), 'conversation')}, {_count(counts, 'line')}, to {output}.")
+            console().print(f"Exported {counted(len(talks), 'conversation')}, {counted(counts, 'line')}, to {output}.")
 
     run(where, work)
 
@@ -99,12 +99,12 @@ async def _export_once(et: Everthread, scope: Scope, talks: list[Talk], output: 
     # Into a file beside the goal first: an export that is interrupted does not replace a good one.
     part = part_of(output) if output else None
     lines = 0
-    with _progress(scope, "exporting", show=output is not None) as progress, _target(part) as file:
+    with progress(scope, "exporting", show=output is not None) as step, _target(part) as file:
         for talk in talks:
             async for line in export_lines(et.log, talk.conversation):
                 file.write(line)
                 lines += 1
-                progress(1)
+                step(1)
     if part and output:
         part.replace(output)
     return lines
@@ -131,28 +131,3 @@ async def _all(et: Everthread, scope: Scope) -> list[Talk]:
         talks += [Talk(et.log, found) for found in page]
         before = page[-1].id
     return talks
-
-
-@contextmanager
-def _progress(scope: Scope, what: str, *, show: bool = True) -> Iterator[Progress]:
-    """A counter on stderr while something long goes on, for people only."""
-    if scope.json or not show or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,}"),
-        TimeElapsedColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda steps: bar.advance(task, steps)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -188,11 +188,8 @@ class Log:
             lambda: reading.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
         )
 
-    async def changes(self, about: str, *, forever: bool = True) -> AsyncIterator[None]:
+    async def changes(self, about: str) -> AsyncIterator[None]:
         """Yields at once, then whenever something may have been written about it, by any process."""
-        if not forever:
-            yield
-            return
         await self._engine.watch()
         with self._engine.bells.listen(about) as bell:
             while True:

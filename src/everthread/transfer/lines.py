@@ -158,13 +158,16 @@ def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
 
 def _says(about: dict[str, Any]) -> dict[str, Any]:
     """What may change about a conversation, as far as it is said."""
-    checks = {
-        "name": lambda name: _name("name", name, empty=True),
-        "goal": lambda goal: _name("goal", goal, most=2_000, empty=True),
-        "settings": lambda settings: check_settings(_object("settings", settings)),
-        "current": lambda number: _number("current", number),
-    }
-    return {name: check(about[name]) for name, check in checks.items() if name in about}
+    says: dict[str, Any] = {}
+    if "name" in about:
+        says["name"] = _name("name", about["name"], empty=True)
+    if "goal" in about:
+        says["goal"] = _name("goal", about["goal"], most=2_000, empty=True)
+    if "settings" in about:
+        says["settings"] = check_settings(_object("settings", about["settings"]))
+    if "current" in about:
+        says["current"] = _number("current", about["current"])
+    return says
 
 
 def _event(value: dict[str, Any]) -> Event:
