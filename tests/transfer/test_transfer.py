@@ -231,6 +231,14 @@ BAD = {
 }
 
 
+async def test_an_export_that_was_cut_off_is_refused(talk: Talk, tmp_path: Path) -> None:
+    await talk.append(user("one"), assistant("two"), user("three"))
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(b"".join((await lines_of(talk))[:-1]))
+    with pytest.raises(BadFormat, match="it is cut off: of 3 events"):
+        read_file(path, Owner(TENANT, "ana"), agent="a")
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_understood_is_named_by_line_and_reason(name: str, tmp_path: Path) -> None:
     text, where, reason = BAD[name]

@@ -7,8 +7,6 @@ and wraps it), at a price that an append would feel: 0.1 ms here, a tenth of a d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -29,25 +27,30 @@ class Pool:
         self._busy: set[Any] = set()
         self._closed = False
 
-    @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Any]:
-        """A connection for a while. It is kept for the next one, unless what happened may have harmed it."""
-        async with self._room:
+    def acquire(self) -> Lease:
+        """A connection for a while: `async with pool.acquire() as connection`."""
+        return Lease(self)
+
+    async def take(self) -> Any:
+        await self._room.acquire()
+        try:
             connection = await self._sound()
-            self._busy.add(connection)
-            try:
-                yield connection
-            except (EverthreadError, asyncpg.PostgresError):
-                raise  # refused by the script or the server: the connection is as good as before
-            except BaseException:
-                connection.terminate()
-                raise
-            finally:
-                self._busy.discard(connection)
-                if self._closed:
-                    connection.terminate()
-                elif not connection.is_closed():
-                    self._idle.append(connection)
+        except BaseException:
+            self._room.release()
+            raise
+        self._busy.add(connection)
+        return connection
+
+    def give_back(self, connection: Any, problem: BaseException | None) -> None:
+        """Kept for the next one, unless what happened may have harmed it."""
+        self._busy.discard(connection)
+        self._room.release()
+        # Refused by the script or the server, it is as good as before.
+        harmless = problem is None or isinstance(problem, EverthreadError | asyncpg.PostgresError)
+        if self._closed or not harmless:
+            connection.terminate()
+        elif not connection.is_closed():
+            self._idle.append(connection)
 
     async def connect(self, **settings: str) -> Any:
         """A connection of one's own."""
@@ -70,3 +73,15 @@ class Pool:
             if not connection.is_closed():
                 return connection
         return await self.connect()
+
+
+class Lease:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> Any:
+        self._connection = await self._pool.take()
+        return self._connection
+
+    async def __aexit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        self._pool.give_back(self._connection, problem)

@@ -2,7 +2,7 @@
 
 The format is one JSON object a line, in any number of conversations:
 
-    {"everthread": 1, "conversation": {id, user, agent, name, goal, settings, current, began}}
+    {"everthread": 1, "conversation": {id, user, agent, name, goal, settings, current, began}, "events": at least}
     {"branch": {number, name, parent, at, time}}       all but main, which is number 1
     {"blob": {hash, data}}                             base64, before the first event that shows it
     {"seq", "branch", "id", "time", "session", "tokens", "settled", "event": {"kind": …}}

@@ -48,7 +48,8 @@ def read_lines(values: Iterable[Numbered], owner: Owner) -> Iterator[Whole]:
             if "everthread" in value:
                 if reading:
                     yield reading.finish()
-                reading = _Reading(_conversation(value, owner), where)
+                events = _number("events", value.get("events", 0))
+                reading = _Reading(_conversation(value, owner), where, events=events)
                 if reading.conversation.id in seen:
                     raise BadFormat(f"conversation {reading.conversation.id} is there twice", where=where)
                 seen.add(reading.conversation.id)
@@ -65,8 +66,9 @@ def read_lines(values: Iterable[Numbered], owner: Owner) -> Iterator[Whole]:
 class _Reading:
     """One conversation while its lines are read."""
 
-    def __init__(self, conversation: Conversation, where: str) -> None:
+    def __init__(self, conversation: Conversation, where: str, *, events: int) -> None:
         self.conversation = conversation
+        self._promised = events
         main = Branch(number=MAIN, name="main", parent=None, at=0, time=conversation.began)
         self._branches: dict[int, tuple[Branch, list[Draft]]] = {MAIN: (main, [])}
         self._introduced: dict[int, str] = {}  # on which line each branch was
@@ -79,6 +81,10 @@ class _Reading:
                 raise BadFormat(f"branch {number} has no events", where=where)
         if self.conversation.current not in self._branches:
             reason = f"the current branch is {self.conversation.current}, which the file does not hold"
+            raise BadFormat(reason, where=self._pointed)
+        held = sum(len(drafts) for _, drafts in self._branches.values())
+        if held < self._promised:
+            reason = f"it is cut off: of {self._promised} events of {self.conversation.id}, {held} are there"
             raise BadFormat(reason, where=self._pointed)
         return Whole(conversation=self.conversation, branches=list(self._branches.values()), blobs=self._blobs)
 

@@ -103,7 +103,8 @@ class _Written:
         says = _says(now)
         if not self._says:
             self._says = says
-            yield _line({"everthread": VERSION, "conversation": _about(now)})
+            events = (await self._log.totals(now)).events
+            yield _line({"everthread": VERSION, "conversation": _about(now), "events": events})
         for totals in await self._log.branches(now):
             async for line in self._branch(totals):
                 yield line
