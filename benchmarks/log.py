@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.branches import Line
 from everthread.core.events import Event
 from everthread.core.logged import Logged
-from everthread.testing.postgres import postgres_for_tests
+from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
 
 WINDOW = 200  # events of the tail that is read
 PAGE = 50
@@ -66,7 +67,8 @@ def _measure(engine: str, folder: Path, options: argparse.Namespace) -> list[Res
         asyncio.run(measuring.run())
         measuring.crash(f"sqlite:///{folder}/crash.db")
         return measuring.results
-    with postgres_for_tests(durable=True) as server:
+    folder_wanted = options.folder and ENVIRONMENT_VARIABLE not in os.environ
+    with PrivatePostgres(parent=folder) if folder_wanted else postgres_for_tests() as server:
         bare = BarePostgres(server.create_database("bare"))
         measuring = Measuring(engine, server.create_database("ours"), bare, options)
         asyncio.run(measuring.run())

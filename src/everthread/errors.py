@@ -62,10 +62,11 @@ class NotFound(EverthreadError):
 
 
 class UnknownConversation(NotFound):
-    def __init__(self, conversation: str) -> None:
+    def __init__(self, conversation: str, *, erased: str = "") -> None:
+        gone = f"; it was erased on {erased}" if erased else ""
         super().__init__(
-            f"There is no conversation {_short(conversation)} for this user: "
-            "`everthread conversations` lists those there are."
+            f"There is no conversation {_short(conversation)} for this user{gone}: list those there are with "
+            "`et.conversations` or `everthread conversations`."
         )
         self.conversation = conversation
 

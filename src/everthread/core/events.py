@@ -3,7 +3,7 @@
 A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
 Markers are not: clear, mark, rewind, fork, command, settings, agent_killed, and whatever kinds applications
 add (`Other`), which come back as they went in. These are values without identity: where and when an event
-stands in the log is `store.Logged`, not here.
+stands in the log is `core.logged.Logged`, not here.
 
 Stored form: one JSON object with its `kind`. Any text survives, NUL and lone surrogates included: what UTF-8
 cannot say is written in its surrogate-passing form, which only this module reads.

@@ -103,7 +103,7 @@ def find(owner: Owner, id: str) -> Script[Conversation]:
         raise UnknownConversation(id)
     found = _conversation(owner.tenant, rows[0])
     if found.erased is not None:
-        raise UnknownConversation(f"{id} (erased on {moment(found.erased):%Y-%m-%d})")
+        raise UnknownConversation(id, erased=f"{moment(found.erased):%Y-%m-%d}")
     return found
 
 

@@ -3,7 +3,17 @@
 This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
 its ancestors, from `line`) or a `Conversation` (from `begin`, `find` or `conversations`, which ask whose it
 is): having one is the permission to read it. All raise errors of one tree (`everthread.errors`), and whatever
-is raised, the log is as it was.
+is raised, the log is as it was (but for NotYetGone, which says what is left to do).
+
+    whose        begin  find  newest_conversation  conversations  change  totals  user_totals
+    branches     line  branches  fork  rewind  switch
+    writing      append (key: safe to repeat; expect: compare and set)  restore
+    reading      head  tail  before  after  range  turns  turn_from  turn_upto  sessions  markers  blob  blobs
+    living       follow  changes
+    forgetting   redact  erase  erase_user
+    operators    everything  check  problems  close
+
+What a database must offer for all this is `engine.Engine`.
 """
 
 from __future__ import annotations
@@ -70,9 +80,11 @@ class Log:
         )
 
     async def find(self, owner: Owner, id: str) -> Conversation:
+        """The conversation with this id, if it is this owner's."""
         return await self._engine.read(lambda: conversations.find(owner, id))
 
     async def newest_conversation(self, owner: Owner, agent: str) -> Conversation | None:
+        """The newest with this agent, if there is one."""
         return await self._engine.read(lambda: conversations.newest(owner, agent))
 
     async def conversations(
@@ -88,12 +100,15 @@ class Log:
         )
 
     async def branches(self, conversation: Conversation) -> list[BranchTotals]:
+        """All branches, each with its sums."""
         return await self._engine.read(lambda: conversations.branch_totals(conversation))
 
     async def totals(self, conversation: Conversation) -> Totals:
+        """Events, messages and tokens of a conversation, each event counted once."""
         return conversations.total(await self.branches(conversation))
 
     async def user_totals(self, owner: Owner) -> Totals:
+        """The same over all of an owner's conversations."""
         return await self._engine.read(lambda: conversations.user_totals(owner), large=True)
 
     # -- branches ------------------------------------------------------------------------------------------
@@ -163,6 +178,7 @@ class Log:
     # -- reading -------------------------------------------------------------------------------------------
 
     async def head(self, line: Line, *, at: int | None = None) -> Head:
+        """All that is known of a line after its newest event, or after event `at`."""
         return await self._engine.read(lambda: reading.head(line, at=at))
 
     async def tail(self, line: Line, *, turns: int) -> list[Logged]:
@@ -184,6 +200,7 @@ class Log:
         )
 
     async def range(self, line: Line, first: int, last: int) -> list[Logged]:
+        """The events from seq `first` to seq `last`."""
         return await self._engine.read(
             lambda: reading.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
         )
@@ -221,6 +238,7 @@ class Log:
         return await self._engine.read(lambda: reading.turn_upto(line, before))
 
     async def sessions(self, line: Line, *, limit: int = 50) -> list[Session]:
+        """The newest sessions, oldest first."""
         return await self._engine.read(lambda: reading.sessions(line, limit=limit))
 
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
@@ -299,6 +317,7 @@ class Log:
         return await self._engine.problems()
 
     async def close(self) -> None:
+        """Finish what is under way and let go of the database."""
         await self._engine.close()
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
