@@ -30,7 +30,7 @@ BYTES_A_TOKEN_OF_FILE = 12
 def sizes(event: Event) -> tuple[int, int]:
     """Tokens of the event in full, and once its turn is idle. Markers are never sent: nothing."""
     match event:
-        case System() | User() | Assistant():
+        case User() | Assistant() | System():
             full = WRAPPING + sum(map(_part, event.parts)) + _echo(event.meta)
         case ToolCall():
             full = CALL_WRAPPING + count(event.name) + count(event.arguments) + _echo(event.meta)
@@ -72,7 +72,7 @@ def _stub(event: ToolResult, full: int) -> int:
 
 
 def _echo(meta: dict[str, str]) -> int:
-    return sum(len(value) // 4 for value in meta.values())
+    return sum(len(value) // 4 for value in meta.values()) if meta else 0
 
 
 @cache
