@@ -294,3 +294,14 @@ def test_message_kinds_are_those_that_are_sent() -> None:
     assert set(MESSAGES) == {"system", "user", "assistant", "tool_call", "tool_result"}
     assert {kind for kind, event in EXAMPLES.items() if event.kind in MESSAGES} == {*MESSAGES, "redacted"}
     assert isinstance(EXAMPLES["system"], System)
+
+
+def test_a_piece_that_is_neither_text_nor_part_is_refused_at_once() -> None:
+    with pytest.raises(BadValue, match="a piece of a message"):
+        user(5)  # type: ignore[arg-type]
+
+
+def test_an_image_may_be_known_by_its_url_alone() -> None:
+    assert image("https://example.org/cat.png").url == "https://example.org/cat.png"
+    with pytest.raises(BadValue, match="read_bytes"):
+        image("cat.png")

@@ -10,6 +10,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, file, user
 from everthread.core.events import Event
+from everthread.errors import Unavailable
 from everthread.store.postgres import PostgresEngine
 from everthread.testing.postgres import Server
 from tests.failures.aftermath import postgres_engine, sound, texts
@@ -104,7 +105,7 @@ async def test_somebody_elses_append_in_between_is_not_taken_for_ones_own(
     real = engine._attempt
     tries = 0
 
-    async def overtaken(connection: Any, script: Any, about: str) -> Any:
+    async def overtaken(connection: Any, script: Any) -> Any:
         nonlocal tries
         tries += 1
         if tries == 1:
@@ -112,7 +113,7 @@ async def test_somebody_elses_append_in_between_is_not_taken_for_ones_own(
                 again = await other.conversation(user=talk.conversation.user, id=talk.id)
                 await again.append(user("theirs"))
             raise ConnectionResetError
-        return await real(connection, script, about)
+        return await real(connection, script)
 
     engine._attempt = overtaken  # type: ignore[method-assign]
     engine._heads.forget_all()
@@ -129,7 +130,7 @@ async def test_a_statement_that_arrives_only_after_one_looked_for_it_is_not_repe
     real = engine._attempt
     late: list[Any] = []
 
-    async def slow(connection: Any, script: Any, about: str) -> Any:
+    async def slow(connection: Any, script: Any) -> Any:
         if not late:
             late.append(await _outcome_of(engine, connection, script))
             raise ConnectionResetError
@@ -143,12 +144,35 @@ async def test_a_statement_that_arrives_only_after_one_looked_for_it_is_not_repe
                 for write in outcome.writes:
                     await engine._tell(connection, write)
             return outcome
-        return await real(connection, script, about)
+        return await real(connection, script)
 
     engine._attempt = slow  # type: ignore[method-assign]
     engine._heads.forget_all()
     await talk.append(user("three"), key=key)
     assert await sound(et, talk) == ["one", "two", "three"]
+
+
+async def test_what_was_never_committed_is_not_remembered(database: str, someone: str) -> None:
+    """Behind the lock the statement runs in a transaction; when that is lost, so is the number it had taken."""
+    async with Everthread.open(database, patience=0.3) as et:
+        talk = await et.begin(user=someone)
+        await talk.append(user("one"), assistant("two"))
+        engine = postgres_engine(et)
+        real = engine._attempt
+
+        async def lost(connection: Any, script: Any) -> Any:
+            await real(connection, script)
+            raise ConnectionResetError
+
+        engine._attempt = lost  # type: ignore[method-assign]
+        engine._heads.forget_all()
+        engine._expect_company(talk.conversation.about)
+        engine._contended[talk.conversation.about] += 60
+        with pytest.raises(Unavailable):
+            await talk.append(user("three"))
+        engine._attempt = real  # type: ignore[method-assign]
+        engine._contended.clear()
+        assert await sound(et, talk) == ["one", "two"]
 
 
 async def _outcome_of(engine: PostgresEngine, connection: Any, script: Any) -> Any:

@@ -1,8 +1,8 @@
 """A log in PostgreSQL, for many processes on many machines.
 
-An append is one question for the head and one statement that commits by itself. No lock is taken: the key on
-`seq` lets only one writer have a number, and whoever was slower reads the new head and tries again, from then
-on behind an advisory lock, so that many writers on one branch queue up rather than collide.
+An append is one statement that commits by itself, after a question for the head unless this process wrote last. No
+lock is taken: the key on `seq` lets only one writer have a number, and whoever was slower reads the new head and
+tries again, from then on behind an advisory lock, so that many writers on one branch queue up rather than collide.
 
 When the server goes away in the middle, reads and writes wait for it to come back, up to `patience`. A commit
 whose answer was lost is looked up before it is tried again, so nothing is written twice.
@@ -113,8 +113,13 @@ class PostgresEngine:
         # Whoever waits may be cancelled; the write is not, because the driver may then wait for ever.
         work = asyncio.create_task(self._in_turn(script, about, alone, queue))
         self._at_work.add(work)
-        work.add_done_callback(self._at_work.discard)
+        work.add_done_callback(self._done)
         return (await asyncio.shield(work)).result
+
+    def _done(self, work: asyncio.Task[Any]) -> None:
+        self._at_work.discard(work)
+        if not work.cancelled():
+            work.exception()  # seen, whether or not the caller still is there to see it
 
     async def scrub(self) -> None:
         """Nothing to do: dead rows are PostgreSQL's to vacuum."""
@@ -153,6 +158,7 @@ class PostgresEngine:
 
     async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool) -> Outcome[T]:
         deadline = time.monotonic() + self._patience
+        self._heads.forget(about)  # until it is certain what is there
         while True:
             locked = alone or self._contended.get(about, 0.0) > time.monotonic()
             try:
@@ -160,14 +166,17 @@ class PostgresEngine:
                     if locked:
                         async with connection.transaction():
                             await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", about)
-                            return await self._attempt(connection, script, about)
-                    return await self._attempt(connection, script, about)
+                            outcome = await self._attempt(connection, script)
+                    else:
+                        outcome = await self._attempt(connection, script)
             except COLLISIONS as collision:
                 # Somebody else wrote first. The script looks again, and refuses if there is a reason to.
                 if time.monotonic() > deadline:
                     raise Corrupt(self._shown, str(collision)) from collision
-                self._heads.forget(about)
                 self._expect_company(about)
+            else:
+                self._heads.remember(about, outcome)
+                return outcome
 
     def _expect_company(self, about: str) -> None:
         now = time.monotonic()
@@ -194,13 +203,13 @@ class PostgresEngine:
                 async with self._pool.acquire() as connection:
                     if await self._tell(connection, Tell(name, outcome.writes[0].rows)) != "INSERT 0 1":
                         return None
-            except (*COLLISIONS, *LOST):
+            except (asyncpg.PostgresError, *LOST):
                 return None  # asked anew; and if it was written after all, that is found out
             self._heads.remember(about, outcome)
         self._tell_others(about)
         return outcome
 
-    async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]], about: str) -> Outcome[T]:
+    async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]]) -> Outcome[T]:
         outcome = await self._ask(connection, script())
         if len(outcome.writes) == 1:
             await self._tell(connection, outcome.writes[0])
@@ -208,7 +217,6 @@ class PostgresEngine:
             async with connection.transaction():
                 for write in outcome.writes:
                     await self._tell(connection, write)
-        self._heads.remember(about, outcome)
         return outcome
 
     async def _ask(self, connection: Any, script: Script[T]) -> T:

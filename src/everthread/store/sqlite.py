@@ -190,13 +190,14 @@ class SqliteEngine:
 
     def _settle(self, queued: list[Waiting], results: Sequence[object]) -> None:
         for write, result in zip(queued, results, strict=True):
+            if not isinstance(result, BaseException):
+                self.bells.ring(write.about)
             if write.done.done():  # the caller was cancelled; what was committed stays committed
                 continue
             if isinstance(result, BaseException):
                 write.done.set_exception(result)
             else:
                 write.done.set_result(result)
-                self.bells.ring(write.about)
 
     async def _lock(self) -> None:
         deadline = time.monotonic() + self._file.patience
