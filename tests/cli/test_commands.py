@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -287,7 +288,10 @@ def test_times_are_said_as_a_person_would() -> None:
 
 def everthread(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", "from everthread.cli import main; main()", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    # Where the tests themselves run in the background, a shell has them, and all they start, ignore interrupts.
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, preexec_fn=listen, **pipes, **options)
 
 
 def test_the_tour_runs_from_a_clean_start(tmp_path: Path) -> None:
