@@ -290,8 +290,8 @@ def everthread(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", "from everthread.cli import main; main()", *arguments]
     # Where the tests themselves run in the background, a shell has them, and all they start, ignore interrupts.
     listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, preexec_fn=listen, **pipes, **options)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=listen, **options)
 
 
 def test_the_tour_runs_from_a_clean_start(tmp_path: Path) -> None:
