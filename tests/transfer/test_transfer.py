@@ -305,6 +305,15 @@ def test_histories_come_in_many_shapes(name: str, tmp_path: Path) -> None:
     assert all(_kinds(whole)[-2:] == ["user", "assistant"] for whole in wholes)
 
 
+def test_the_last_conversation_of_a_file_is_the_newest(tmp_path: Path) -> None:
+    path = tmp_path / "many.jsonl"
+    path.write_text("\n".join(json.dumps({"id": n, "messages": MESSAGES}) for n in range(50)))
+    wholes = read_file(path, Owner(TENANT, "ana"), agent="helper")
+    ids = [whole.conversation.id for whole in wholes]
+    assert ids == sorted(ids)
+    assert [whole.conversation.name for whole in wholes][-1] == "49"
+
+
 def _kinds(whole: Whole) -> list[str]:
     return [draft.event.kind for _, drafts in whole.branches for draft in drafts]
 

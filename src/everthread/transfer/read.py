@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from everthread.core.branches import Branch
 from everthread.core.ids import make_id
 from everthread.errors import BadFormat
@@ -44,7 +46,8 @@ def read_file(
             " data export",
             where=values[0].where,
         )
-    return [_shallow(found, body, owner, agent) for body in _bodies(values)]
+    wholes = [_shallow(found, body, owner, agent) for body in _bodies(values)]
+    return wholes if found in ("chatgpt", "claude") else _in_order(wholes)
 
 
 def _values(path: Path, progress: Progress) -> Iterator[Numbered]:
@@ -131,6 +134,15 @@ def _shallow(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
         raise BadFormat("nested too deeply", where=body.where) from None
 
 
+def _in_order(wholes: list[Whole]) -> list[Whole]:
+    """Message lists say nothing of when they began: the last of a file is the newest."""
+    after, ordered = "", []
+    for whole in wholes:
+        after = make_id(whole.conversation.began, secrets.randbits(80), after=after)
+        ordered.append(structs.replace(whole, conversation=structs.replace(whole.conversation, id=after)))
+    return ordered
+
+
 def _foreign(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
     where, value = body
     if format in ("chatgpt", "claude"):
@@ -147,7 +159,7 @@ def _foreign(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
     began = now()
     conversation = Conversation(
         tenant=owner.tenant,
-        id=make_id(began, secrets.randbits(80)),
+        id="",  # in the order of the file, once all are read
         user=owner.user,
         agent=agent,
         name=_title(about),
