@@ -40,7 +40,7 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     if len(line.segments) == 1 or (rows and rows[0][1] > own.first):
         return logged(rows)
     starts = yield from _starts(line, TURNS, limit=turns)
-    return (yield from onward(line, first=starts[-1].seq if len(starts) == turns else 1))
+    return (yield from onward(line, first=starts[-1].head.seq if len(starts) == turns else 1))
 
 
 def head(line: Line, *, at: int | None = None) -> Script[Head]:
@@ -56,15 +56,15 @@ def head(line: Line, *, at: int | None = None) -> Script[Head]:
 
 def turns(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Turn]]:
     """The newest turns that begin at or before `last`, in the order they came."""
-    firsts = yield from _starts(line, TURNS, limit=limit, last=last)
-    return [turn_of(*ends) for ends in (yield from _ends(line, TURNS, firsts))]
+    starts = yield from _starts(line, TURNS, limit=limit, last=last)
+    return [turn_of(*ends) for ends in (yield from _ends(line, TURNS, starts))]
 
 
 def turn_from(line: Line, before: int) -> Script[Turn | None]:
     """The first turn since the last clear with at least `before` tokens of turns before it: one look-up."""
     newest = yield from head(line)
     low = newest.cleared_sum + before
-    found: list[Head] = []
+    found: list[_Start] = []
     for piece in line.between(newest.cleared + 1):
         first = yield from _starts(line, TURNS, limit=1, first=piece.first, last=piece.last, low=low, oldest_first=True)
         found = first or found
@@ -85,8 +85,8 @@ def turn_upto(line: Line, before: int) -> Script[Turn | None]:
 
 
 def sessions(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Session]]:
-    firsts = yield from _starts(line, SESSIONS, limit=limit, last=last)
-    return [session_of(first, end) for first, end, _ in (yield from _ends(line, SESSIONS, firsts))]
+    starts = yield from _starts(line, SESSIONS, limit=limit, last=last)
+    return [session_of(first, end) for first, end, _ in (yield from _ends(line, SESSIONS, starts))]
 
 
 def newest_markers(line: Line, kind: str, *, last: int = ENDLESS, limit: int = ENDLESS) -> Script[list[Logged]]:
@@ -123,6 +123,13 @@ class _Stretch(NamedTuple):
     measure: str
 
 
+class _Start(NamedTuple):
+    """The first event of a turn or session, and the end of the one before it."""
+
+    head: Head
+    left: Head | None
+
+
 TURNS = _Stretch("turns_down", "turns_up", "settled_before")
 SESSIONS = _Stretch("sessions_down", "sessions_up", "session")
 
@@ -137,9 +144,9 @@ def _starts(
     low: int = 0,
     high: int = ENDLESS_SUM,
     oldest_first: bool = False,
-) -> Script[list[Head]]:
+) -> Script[list[_Start]]:
     """The first events of turns or sessions along a line, between two seqs and two values of their measure."""
-    found: list[Head] = []
+    found: list[_Start] = []
     pieces = list(line.between(first, last))
     for piece in reversed(pieces) if oldest_first else pieces:
         if len(found) >= limit:
@@ -150,22 +157,40 @@ def _starts(
             end = getattr((yield from head(line, at=piece.last)), stretch.measure)
         bounds = {"low": low, "high": min(high, end), "limit": limit - len(found)}
         rows = yield Ask(stretch.up if oldest_first else stretch.down, {**_span(line, piece), **bounds})
-        found += map(head_of, rows)
+        found += map(_start, rows)
     return found
 
 
-def _ends(line: Line, stretch: _Stretch, firsts: list[Head]) -> Script[list[tuple[Head, Head, bool]]]:
-    """Each first head (given newest first) with the last of the same stretch and whether it is the newest."""
-    if not firsts:
+def _start(row: Row) -> _Start:
+    *columns, state, spoken_time = row
+    start = head_of(columns)
+    if state is None:
+        return _Start(start, None)
+    # Of the event before it, only what ends a turn or session: its sums are those before this one.
+    left = Head(
+        seq=start.seq - 1,
+        state=state,
+        spoken_time=spoken_time,
+        tokens_before=start.tokens_before,
+        settled_before=start.settled_before,
+        messages_before=start.messages_before,
+    )
+    return _Start(start, left)
+
+
+def _ends(line: Line, stretch: _Stretch, starts: list[_Start]) -> Script[list[tuple[Head, Head, bool]]]:
+    """Each first head (given newest first) with the end of the same stretch and whether it is the newest."""
+    if not starts:
         return []
-    low = getattr(firsts[0], stretch.measure)
-    after = yield from _starts(line, stretch, limit=1, first=firsts[0].seq + 1, low=low, oldest_first=True)
-    next_first = after[0].seq if after else None
+    newest = starts[0].head
+    low = getattr(newest, stretch.measure)
+    after = yield from _starts(line, stretch, limit=1, first=newest.seq + 1, low=low, oldest_first=True)
+    end = after[0].left if after else (yield from head(line))
     ends = []
-    for first in firsts:
-        end = yield from head(line, at=None if next_first is None else next_first - 1)
-        ends.append((first, end, next_first is None))
-        next_first = first.seq
+    for start in starts:
+        assert end is not None  # something stands before every start but the first of all
+        ends.append((start.head, end, start is starts[0] and not after))
+        end = start.left
     return ends[::-1]
 
 

@@ -227,8 +227,13 @@ ORDER BY seq LIMIT :limit
 -- name: turns_down
 -- The heads of the first events of turns, newest first. The sum before a turn never falls along a line, so the
 -- bounds in tokens are the bounds in events; `+seq` keeps the planners from walking the index on seq instead.
+-- The last two columns say how the turn before was left: its state, and when something was last said in it.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1)
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND turn_first = seq AND +seq BETWEEN :first AND :last
@@ -237,7 +242,11 @@ ORDER BY settled_before DESC, seq DESC LIMIT :limit
 
 -- name: turns_up
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1)
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND turn_first = seq AND +seq BETWEEN :first AND :last
@@ -247,7 +256,11 @@ ORDER BY settled_before, seq LIMIT :limit
 -- name: sessions_down
 -- The heads of the first events of sessions, newest first.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1)
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND session_first = seq AND +seq BETWEEN :first AND :last
@@ -256,7 +269,11 @@ ORDER BY session DESC LIMIT :limit
 
 -- name: sessions_up
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
+        AND p.branch = events.branch AND p.seq = events.seq - 1)
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND session_first = seq AND +seq BETWEEN :first AND :last
