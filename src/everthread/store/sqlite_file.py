@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,14 +43,14 @@ class SqliteFile:
     def open(self) -> apsw.Connection:
         """The connection that writes, to a file that is there and of this version when it returns."""
         try:
-            self._refuse_what_is_not_ours()
+            self._patiently(self._refuse_what_is_not_ours)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = self.connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
         except (apsw.Error, OSError, ValueError) as problem:
             raise self.translate(problem) from problem
         try:
-            connection.pragma("journal_mode", "WAL")
-            self._migrate(connection)
+            self._patiently(lambda: connection.pragma("journal_mode", "WAL"))
+            self._patiently(lambda: self._migrate(connection))
             connection.set_busy_timeout(0)  # from now on the lock is waited for without blocking
         except BaseException as problem:
             connection.close()
@@ -57,6 +58,18 @@ class SqliteFile:
                 raise self.translate(problem) from problem
             raise
         return connection
+
+    def _patiently(self, work: Callable[[], object]) -> None:
+        """Do what SQLite itself does not always wait for, such as two processes turning a new file to WAL at once."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                work()
+                return
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.001, 0.01))
 
     def _refuse_what_is_not_ours(self) -> None:
         """Before anything is written: opening for writing would turn a short text file into a database."""
