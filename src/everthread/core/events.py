@@ -1,9 +1,10 @@
 """Events: what a branch's log is made of.
 
 A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
-Markers are not: clear, mark, rewind, fork, command, settings, agent_killed, and whatever kinds applications
-add (`Other`), which come back as they went in. These are values without identity: where and when an event
-stands in the log is `core.logged.Logged`, not here.
+Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, those of memory
+(brief_updated, session_ended, summary), and whatever kinds applications add (`Other`), which come back as they
+went in. These are values without identity: where and when an event stands in the log is
+`core.logged.Logged`, not here.
 
 Stored form: one JSON object with its `kind`. Any text survives, NUL and lone surrogates included: what UTF-8
 cannot say is written in its surrogate-passing form, which only this module reads.
@@ -116,6 +117,40 @@ class Settings(_Event, tag="settings", frozen=True):
                 raise BadValue(name, value, "a finite number")
 
 
+class Pin(_Event, tag="pin", frozen=True):
+    """From here on the turn that begins at seq `turn` is always sent; or no longer is, where `pinned` is false."""
+
+    turn: int
+    pinned: bool = True
+
+
+class BriefUpdated(_Event, tag="brief_updated", frozen=True):
+    """A version of the brief. It covers everything up to seq `covers`; `facts` are kept beside its prose."""
+
+    text: str
+    covers: int
+    facts: str = ""
+    turns: int = 0
+    extractive: bool = False
+
+
+class SessionEnded(_Event, tag="session_ended", frozen=True):
+    """The recap of a session that is over."""
+
+    session: int
+    recap: str
+    extractive: bool = False
+
+
+class Summary(_Event, tag="summary", frozen=True):
+    """What happened from seq `first` to seq `covers`."""
+
+    text: str
+    covers: int
+    first: int = 1
+    extractive: bool = False
+
+
 class AgentKilled(_Event, tag="agent_killed", frozen=True):
     reason: str = ""
 
@@ -146,7 +181,8 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Message = System | User | Assistant | ToolCall | ToolResult
-Marker = Clear | Mark | Fork | Rewind | Command | Settings | AgentKilled | Redacted
+Remembered = BriefUpdated | SessionEnded | Summary
+Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | AgentKilled | Redacted
 Event = Message | Marker | Other
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
@@ -154,7 +190,8 @@ _CLASSES: dict[str, type[Message | Marker]] = {
     str(c.__struct_config__.tag): c
     for c in (
         *(System, User, Assistant, ToolCall, ToolResult),
-        *(Clear, Mark, Fork, Rewind, Command, Settings, AgentKilled, Redacted),
+        *(Clear, Mark, Fork, Rewind, Command, Settings, Pin, AgentKilled, Redacted),
+        *(BriefUpdated, SessionEnded, Summary),
     )
 }
 KINDS = frozenset(_CLASSES)

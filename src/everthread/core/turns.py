@@ -56,6 +56,8 @@ class Head(msgspec.Struct, frozen=True):
     tokens_before: int = 0
     settled_before: int = 0
     messages_before: int = 0
+    importance: int = 0  # the highest of the turn's messages so far, without recency
+    left_importance: int = 0  # the same of the turn before this one, whole
 
     @property
     def is_message(self) -> bool:
@@ -105,6 +107,7 @@ def advance(
     id: str,
     time: int,
     sizes: tuple[int, int],
+    importance: int = 0,
     gap: int = SESSION_GAP,
     session: int | None = None,
 ) -> Head:
@@ -138,6 +141,8 @@ def advance(
         tokens_before=head.tokens_sum,
         settled_before=settled_before,
         messages_before=head.messages_sum,
+        importance=max(importance, 0 if begins_turn else head.importance),
+        left_importance=head.importance if begins_turn else head.left_importance,
     )
 
 

@@ -16,6 +16,8 @@ import msgspec
 
 from everthread.core.events import Event, decode, detach, encode, media_of
 from everthread.core.ids import make_id
+from everthread.core.importance import MOST, Worth
+from everthread.core.importance import worth as default_worth
 from everthread.core.logged import Logged, logged
 from everthread.core.parts import digest
 from everthread.core.tokens import sizes
@@ -51,6 +53,7 @@ class Item(NamedTuple):
     kind: str
     body: bytes
     sizes: tuple[int, int]
+    importance: int
     draft: Draft
     blobs: tuple[str, ...]
 
@@ -108,7 +111,9 @@ def _hash(items: Sequence[Item]) -> str:
     return whole.hexdigest()
 
 
-def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes: int) -> Batch:
+def prepare(
+    drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes: int, worth: Worth = default_worth
+) -> Batch:
     blobs: dict[str, bytes] = {}
     items = []
     for draft in drafts:
@@ -122,7 +127,8 @@ def prepare(drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes:
         largest = max(len(body), *map(len, blobs.values())) if blobs else len(body)
         if largest > max_bytes:
             raise EventTooLarge(size=largest, limit=max_bytes)
-        items.append(Item(event, event.kind, body, draft.sizes or sizes(event), draft, hashes))
+        important = min(MOST, max(0, worth(event)))
+        items.append(Item(event, event.kind, body, draft.sizes or sizes(event), important, draft, hashes))
     return Batch(items, blobs, key=key, expect=expect)
 
 
@@ -134,7 +140,7 @@ def weight(event: Event) -> int:
 
 def marker(event: Event, tries: Tries) -> Batch:
     """A marker of ours, on its way in by itself."""
-    return Batch([Item(event, event.kind, encode(event), (0, 0), Draft(event=event), ())], tries=tries)
+    return Batch([Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())], tries=tries)
 
 
 def _body(event: Event) -> bytes:
@@ -174,11 +180,12 @@ class Numbered(NamedTuple):
 def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Numbered:
     """The events with their numbers, times and ids after `head`, and the statements that write them."""
     events, heads, rows = [], [], []
-    for event, kind, body, size, draft, _ in batch.items:
+    for event, kind, body, size, important, draft, _ in batch.items:
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if draft.time is None else draft.time
         id = draft.id or make_id(time, batch.tries.chance, after=head.id)
-        head = advance(head, event, id=id, time=time, sizes=size, gap=gap, session=draft.session)
+        settled = draft.session
+        head = advance(head, event, id=id, time=time, sizes=size, importance=important, gap=gap, session=settled)
         heads.append(head)
         rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
         of_head = (head.time, head.turn, head.session, head.tokens, head.settled)

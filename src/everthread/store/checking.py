@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import decode
 from everthread.core.parts import digest
@@ -72,7 +74,7 @@ def _check_event(before: Head, stored: Head, kind: str, body: bytes) -> Iterator
     if event.kind != kind:
         yield f"event {stored.seq} is stored as {kind!r} but says otherwise"
         return
-    # Times, sizes and session gaps were settled when it was appended: taken as they are.
+    # Times, sizes, importance and session gaps were settled when it was appended: taken as they are.
     again = advance(
         before,
         event,
@@ -81,7 +83,8 @@ def _check_event(before: Head, stored: Head, kind: str, body: bytes) -> Iterator
         sizes=(stored.tokens, stored.settled),
         session=stored.session,
     )
-    if again != stored:
+    settled = {"importance": stored.importance, "left_importance": stored.left_importance}
+    if (again := msgspec.structs.replace(again, **settled)) != stored:
         wrong = [f for f in Head.__struct_fields__ if getattr(again, f) != getattr(stored, f)]
         yield f"event {stored.seq} has wrong {', '.join(wrong)}"
 

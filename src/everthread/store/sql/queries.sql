@@ -109,7 +109,8 @@ SELECT branch, name, parent, at, time FROM lineage ORDER BY depth
 -- name: head
 -- The newest event's head on a branch, the current one where none is given.
 SELECT branch, seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation
     AND branch = coalesce(CAST(:branch AS integer),
@@ -119,26 +120,31 @@ ORDER BY seq DESC LIMIT 1
 -- name: head_at
 -- The head of a branch as of one of its own events.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance
 FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq = :seq
 
 -- name: insert_event
 INSERT INTO events (tenant, conversation, branch, kind, body,
     seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before)
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance)
 VALUES (:tenant, :conversation, :branch, :kind, :body,
     :seq, :id, :time, :turn, :turn_first, :state, :pending, :session, :session_first, :spoken, :spoken_time,
-    :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before)
+    :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before,
+    :importance, :left_importance)
 
 -- name: insert_event_if_current
 -- The same, unless the conversation points at another branch by now.
 INSERT INTO events (tenant, conversation, branch, kind, body,
     seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before)
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance)
 SELECT :tenant, :conversation, :branch, :kind, :body,
     :seq, :id, :time, :turn, :turn_first, :state, :pending, :session, :session_first, :spoken, :spoken_time,
-    :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before
+    :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before,
+    :importance, :left_importance
 WHERE EXISTS (SELECT 1 FROM conversations
     WHERE tenant = :tenant AND conversation = :conversation AND current = :branch)
 
@@ -218,7 +224,8 @@ ORDER BY seq
 -- name: folds
 -- One segment with everything that was folded, oldest first: for checking.
 SELECT kind, body, seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
-    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq BETWEEN :first AND :last
@@ -230,6 +237,7 @@ ORDER BY seq LIMIT :limit
 -- The last two columns say how the turn before was left: its state, and when something was last said in it.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance,
     (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
         AND p.branch = events.branch AND p.seq = events.seq - 1),
     (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
@@ -243,6 +251,7 @@ ORDER BY settled_before DESC, seq DESC LIMIT :limit
 -- name: turns_up
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance,
     (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
         AND p.branch = events.branch AND p.seq = events.seq - 1),
     (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
@@ -257,6 +266,7 @@ ORDER BY settled_before, seq LIMIT :limit
 -- The heads of the first events of sessions, newest first.
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance,
     (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
         AND p.branch = events.branch AND p.seq = events.seq - 1),
     (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
@@ -270,6 +280,7 @@ ORDER BY session DESC LIMIT :limit
 -- name: sessions_up
 SELECT seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance,
     (SELECT p.state FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
         AND p.branch = events.branch AND p.seq = events.seq - 1),
     (SELECT p.spoken_time FROM events p WHERE p.tenant = events.tenant AND p.conversation = events.conversation
@@ -287,6 +298,82 @@ FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND spoken <> seq AND kind = :kind AND seq BETWEEN :first AND :last
 ORDER BY seq DESC LIMIT :limit
+
+-- == the window ==
+
+-- name: marks
+-- Of a segment the newest marker of each kind that matters to a context, and the kind of the very first event: what
+-- is not there need not be asked for.
+SELECT
+    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'settings' AND seq BETWEEN :first AND :last),
+    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'pin' AND seq BETWEEN :first AND :last),
+    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'brief_updated' AND seq BETWEEN :first AND :last),
+    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'summary' AND seq BETWEEN :first AND :last),
+    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last),
+    (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1)
+
+-- name: start_from
+-- The first turn of a segment with at least `low` tokens before it.
+SELECT seq, settled_before, turn, messages_before FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND turn_first = seq AND +seq BETWEEN :first AND :last
+    AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
+ORDER BY settled_before, seq LIMIT 1
+
+-- name: start_upto
+-- The last turn of a segment with at most `high` tokens before it.
+SELECT seq, settled_before, turn, messages_before FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND turn_first = seq AND +seq BETWEEN :first AND :last
+    AND settled_before <= CAST(:high AS bigint)
+ORDER BY settled_before DESC, seq DESC LIMIT 1
+
+-- name: turns_of_messages
+-- In which turns the newest messages of a segment are, one row a message, newest first.
+SELECT turn_first FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq BETWEEN :first AND :last AND spoken >= seq
+ORDER BY seq DESC LIMIT :limit
+
+-- name: turns_of_spoken
+-- The same, counting user and assistant messages only.
+SELECT turn_first FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq BETWEEN :first AND :last AND spoken >= seq AND kind IN ('user', 'assistant')
+ORDER BY seq DESC LIMIT :limit
+
+-- name: importance_below
+-- The next lower importance of any turn on a branch.
+SELECT left_importance FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND turn_first = seq AND left_importance < CAST(:below AS integer)
+ORDER BY left_importance DESC LIMIT 1
+
+-- name: turns_by_importance
+-- The turns of one importance in a segment, newest first: each is found by the turn that follows it. Its own first
+-- event may be on an ancestor, where the last three columns are not found.
+SELECT s.seq, s.settled_before, p.turn_first, f.settled_before, f.turn, f.messages_before
+FROM events s
+JOIN events p ON p.tenant = s.tenant AND p.conversation = s.conversation AND p.branch = s.branch AND p.seq = s.seq - 1
+LEFT JOIN events f ON f.tenant = s.tenant AND f.conversation = s.conversation AND f.branch = s.branch
+    AND f.seq = p.turn_first
+WHERE s.tenant = :tenant AND s.conversation = :conversation AND s.branch = :branch
+    AND s.turn_first = s.seq AND s.left_importance = CAST(:importance AS integer)
+    AND s.seq BETWEEN :first AND :last
+ORDER BY s.seq DESC LIMIT :limit
+
+-- name: markers_up
+-- The markers of one kind in a segment, oldest first.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND spoken <> seq AND kind = :kind AND seq BETWEEN :first AND :last
+ORDER BY seq LIMIT :limit
 
 -- == forgetting ==
 
