@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 import everthread
 from everthread import Everthread, Talk, errors, formats, transfer
 from everthread.cli import COMMANDS, main
+from everthread.config import KNOWN
 from everthread.core.branches import Branch
 from everthread.core.turns import Session, Turn
 from everthread.store.conversations import BranchTotals, Conversation, Totals
@@ -32,6 +34,7 @@ def page() -> str:
         _values(),
         _errors(),
         _settings(),
+        _environment(),
         _file_format(),
         _commands(),
     ]
@@ -82,7 +85,20 @@ def _values() -> str:
 
 
 def _settings() -> str:
+    about = (
+        "From least to most specific: default, file (`EVERTHREAD_CONFIG`), environment (`EVERTHREAD_BUDGET` …), "
+        "agent, conversation, branch, what is given at the moment. The most specific wins."
+    )
+    lines = ["## Settings", "", about, "", "| setting | default | allowed | meaning |", "| --- | --- | --- | --- |"]
+    for name, default, allowed, meaning in ((s.name, s.default, s.allowed, s.meaning) for s in KNOWN.values()):
+        shown = "not set" if default is None else f"`{json.dumps(default)}`"
+        lines.append(f"| `{name}` | {shown} | {allowed} | {meaning} |")
+    return "\n".join(lines)
+
+
+def _environment() -> str:
     rows = {
+        "EVERTHREAD_CONFIG": "a TOML file of settings; else `everthread/config.toml` in the folder `XDG_CONFIG_HOME`",
         "EVERTHREAD_STORE": "the command line's store; else a file in the data folder (`XDG_DATA_HOME`)",
         "EVERTHREAD_USER": "whose conversations the command line shows; else `me`",
         "EVERTHREAD_TENANT": "of which tenant; else `default`",

@@ -30,6 +30,25 @@ class BadValue(InputError):
         self.name = name
 
 
+class BadSetting(InputError):
+    """A setting that does not exist, or a value that it may not have; `source` is where it was set."""
+
+    def __init__(self, name: str, value: object, source: str, problem: str) -> None:
+        shown = name if re.fullmatch(r"\w{1,40}", name) else _short(name)
+        super().__init__(f"{shown} is {_short(value)} in {source}, but {problem}.")
+        self.name, self.source = name, source
+
+
+class BadSettingsFile(InputError):
+    """A file of settings that is not there or cannot be understood."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        super().__init__(
+            f"The settings file {path} cannot be used ({problem}): correct it, or name another in EVERTHREAD_CONFIG."
+        )
+        self.path = path
+
+
 class NoUser(InputError):
     """A conversation was asked for without saying whose."""
 
@@ -52,6 +71,17 @@ class BadFormat(InputError):
     def __init__(self, reason: str, *, where: str) -> None:
         super().__init__(f"{where}: {reason}. Nothing was imported.")
         self.reason, self.where = reason, where
+
+
+class BeyondModel(EverthreadError):
+    """What must be sent is more than the model takes; nothing was sent."""
+
+    def __init__(self, model: str, *, needed: int, limit: int) -> None:
+        super().__init__(
+            f"The instructions, tools and newest turn need {needed:,} tokens, but {model} takes {limit:,} beside its "
+            "reply: shorten the newest message, the instructions or the tools, or take a model with a larger window."
+        )
+        self.model, self.needed, self.limit = model, needed, limit
 
 
 # -- what was asked for does not exist, or is no longer as the caller thinks -------------------------------

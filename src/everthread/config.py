@@ -1,0 +1,304 @@
+"""Settings: what each means, what it may be, and where it was set.
+
+There is one table, `Settings`. A field has a type, a default, a meaning and what is allowed; checks, errors and the
+reference page are made from these. Settings come from sources, and the most specific wins: the default, the file, the
+environment, the agent, the conversation, the branch, what is given at the moment. `resolve` takes them in that order
+and says for each setting where it came from; what is not allowed is refused wherever it stands, even where a more
+specific source would win. Nothing is read but one file and the environment that the caller hands in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os.path
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args
+
+import msgspec
+
+from everthread.core import events
+from everthread.errors import BadSetting, BadSettingsFile
+
+PREFIX = "EVERTHREAD_"
+DEFAULT = "the default"
+_MOST = 1_000_000_000  # whole numbers stay what every database and every float can hold
+
+
+# -- what may be allowed ---------------------------------------------------------------------------------
+
+
+class Between(NamedTuple):
+    """A number, from `least` to `most`; `zero` allows 0 as well, where it stands for "as is known"."""
+
+    least: float
+    most: float = _MOST
+    zero: bool = False
+
+    def allows(self, value: Any) -> bool:
+        return bool(self.least <= value <= self.most or (self.zero and value == 0))
+
+    def words(self, kind: type) -> str:
+        number = "a whole number" if kind is int else "a number"
+        return f"{'0 or ' if self.zero else ''}{number} from {self.least:,} to {self.most:,}"
+
+
+class OneOf(NamedTuple):
+    """One of a few words; the empty one is shown as `empty`."""
+
+    choices: tuple[str, ...]
+
+    def allows(self, value: Any) -> bool:
+        return value in self.choices
+
+    def words(self, _kind: type) -> str:
+        *first, last = (choice or "empty" for choice in self.choices)
+        return f"{', '.join(first)} or {last}"
+
+
+class Form(NamedTuple):
+    """Whatever passes a test that is easier said in words."""
+
+    said: str
+    allows: Callable[[Any], bool]
+
+    def words(self, _kind: type) -> str:
+        return self.said
+
+
+def _is_model(text: str) -> bool:
+    return not text or (text.isprintable() and re.fullmatch(r"[a-z][a-z0-9_-]*:\S(.*\S)?", text) is not None)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return not text or isinstance(msgspec.json.decode(text), dict)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+
+
+EITHER = Form("true or false", lambda _: True)
+TEXT = Form("text in valid Unicode", lambda text: not re.search("[\ud800-\udfff]", text))
+MODEL = Form("provider:name or empty", _is_model)
+SCHEMA = Form("a JSON object, as text, or empty", _is_object)
+PLACE = Form("printable text, not empty", lambda text: bool(text) and text.isprintable())
+
+
+# -- the table -------------------------------------------------------------------------------------------
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting. Made by `resolve`, which checks; the constructor does not."""
+
+    model: Annotated[str, "the model that replies", MODEL] = ""
+    budget: Annotated[int, "the most tokens of a request; 0 lifts it to the model's own window", Between(0)] = 100_000
+    strategy: Annotated[str, "which turns are sent", OneOf(("budget", "messages", "session", "importance"))] = "budget"
+    step: Annotated[
+        float, "how far the cutoff moves at once, as a share of the room; 0 slides it turn by turn", Between(0, 1)
+    ] = 0.5
+    messages: Annotated[int, "how many messages the strategy `messages` sends", Between(1)] = 15
+    active_messages: Annotated[
+        int, "how many of the newest messages the strategy `importance` sends whatever their score", Between(1)
+    ] = 20
+    pins: Annotated[float, "the share of the room that pins may take", Between(0, 0.5)] = 0.25
+    instructions: Annotated[str, "the persona: who the agent is and how it should reply", TEXT] = ""
+    reply_tokens: Annotated[int, "the room kept for the reply, and its limit", Between(1)] = 4096
+    temperature: Annotated[
+        float | None, "how freely the model chooses its words; else as it does by itself", Between(0, 2)
+    ] = None
+    effort: Annotated[
+        str, "how much the model reasons before it replies", OneOf(("", "minimal", "low", "medium", "high"))
+    ] = ""
+    output: Annotated[str, "the JSON Schema that the reply must follow", SCHEMA] = ""
+    model_window: Annotated[int, "the most tokens that the model takes; 0 is what is known of it", Between(0)] = 0
+    factor: Annotated[
+        float, "the model's tokens for one of our estimate; 0 is what is known of it", Between(0.5, 4, zero=True)
+    ] = 0.0
+    margin: Annotated[float, "what is added to an estimate that is not exact, until calibrated", Between(0, 1)] = 0.1
+    brief_tokens: Annotated[int, "the room kept for the brief", Between(0)] = 500
+    facts_tokens: Annotated[int, "the room kept for the facts", Between(0)] = 400
+    recap_tokens: Annotated[int, "the room kept for the recap", Between(0)] = 200
+    summary_tokens: Annotated[int, "the most tokens of a range's summary", Between(1)] = 1000
+    summarise_after: Annotated[int, "how many messages go by before a range is summarised", Between(1)] = 50
+    summary_model: Annotated[
+        str, "the model for brief, recap and summaries; else a small one of the agent's provider", MODEL
+    ] = ""
+    cache: Annotated[bool, "whether the provider's prompt cache is used", EITHER] = True
+    cache_ttl: Annotated[str, "how long that cache should last", OneOf(("5m", "1h"))] = "5m"
+    clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"
+    page: Annotated[int, "how many messages are loaded at a time", Between(1, 1000)] = 50
+    overscan: Annotated[int, "how many messages are drawn beyond each edge of the view", Between(0, 1000)] = 5
+    archive_days: Annotated[int, "how many days a conversation rests before it is archived", Between(1, 36_500)] = 30
+    archive_path: Annotated[str, "the folder or address where archives are kept", PLACE] = "archive"
+
+
+class Setting(NamedTuple):
+    """A row of the table: a field of `Settings`, taken apart."""
+
+    name: str
+    kind: type
+    default: str | int | float | bool | None
+    meaning: str
+    rule: Between | OneOf | Form
+
+    @property
+    def allowed(self) -> str:
+        return self.rule.words(self.kind)
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value is of the right type, and allowed. A whole number is a number; true is neither."""
+        wanted = (int, float) if self.kind is float else self.kind
+        right = isinstance(value, wanted) and isinstance(value, bool) == (self.kind is bool)
+        return right and self.rule.allows(value)
+
+
+def _setting(field: msgspec.structs.FieldInfo) -> Setting:
+    hint, meaning, rule = get_args(field.type)
+    (kind,) = (one for one in get_args(hint) or (hint,) if one is not NoneType)
+    return Setting(field.name, kind, field.default, meaning, rule)
+
+
+KNOWN: dict[str, Setting] = {field.name: _setting(field) for field in msgspec.structs.fields(Settings)}
+
+
+# -- sources, and what comes of them ---------------------------------------------------------------------
+
+
+class Source(NamedTuple):
+    """Values and where they stand, named as a sentence would: "this agent's settings". None is "not set here"."""
+
+    name: str
+    values: Mapping[str, object]
+    prefix: str = ""  # of the variables, where each setting is one of its own
+
+    def where(self, setting: str) -> str:
+        return f"{self.name} ({self.prefix}{setting.upper()})" if self.prefix else self.name
+
+
+class Resolved(NamedTuple):
+    settings: Settings
+    source_of: dict[str, str]
+
+
+def resolve(*sources: Source) -> Resolved:
+    """The settings in force, from the least specific source to the most specific; defaults need not be given."""
+    values: dict[str, Any] = {}
+    source_of = dict.fromkeys(KNOWN, DEFAULT)
+    for source in sources:
+        for name, value in source.values.items():
+            if value is None and name in KNOWN:
+                continue
+            values[name] = check(name, value, source.where(name))
+            source_of[name] = source.where(name)
+    return Resolved(Settings(**values), source_of)
+
+
+def check(name: str, value: object, where: str) -> Any:
+    """The value as it is used, or an error that says what is allowed."""
+    setting = _known(name, value, where)
+    if not setting.accepts(value):
+        raise BadSetting(name, value, where, f"must be {setting.allowed}")
+    return float(value) if setting.kind is float and isinstance(value, int) else value
+
+
+def parse(name: str, text: str, where: str) -> Any:
+    """As `check`, of a value that was written as text: a variable, a command."""
+    setting = _known(name, text, where)
+    try:
+        value = _READ[setting.kind](text)
+    except (ValueError, KeyError):
+        raise BadSetting(name, text, where, f"must be {setting.allowed}") from None
+    return check(name, value, where)
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_READ: dict[type, Callable[[str], object]] = {
+    str: str,
+    int: int,
+    float: float,
+    bool: lambda text: _TRUTH[text.strip().lower()],
+}
+
+
+def _known(name: str, value: object, where: str) -> Setting:
+    if name in KNOWN:
+        return KNOWN[name]
+    near = difflib.get_close_matches(str(name).lower().replace("-", "_"), KNOWN, n=1)
+    hint = f"the nearest is {near[0]}" if near else f"there are: {', '.join(KNOWN)}"
+    raise BadSetting(str(name), value, where, f"there is no such setting; {hint}")
+
+
+# -- the sources that this package knows -----------------------------------------------------------------
+
+
+def general_sources(environ: Mapping[str, str]) -> tuple[Source, ...]:
+    """What holds for every conversation: the file, then the environment."""
+    file = find_file(environ)
+    return (*([from_file(file)] if file else []), from_environment(environ))
+
+
+def from_environment(environ: Mapping[str, str]) -> Source:
+    """Of each setting its variable, `EVERTHREAD_BUDGET` and so on; other variables are none of ours."""
+    source = Source("the environment", {}, PREFIX)
+    found = {name: environ[PREFIX + name.upper()] for name in KNOWN if PREFIX + name.upper() in environ}
+    return source._replace(values={name: parse(name, text, source.where(name)) for name, text in found.items()})
+
+
+def from_conversation(settings: Mapping[str, object]) -> Source:
+    """Applications keep settings of their own there: those are passed over."""
+    return Source("this conversation's settings", {name: settings[name] for name in KNOWN if name in settings})
+
+
+def from_branch(changes: Iterable[events.Settings]) -> Source:
+    """Of the branch's `settings` events, oldest first, the last word on each; None takes an earlier one back."""
+    last: dict[str, object] = {}
+    for change in changes:
+        last |= change.values
+    return Source("this branch's settings", {name: value for name, value in last.items() if value is not None})
+
+
+def find_file(environ: Mapping[str, str]) -> Path | None:
+    """The file that `EVERTHREAD_CONFIG` names, which must exist, or the user's own if there is one."""
+    if named := environ.get(f"{PREFIX}CONFIG"):
+        if not os.path.exists(named):
+            raise BadSettingsFile(named, "there is no such file")
+        return Path(named)
+    home, folder = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
+    if not folder and not home:
+        return None
+    file = Path(folder or f"{home}/.config", "everthread", "config.toml")
+    return file if os.path.exists(file) else None
+
+
+def from_file(path: Path) -> Source:
+    """A TOML file: its `[settings]` table, or all of it where there is none."""
+    document = _read_toml(path)
+    table = document.get("settings", document)
+    if not isinstance(table, dict):
+        raise BadSettingsFile(path, "settings is not a table")
+    outside = [name for name in document if name != "settings"] if table is not document else []
+    if outside:
+        raise BadSettingsFile(path, f"{outside[0]} stands outside its [settings] table")
+    return Source(f"the file {path}", table)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as problem:
+        raise BadSettingsFile(path, getattr(problem, "strerror", None) or str(problem)) from None
+    lines = data.rstrip().count(b"\n") + 1
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as problem:
+        line = data.count(b"\n", 0, problem.start) + 1
+        raise BadSettingsFile(path, f"line {line}: this is not UTF-8") from None
+    except RecursionError:
+        raise BadSettingsFile(path, "its values are nested too deeply") from None
+    except ValueError as problem:
+        what, _, where = str(problem).removesuffix(")").partition(" (at ")
+        where = where.replace("end of document", f"line {lines}, the end")
+        raise BadSettingsFile(path, f"{where}: {what}" if where else what) from None
