@@ -88,9 +88,11 @@ $(POSTGRES): requirements/postgres.txt $(READY)
 lock: ## pin the requirements anew; UPGRADE=1 takes the newest versions
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip --disable-pip-version-check install -qq $(UV)
 	$(call say,requirements/dev.txt)
-	@$(COMPILE) pyproject.toml --extra postgres requirements/dev.in -o requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra postgres --extra prices requirements/dev.in -o requirements/dev.txt
 	$(call say,requirements/postgres.txt)
 	@$(COMPILE) requirements/postgres.in -o requirements/postgres.txt
+	$(call say,requirements/peers.txt)
+	@$(COMPILE) requirements/peers.in -o requirements/peers.txt
 
 # Universal: one file for every platform and every Python we support. No addresses: hashes say what is meant.
 COMPILE = .venv-lock/bin/uv --no-config pip compile --quiet --universal --python-version 3.11 \

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from everthread.core.events import (
     AgentKilled,
@@ -27,9 +30,9 @@ from everthread.core.events import (
     user,
 )
 from everthread.core.parts import Image, Reasoning, Text, file, image
-from everthread.core.tokens import LARGE_RESULT, count, sizes
+from everthread.core.tokens import DEEPEST, IMAGE_LEAST, LARGE_RESULT, count, image_tiles, sizes, tools_size
 from tests.core.pictures import png
-from tests.core.strategies import any_text, events
+from tests.core.strategies import any_text, events, plain_json
 
 MARKERS: list[Event] = [
     Clear(),
@@ -60,6 +63,21 @@ def test_counts_are_those_of_the_o200k_encoding() -> None:
     assert count("hello world") == 2
     assert count("The quick brown fox jumps over the lazy dog.") == 10
     assert count("<|endoftext|>") > 1  # plain text, not a control token
+
+
+def test_the_older_encoding_can_be_asked_for() -> None:
+    assert count("", "cl100k") == 0
+    assert count("hello world", "cl100k") == 2
+    assert count("龍龍龍", "cl100k") == 6 != count("龍龍龍")
+    assert count("<|endoftext|>\ud800", "cl100k") > 2
+
+
+def test_texts_may_be_counted_by_another_measure() -> None:
+    by_length = sizes(tool_result("word " * 20_000, name="f"), len)
+    assert by_length[0] - sizes(tool_result(name="f"), len)[0] == 100_000
+    assert by_length[1] > 1_400
+    assert sizes(tool_call("name", "{}"), len)[0] - sizes(tool_call("", ""), len)[0] == 6
+    assert sizes(user(image(png(1000, 750))), len) == sizes(user(image(png(1000, 750))))
 
 
 def test_more_text_is_larger() -> None:
@@ -147,9 +165,17 @@ def test_an_image_beside_a_large_result_is_still_charged() -> None:
 
 @pytest.mark.parametrize(
     ("width", "height", "tokens"),
-    [(750, 1, 1), (751, 1, 2), (1, 1, 1), (1000, 750, 1000), (10_000, 10_000, 1600), (2**31, 2**31, 1600)],
+    [
+        (1, 1, IMAGE_LEAST),
+        (750, 258, 258),
+        (750, 259, 259),
+        (751, 259, 260),
+        (1000, 750, 1000),
+        (10_000, 10_000, 1600),
+        (2**31, 2**31, 1600),
+    ],
 )
-def test_an_image_is_charged_by_its_area(width: int, height: int, tokens: int) -> None:
+def test_an_image_is_charged_by_its_area_within_bounds(width: int, height: int, tokens: int) -> None:
     bare = sizes(user())[0]
     assert sizes(user(image(png(width, height))))[0] - bare == tokens
 
@@ -171,8 +197,26 @@ def test_an_image_has_the_same_size_with_and_without_its_bytes() -> None:
     assert sizes(user(with_bytes)) == sizes(user(without))
 
 
-def test_a_file_is_charged_by_its_length() -> None:
-    assert sizes(user(file(b"x" * 1200)))[0] - sizes(user(file(b"")))[0] == 100
+@pytest.mark.parametrize(
+    ("media_type", "tokens"),
+    [
+        ("application/octet-stream", 100),
+        ("application/pdf", 100),
+        ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", 100),
+        ("audio/x-text", 100),
+        ("", 100),
+        ("text/plain", 400),
+        ("text/csv; charset=utf-8", 400),
+        ("Application/JSON", 400),
+        ("application/xml", 400),
+        ("application/ld+json", 400),
+        ("image/svg+xml", 400),
+        ("application/x-yaml", 400),
+    ],
+)
+def test_a_file_is_charged_by_its_length_and_more_when_it_is_sent_as_text(media_type: str, tokens: int) -> None:
+    empty, full = (file(data, media_type=media_type) for data in (b"", b"x" * 1200))
+    assert sizes(user(full))[0] - sizes(user(empty))[0] == tokens
 
 
 def test_what_a_provider_wants_echoed_is_charged() -> None:
@@ -186,3 +230,165 @@ def test_what_a_provider_wants_echoed_is_charged() -> None:
 def test_the_metadata_of_a_whole_message_is_charged_like_that_of_a_part(message: User) -> None:
     plain = sizes(User(parts=message.parts))[0]
     assert sizes(message)[0] - plain == 100
+
+
+# -- images as OpenAI charges them -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "tokens"),
+    [
+        (1024, 1024, 765),  # OpenAI's own example: 768 by 768, four tiles
+        (2048, 4096, 1105),  # and its other: 768 by 1536, six
+        (512, 512, 255),
+        (513, 512, 425),
+        (1, 1, 255),
+        (768, 2048, 1445),
+        (2048, 769, 1445),
+        (4096, 512, 765),  # to 2048 by 256
+        (100_000, 1, 765),
+        (2**31, 2**31, 765),
+        (0, 0, 1445),
+        (0, 500, 1445),
+        (-1, 500, 1445),
+    ],
+)
+def test_openai_charges_an_image_by_its_tiles(width: int, height: int, tokens: int) -> None:
+    assert image_tiles(width, height, 85, 170) == tokens
+
+
+@given(st.integers(1, 2**31), st.integers(1, 2**31))
+def test_an_image_has_one_to_eight_tiles_whichever_way_it_is_turned(width: int, height: int) -> None:
+    tiles = image_tiles(width, height, 0, 1)
+    assert 1 <= tiles <= 8
+    assert tiles == image_tiles(height, width, 0, 1)
+
+
+# -- tools -------------------------------------------------------------------------------------------------
+
+
+def _tool(name: str, fields: dict[str, Any], description: str = "", required: tuple[str, ...] = ()) -> dict[str, Any]:
+    schema = {"type": "object", "properties": fields, "required": list(required)}
+    return {"name": name, "description": description, "schema": schema}
+
+
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+LETTERS = {"type": "string", "enum": ["a", "b", "c"]}
+INGREDIENT = {
+    "type": "object",
+    "required": ["name", "unit", "amount"],
+    "properties": {
+        "name": TEXT,
+        "unit": {"enum": ["grams", "ml", "cups", "pieces", "teaspoons"], "type": "string"},
+        "amount": NUMBER,
+    },
+}
+RECIPE = {
+    "ingredients": {"type": "array", "items": INGREDIENT},
+    "instructions": {"type": "array", "items": TEXT, "description": "Steps to prepare the recipe (no numbering)"},
+    "time_to_cook": {"type": "number", "description": "Total time to prepare the recipe in minutes"},
+}
+
+
+@pytest.mark.parametrize(
+    ("tool", "tokens"),
+    [
+        (_tool("foo", {}), 23),
+        (_tool("foo", {}, "Do a foo"), 28),
+        (_tool("bing_bong", {"foo": TEXT}, "Do a bing bong"), 41),
+        (_tool("bing_bong", {"foo": TEXT, "bar": NUMBER | {"description": "A number"}}, "Do a bing bong"), 49),
+        (
+            _tool(
+                "bing_bong",
+                {"foo": {"type": "object", "properties": {"bar": LETTERS, "baz": {"type": "boolean"}}}},
+                "Do a bing bong",
+            ),
+            60,
+        ),
+        (_tool("get_recipe", RECIPE, required=tuple(RECIPE)), 98),
+    ],
+    ids=["no arguments", "description", "one field", "two fields", "nested", "list of objects"],
+)
+def test_tools_cost_what_openai_has_reported_for_them(tool: dict[str, Any], tokens: int) -> None:
+    """What gpt-3.5-turbo's usage said of these tools, in the encoding it has."""
+    assert tools_size([tool], "cl100k") == tokens
+
+
+def test_no_tools_cost_nothing() -> None:
+    assert tools_size([]) == tools_size(()) == 0
+
+
+def test_every_tool_adds_to_the_size() -> None:
+    one, other = _tool("find", {"text": TEXT}), _tool("open", {"id": NUMBER}, "Open it.")
+    assert 0 < tools_size([one]) < tools_size([one, other]) < tools_size([one]) + tools_size([other])
+
+
+SCHEMAS: dict[str, Any] = {
+    "union": {"anyOf": [TEXT, {"type": "null"}]},
+    "several types": {"type": ["string", "integer", "null"]},
+    "constants": {"enum": [1, 2.5, True, None, "x", ["odd"]]},
+    "tuple": {"type": "array", "prefixItems": [TEXT, NUMBER]},
+    "map": {"type": "object", "additionalProperties": {"type": "array", "items": NUMBER}},
+    "no type": {"properties": {"inner": TEXT}},
+    "no type, a list": {"items": TEXT},
+    "fields and alternatives": {"type": "object", "properties": {"a": TEXT}, "anyOf": [{"required": ["a"]}]},
+    "reference": {"$ref": "#/$defs/node"},
+    "anything": {},
+    "true": True,
+    "nothing": None,
+    "a word": "string",
+    "a list": [TEXT],
+    "wrong type": {"type": 5},
+    "wrong properties": {"type": "object", "properties": ["a"], "required": 7},
+    "wrong alternatives": {"anyOf": {"type": "string"}},
+    "wrong description": {"type": "string", "description": 7},
+    "not a dict, but as good": MappingProxyType({"type": "string", "description": "d"}),
+    "lone surrogate": {"type": "string", "description": "\ud800"},
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
+def test_any_schema_has_a_size(schema: Any) -> None:
+    plain = tools_size([{"name": "f"}])
+    assert tools_size([_tool("f", {"field": schema})]) > plain
+    assert tools_size([{"name": "f", "description": None, "schema": schema}]) >= plain
+
+
+@settings(deadline=None)
+@given(plain_json)
+def test_no_schema_makes_the_counting_fail(schema: Any) -> None:
+    assert tools_size([{"name": "f", "schema": schema}, _tool("g", {"field": schema})]) > 0
+
+
+def test_what_a_schema_refers_to_is_charged_once() -> None:
+    """References may go round in circles, and one definition may be used everywhere."""
+    node = {"type": "object", "description": "A node.", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    fields = {f"field{number}": {"$ref": "#/$defs/node"} for number in range(10)}
+    without = _tool("f", fields)
+    within = _tool("f", fields)
+    within["schema"]["$defs"] = {"node": node}
+    assert 10 < tools_size([within]) - tools_size([without]) < 40
+
+
+def test_a_schema_may_be_deeper_than_anybody_reads() -> None:
+    schema: dict[str, Any] = {}
+    deeper: list[dict[str, Any]] = []
+    for _ in range(100_000):
+        schema = {"type": "array", "items": schema}
+        deeper.append(schema)
+    assert tools_size([_tool("f", {"x": schema})]) == tools_size([_tool("f", {"x": deeper[DEEPEST * 2]})])
+    while deeper:  # taken apart from the outside, or freeing it would go as deep
+        deeper.pop().clear()
+
+
+def test_a_schema_that_repeats_itself_at_every_level_is_read_once() -> None:
+    """Were each `object` read, the work would double at every level, and this would not come back."""
+    schema: dict[str, Any] = TEXT
+    for _ in range(DEEPEST - 2):
+        schema = {"type": ["object", "object", "array"], "properties": {"x": schema}}
+    assert 100 < tools_size([{"name": "f", "schema": schema}]) < 10_000
+
+
+def test_a_schema_of_many_fields_costs_by_their_number() -> None:
+    few, many = (tools_size([_tool("f", {f"n{x:05d}": TEXT for x in range(n)})]) for n in (1_000, 10_000))
+    assert 9 < many / few < 11

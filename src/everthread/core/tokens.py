@@ -4,12 +4,19 @@ Text is counted with OpenAI's o200k encoding, exactly and offline; a message has
 image is charged by its area and a file by its length, never as the text of its base64. What another model
 makes of it is a factor on this size, applied by whoever builds a request. `settled` is the size once the
 event's turn is idle, when a large tool result is sent as a stub.
+
+Beside the events a request has tools; their size is here too, and so is what is exact for one provider only:
+OpenAI's older encoding and its charge for images.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Part, Reasoning, Text
@@ -17,58 +24,100 @@ from everthread.core.parts import File, Image, Part, Reasoning, Text
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
 
+Encoding = Literal["o200k", "cl100k"]
+Counter = Callable[[str], int]
+
 WRAPPING = 4  # role and separators of one message
 CALL_WRAPPING = 12  # id, name and JSON of one tool call or result
 LARGE_RESULT = 10_240  # bytes of text from which a tool result becomes a stub
 STUB_HEAD, STUB_TAIL = 1_000, 400  # characters that a stub keeps
 STUB_NOTE = 60  # tokens of the line that says what was left out and how to open it
 PIXELS_A_TOKEN = 750
+IMAGE_LEAST = 258  # what Gemini charges for the smallest; OpenAI's least is 255
 IMAGE_MOST, IMAGE_UNKNOWN = 1_600, 1_000  # large images are scaled down by the providers
-BYTES_A_TOKEN_OF_FILE = 12
+BYTES_A_TOKEN_OF_FILE, BYTES_A_TOKEN_OF_TEXT = 12, 3
+TEXT_FILES = {"json", "xml", "yaml", "x-yaml", "toml", "sql", "graphql", "javascript", "x-ndjson", "x-sh", "csv"}
+TOOLS_WRAPPING = 9  # the message that the tools are put into
+DEEPEST = 64  # levels of a tool's schema that are read; no provider takes as many
+COMBINED = ("anyOf", "oneOf", "allOf")
+TILES_MOST = 8  # of OpenAI's: 2048 by 768 pixels
 
 
-def sizes(event: Event) -> tuple[int, int]:
-    """Tokens of the event in full, and once its turn is idle. Markers are never sent: nothing."""
+def sizes(event: Event, counter: Counter | None = None) -> tuple[int, int]:
+    """Tokens of the event in full, and once its turn is idle. Markers are never sent: nothing.
+
+    Without a `counter` these are the canonical sizes; with one, the texts are counted by that."""
+    counter = counter or count
     match event:
         case User() | Assistant() | System():
-            full = WRAPPING + sum(map(_part, event.parts)) + _echo(event.meta)
+            full = WRAPPING + sum(_part(part, counter) for part in event.parts) + _echo(event.meta)
         case ToolCall():
-            full = CALL_WRAPPING + count(event.name) + count(event.arguments) + _echo(event.meta)
+            full = CALL_WRAPPING + counter(event.name) + counter(event.arguments) + _echo(event.meta)
         case ToolResult():
-            full = CALL_WRAPPING + sum(map(_part, event.parts)) + _echo(event.meta)
-            return full, min(full, _stub(event, full))
+            full = CALL_WRAPPING + sum(_part(part, counter) for part in event.parts) + _echo(event.meta)
+            return full, min(full, _stub(event, full, counter))
         case _:
             return 0, 0
     return full, full
 
 
-def count(text: str) -> int:
-    """Tokens of a text in the o200k encoding."""
+def count(text: str, encoding: Encoding = "o200k") -> int:
+    """Tokens of a text in one of OpenAI's encodings."""
     if not text:
         return 0
     try:
-        return len(_o200k().encode_ordinary(text))
+        return len(_tokenizer(encoding).encode_ordinary(text))
     except UnicodeEncodeError:  # lone surrogates: the tokenizer wants clean text
-        return len(_o200k().encode_ordinary(text.encode("utf-8", "replace").decode()))
+        return len(_tokenizer(encoding).encode_ordinary(text.encode("utf-8", "replace").decode()))
 
 
-def _part(part: Part) -> int:
+def tools_size(tools: Sequence[Mapping[str, Any]], encoding: Encoding = "o200k") -> int:
+    """Tokens of tool definitions (`name`, `description`, `schema`), as OpenAI counts them: as TypeScript."""
+    if not tools:
+        return 0
+    try:
+        return _tools_size(msgspec.json.encode(tools), encoding)
+    except (TypeError, ValueError, RecursionError):  # not quite JSON: it has a size all the same
+        return TOOLS_WRAPPING + count("".join(_namespace(tools)), encoding)
+
+
+def image_tiles(width: int, height: int, base: int, tile: int) -> int:
+    """Tokens of an image as OpenAI charges it: so many for each tile of 512 by 512 pixels, after scaling it down to
+    fit 2048 by 2048 and then to a shortest side of 768. Of unknown dimensions: the most that it can be."""
+    if width <= 0 or height <= 0:
+        return base + TILES_MOST * tile
+    scale, of = 1, 1  # a fraction: a float might be a hair over the edge of a tile
+    for side, limit in ((max(width, height), 2048), (min(width, height), 768)):
+        if side * scale > limit * of:
+            scale, of = limit, side
+    across, down = (-(-side * scale // (of * 512)) for side in (width, height))
+    return base + across * down * tile
+
+
+def _part(part: Part, counter: Counter) -> int:
     match part:
         case Text() | Reasoning():
-            return count(part.text) + _echo(part.meta)
+            return counter(part.text) + _echo(part.meta)
         case Image():
             area = part.width * part.height
-            return min(IMAGE_MOST, -(-area // PIXELS_A_TOKEN)) if area else IMAGE_UNKNOWN
+            return max(IMAGE_LEAST, min(IMAGE_MOST, -(-area // PIXELS_A_TOKEN))) if area else IMAGE_UNKNOWN
         case File():
-            return count(part.name) + -(-part.size // BYTES_A_TOKEN_OF_FILE)
+            each = BYTES_A_TOKEN_OF_TEXT if is_text(part.media_type) else BYTES_A_TOKEN_OF_FILE
+            return counter(part.name) + -(-part.size // each)
 
 
-def _stub(event: ToolResult, full: int) -> int:
+def is_text(media_type: str) -> bool:
+    """Whether a file of this type is sent as text: `text/*`, `application/json`, `image/svg+xml` and the like."""
+    kind, _, name = media_type.partition(";")[0].strip().lower().partition("/")
+    return kind == "text" or name.rpartition("+")[2] in TEXT_FILES
+
+
+def _stub(event: ToolResult, full: int, counter: Counter) -> int:
     whole = "\n".join(part.text for part in event.parts if isinstance(part, Text))
     if len(whole) < LARGE_RESULT and len(whole.encode("utf-8", "surrogatepass")) < LARGE_RESULT:
         return full
-    others = sum(_part(part) for part in event.parts if not isinstance(part, Text))
-    return CALL_WRAPPING + STUB_NOTE + count(whole[:STUB_HEAD]) + count(whole[-STUB_TAIL:]) + others
+    others = sum(_part(part, counter) for part in event.parts if not isinstance(part, Text))
+    return CALL_WRAPPING + STUB_NOTE + counter(whole[:STUB_HEAD]) + counter(whole[-STUB_TAIL:]) + others
 
 
 def _echo(meta: dict[str, str]) -> int:
@@ -76,8 +125,115 @@ def _echo(meta: dict[str, str]) -> int:
 
 
 @cache
-def _o200k() -> AnyTokenizer:
+def _tokenizer(encoding: Encoding) -> AnyTokenizer:
     # Imported here: the vocabulary takes 40 ms to load, and reading a log needs no tokenizer.
     from splintr import Tokenizer
 
-    return Tokenizer.from_pretrained("o200k_base")
+    return Tokenizer.from_pretrained(f"{encoding}_base")
+
+
+# -- tools as TypeScript -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)  # the same tools are sent again and again
+def _tools_size(tools: bytes, encoding: Encoding) -> int:
+    return TOOLS_WRAPPING + count("".join(_namespace(msgspec.json.decode(tools))), encoding)
+
+
+def _namespace(tools: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    yield "namespace functions {\n\n"
+    for tool in tools:
+        schema = tool.get("schema")
+        yield from _comment(tool)
+        yield f"type {tool.get('name')} = ("
+        if isinstance(schema, Mapping) and any(map(schema.get, ("properties", *COMBINED))):
+            yield "_: "
+            yield from _type(schema, DEEPEST)
+        yield ") => any;\n\n"
+        yield from _definitions(schema)
+    yield "} // namespace functions"
+
+
+def _definitions(schema: object) -> Iterator[str]:
+    """What the schema refers to, once each: a reference itself is `any`, so that none leads round in a circle."""
+    for key in ("$defs", "definitions"):
+        named = schema.get(key) if isinstance(schema, Mapping) else None
+        for name, definition in named.items() if isinstance(named, Mapping) else ():
+            yield from _comment(definition)
+            yield f"type {name} = "
+            yield from _type(definition, DEEPEST)
+            yield ";\n\n"
+
+
+def _comment(schema: object) -> Iterator[str]:
+    text = schema.get("description") if isinstance(schema, Mapping) else None
+    if isinstance(text, str) and text:
+        yield "// " + text.replace("\n", "\n// ") + "\n"
+
+
+def _fields(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
+    listed = schema.get("required")
+    required = {name for name in listed if isinstance(name, str)} if isinstance(listed, list | tuple) else set()
+    indent = "  " * (DEEPEST - depth)
+    for name, field in schema["properties"].items():
+        for comment in _comment(field):
+            yield indent + comment
+        yield f"{indent}{name}: " if name in required else f"{indent}{name}?: "
+        yield from _type(field, depth - 1)
+        yield ",\n"
+
+
+def _type(schema: object, depth: int) -> Iterator[str]:
+    if not isinstance(schema, Mapping) or "$ref" in schema or depth <= 0:
+        yield "any"
+    elif isinstance(values := schema.get("enum"), list | tuple):
+        yield " | ".join(map(_literal, values))
+    else:
+        combined = [schema[key] for key in COMBINED if schema.get(key)]
+        kinds = _kinds(schema) or ([] if combined else ["any"])
+        for place, kind in enumerate(kinds):
+            yield " | " if place else ""
+            yield from _kind(schema, kind, depth)
+        for place, options in enumerate(combined):
+            yield " & " if place or kinds else ""
+            yield from _either(options, depth)
+
+
+def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
+    match schema.get("type"):
+        case str(kind):
+            return [kind]
+        case list(kinds) | tuple(kinds):
+            # Each once: a list that names `object` twice, level upon level, would double the work at every one.
+            return list(dict.fromkeys(map(str, kinds)))
+    return ["object"] if "properties" in schema else ["array"] if "items" in schema else []
+
+
+def _literal(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float | None) else "any"
+
+
+def _either(options: object, depth: int) -> Iterator[str]:
+    for place, option in enumerate(options if isinstance(options, list | tuple) else [options]):
+        yield " | " if place else ""
+        yield from _comment(option)
+        yield from _type(option, depth - 1)
+
+
+def _kind(schema: Mapping[str, Any], kind: str, depth: int) -> Iterator[str]:
+    match kind:
+        case "object" if isinstance(schema.get("properties"), Mapping):
+            yield "{\n"
+            yield from _fields(schema, depth)
+            yield "}"
+        case "object" if isinstance(others := schema.get("additionalProperties"), Mapping):
+            yield "{ [key: string]: "
+            yield from _either(others, depth)
+            yield " }"
+        case "array":
+            yield from _either(schema.get("prefixItems") or schema.get("items"), depth)
+            yield "[]"
+        case "integer":
+            yield "number"
+        case _:
+            yield kind

@@ -1,0 +1,1 @@
+"""The providers of models, and what is known of what they offer."""

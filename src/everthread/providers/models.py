@@ -1,0 +1,109 @@
+"""What is known of models: how large a request may be, how text is counted, what the prompt cache costs.
+
+The facts are data, in models.toml, where each is explained and easily corrected; this module finds those of a model by
+its name, as in "anthropic:claude-sonnet-4-6". Nothing is read before the first question. A model that is not listed
+can be used all the same: it gets careful defaults, and a warning that says how to state its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from everthread.core.tokens import Encoding
+from everthread.errors import BadValue
+
+PROVIDERS: tuple[str, ...] = ("anthropic", "openai", "openai-responses", "google")
+
+_log = logging.getLogger("everthread.models")
+_Tokens = Annotated[int, msgspec.Meta(ge=0)]
+_Some = Annotated[int, msgspec.Meta(gt=0)]
+_Multiple = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What models.toml may say of a model; the meanings are told there."""
+
+    window: _Some = 128_000
+    encoding: Encoding | Literal[""] = ""
+    factor: _Multiple = 1.0
+    calibrate: bool = False
+    cache_least: _Tokens = 0
+    cache_read: _Multiple = 1.0
+    cache_write: _Multiple = 1.0
+    cache_write_1h: _Multiple = 1.0
+    blind: bool = False
+    reasons: bool = False
+    bound: bool = False
+    system_messages: bool = False
+    image_base: _Tokens = 0
+    image_tile: _Tokens = 0
+    hidden: _Tokens = 0
+
+
+class Model(_Facts, frozen=True, kw_only=True):
+    """A model and what is known of it; where nothing is, `known` is false and the rest are defaults."""
+
+    provider: str
+    name: str
+    known: bool
+
+
+class _Entry(_Facts, frozen=True, kw_only=True):
+    match: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+    def fits(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.match)
+
+    def facts(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in _Facts.__struct_fields__}
+
+
+class _Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A provider's table: its models, or the name of the provider whose models they are."""
+
+    same_as: str = ""
+    all: dict[str, Any] = {}
+    models: tuple[dict[str, Any], ...] = ()
+
+    def entries(self) -> tuple[_Entry, ...]:
+        return tuple(msgspec.convert(self.all | model, _Entry) for model in self.models)
+
+
+@lru_cache(maxsize=1024)
+def model(spec: str) -> Model:
+    """What is known of a model, named as provider:name."""
+    provider, colon, name = spec.partition(":")
+    if not (colon and name) or provider not in PROVIDERS:
+        allowed = f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}"
+        raise BadValue("model", spec, allowed)
+    bare = name.rpartition("/")[2]
+    for entry in _entries(provider):
+        if entry.fits(bare):
+            return Model(provider=provider, name=name, known=True, **entry.facts())
+    unknown = Model(provider=provider, name=name, known=False, calibrate=True)
+    _log.warning(
+        "Nothing is known of the model %r: four bytes are taken for a token and %s tokens for its window. "
+        "State what is true of it in the settings: `factor`, its tokens for one of our estimate, and `model_window`.",
+        spec,
+        f"{unknown.window:,}",
+    )
+    return unknown
+
+
+@cache
+def _entries(provider: str) -> tuple[_Entry, ...]:
+    table = _tables()[provider]
+    return _entries(table.same_as) if table.same_as else table.entries()
+
+
+@cache
+def _tables() -> dict[str, _Provider]:
+    text = (files(__package__) / "models.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, _Provider])
