@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from everthread.core.events import Event, decode, text_of
@@ -30,15 +30,22 @@ class _Columns(NamedTuple):
     body: bytes
 
 
+class _Decoded:
+    """The event of a `Logged`, decoded once. As functools.cached_property, without its lock, which costs more
+    than decoding does."""
+
+    def __get__(self, logged: Logged, _owner: type[Logged]) -> Event:
+        try:
+            event = logged.__dict__["event"] = decode(logged.body)
+        except ValueError as problem:
+            raise Corrupt(f"Event {logged.seq} on branch {logged.branch}", str(problem)) from None
+        return event
+
+
 class Logged(_Columns):
     """Equal to another with the same columns. `kind` stays when the event's content was redacted."""
 
-    @cached_property
-    def event(self) -> Event:
-        try:
-            return decode(self.body)
-        except ValueError as problem:
-            raise Corrupt(f"Event {self.seq} on branch {self.branch}", str(problem)) from None
+    event = _Decoded()
 
     @property
     def time(self) -> datetime:

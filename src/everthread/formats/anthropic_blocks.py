@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn, assert_never
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
 from everthread.core.events import ToolCall, ToolResult
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
+from everthread.core.request import INVALID, object_of
 from everthread.formats.blobs import Blob, bytes_of, from_base64, to_base64
 from everthread.formats.checks import a_string, an_object, unexpected, unknown
 from everthread.formats.notes import left, note, noted, overlaid
@@ -17,8 +18,6 @@ THINKING = ("thinking", "redacted_thinking")
 _RESULT = ("text", "image", "document")
 # Sources that mean something to Anthropic alone: they stay in the note.
 _THEIRS = ("file", "content")
-# Input is an object, so text that is none travels under this key, and is told apart by being none.
-_INVALID = "INVALID_JSON"
 
 
 def read_blocks(content: object, where: str) -> list[tuple[dict[str, Any], str]]:
@@ -78,8 +77,8 @@ def write_part(part: Part, blob: Blob | None) -> list[dict[str, Any]]:
 def read_call(block: dict[str, Any], where: str) -> ToolCall:
     given = block.get("input")
     body = {} if given is None else an_object(given, f"{where}.input")
-    invalid = body.get(_INVALID) if len(body) == 1 else None
-    known = isinstance(invalid, str) and _as_object(invalid) is None
+    invalid = body.get(INVALID) if len(body) == 1 else None
+    known = isinstance(invalid, str) and object_of(invalid) is None
     return ToolCall(
         id=a_string(block.get("id"), f"{where}.id"),
         name=a_string(block.get("name"), f"{where}.name"),
@@ -89,8 +88,8 @@ def read_call(block: dict[str, Any], where: str) -> ToolCall:
 
 
 def write_call(call: ToolCall) -> dict[str, Any]:
-    body = _as_object(call.arguments)
-    given = {_INVALID: call.arguments} if body is None else body
+    body = object_of(call.arguments)
+    given = {INVALID: call.arguments} if body is None else body
     made = {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
     # Laid over whole: a noted field is never inside the input.
     return {**made, **(noted(call.meta, "anthropic") or {})}
@@ -129,27 +128,6 @@ def short(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
             return only
         case _:
             return blocks
-
-
-def _as_object(arguments: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None where it is none. No text at all is how some say: no arguments."""
-    if not arguments.strip():
-        return {}
-    try:
-        body = json.loads(arguments, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return None
-    return body if isinstance(body, dict) else None
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(digits: str) -> float:
-    """Python reads 1e999 as infinity, which no JSON can say again."""
-    number = float(digits)
-    return number if number - number == 0 else _refuse(digits)
 
 
 # -- images and documents ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     whose        begin  find  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
     writing      append (key: safe to repeat; expect: compare and set)  restore
-    reading      head  tail  before  after  range  turns  turn_from  turn_upto  sessions  markers  blob  blobs
+    reading      head  tail  before  after  range  turns  turn_from  turn_upto  window  sessions  markers  blob  blobs
     living       follow  changes
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
@@ -30,15 +30,17 @@ from typing import Any
 
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Event
+from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.errors import UnknownBlob
-from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring
+from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring, windowing
 from everthread.store.appending import Batch, Draft, Place, Tries
 from everthread.store.branching import Act
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Engine, Script
 from everthread.store.restoring import Whole
+from everthread.store.windowing import Planned, Seen, Sighted
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 LARGE = 256 * 1024  # bytes from which counting tokens would be felt on the event loop
@@ -60,11 +62,13 @@ class Log:
         clock: Clock = now,
         session_gap: int = SESSION_GAP,
         max_event_bytes: int = MAX_EVENT_BYTES,
+        importance: Worth = worth,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._gap = session_gap
         self._max_bytes = max_event_bytes
+        self._worth = importance
         self._lines: branching.Lines = {}
 
     # -- conversations -------------------------------------------------------------------------------------
@@ -241,6 +245,10 @@ class Log:
         """The newest sessions, oldest first."""
         return await self._engine.read(lambda: reading.sessions(line, limit=limit))
 
+    async def window(self, line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) -> Seen:
+        """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest."""
+        return await self._engine.read(lambda: windowing.window(line, at=at, plan=plan))
+
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
         """The markers of a kind up to seq `last`, newest first."""
         return await self._engine.read(lambda: reading.newest_markers(line, kind, last=last, limit=limit))
@@ -321,6 +329,6 @@ class Log:
         await self._engine.close()
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
-        prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes)
+        prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes, worth=self._worth)
         heavy = len(drafts) > 100 or any(appending.weight(draft.event) > LARGE for draft in drafts)
         return await asyncio.to_thread(prepare, drafts) if heavy else prepare(drafts)

@@ -19,7 +19,7 @@ ENDLESS_SUM = 2**62
 
 def newest(line: Line, *, limit: int, last: int = ENDLESS, messages: bool = False) -> Script[list[Logged]]:
     """The newest events up to `last`, in the order they were said."""
-    rows = yield from _gather(line, "messages_down" if messages else "events_down", limit=limit, last=last)
+    rows = yield from gather(line, "messages_down" if messages else "events_down", limit=limit, last=last)
     return logged(reversed(rows))
 
 
@@ -28,14 +28,14 @@ def onward(
 ) -> Script[list[Logged]]:
     """The events from `first` on, oldest first."""
     query = "messages_up" if messages else "events_up"
-    rows = yield from _gather(line, query, first=first, last=last, limit=limit, oldest_first=True)
+    rows = yield from gather(line, query, first=first, last=last, limit=limit, oldest_first=True)
     return logged(rows)
 
 
 def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     """The events of the newest turns, whole."""
     own = line.segments[0]
-    rows = yield Ask("tail", {**_span(line, own), "skip": turns - 1})
+    rows = yield Ask("tail", {**span(line, own), "skip": turns - 1})
     # A branch that was forked begins with its marker: where that came back, the turns reach into its ancestors.
     if len(line.segments) == 1 or (rows and rows[0][1] > own.first):
         return logged(rows)
@@ -89,13 +89,15 @@ def sessions(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Sess
     return [session_of(first, end) for first, end, _ in (yield from _ends(line, SESSIONS, starts))]
 
 
-def newest_markers(line: Line, kind: str, *, last: int = ENDLESS, limit: int = ENDLESS) -> Script[list[Logged]]:
+def newest_markers(
+    line: Line, kind: str, *, first: int = 1, last: int = ENDLESS, limit: int = ENDLESS
+) -> Script[list[Logged]]:
     """The markers of a kind up to `last`, newest first."""
-    rows = yield from _gather(line, "markers_down", limit=limit, last=last, kind=kind)
+    rows = yield from gather(line, "markers_down", limit=limit, first=first, last=last, kind=kind)
     return logged(rows)
 
 
-def _gather(
+def gather(
     line: Line,
     query: str,
     *,
@@ -111,7 +113,7 @@ def _gather(
     for piece in reversed(pieces) if oldest_first else pieces:
         if len(found) >= limit:
             break
-        found += yield Ask(query, {**_span(line, piece), "limit": limit - len(found), **values})
+        found += yield Ask(query, {**span(line, piece), "limit": limit - len(found), **values})
     return found
 
 
@@ -156,7 +158,7 @@ def _starts(
         if piece.last < ENDLESS:
             end = getattr((yield from head(line, at=piece.last)), stretch.measure)
         bounds = {"low": low, "high": min(high, end), "limit": limit - len(found)}
-        rows = yield Ask(stretch.up if oldest_first else stretch.down, {**_span(line, piece), **bounds})
+        rows = yield Ask(stretch.up if oldest_first else stretch.down, {**span(line, piece), **bounds})
         found += map(_start, rows)
     return found
 
@@ -194,6 +196,6 @@ def _ends(line: Line, stretch: _Stretch, starts: list[_Start]) -> Script[list[tu
     return ends[::-1]
 
 
-def _span(line: Line, piece: Segment) -> dict[str, Any]:
+def span(line: Line, piece: Segment) -> dict[str, Any]:
     key = {"tenant": line.tenant, "conversation": line.conversation}
     return {**key, "branch": piece.branch, "first": piece.first, "last": piece.last}

@@ -1,0 +1,224 @@
+"""The four strategies, one interface: from a view of the branch to the turns that are sent.
+
+A strategy is a generator function like `cutoff`: it is given a `View`, yields look-ups and returns a `Choice`.
+An application's own is the same thing, or a plain function that returns a `Choice` or just the seq at which
+the window shall begin. Whatever it chooses, the window stays under the budget: `under_budget` sees to it.
+
+    budget       the newest turns that fit; stepped
+    messages     those of the last 15 user and assistant messages
+    session      the current session's
+    importance   the 20 newest messages', then older ones by score while they fit
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.importance import score
+from everthread.core.window import Cut, Lookups, Room, Start, cutoff, rung
+
+
+class At(NamedTuple):
+    """The turn that holds an event: a Start."""
+
+    seq: int
+
+
+class Back(NamedTuple):
+    """The turn that holds the nth newest message since the last clear, or the first turn where there are fewer:
+    a Start. `spoken`: counting user and assistant messages only."""
+
+    messages: int
+    spoken: bool = False
+
+
+class Level(NamedTuple):
+    """The highest importance below this one that an older turn has: an int, or None."""
+
+    below: int
+
+
+class Ranked(NamedTuple):
+    """The newest turns of this importance that end before seq `before`, newest first: a list of Older."""
+
+    importance: int
+    before: int
+    limit: int
+
+
+class Older(NamedTuple):
+    """A turn before the window that is sent nevertheless, and why."""
+
+    start: Start
+    last: int
+    size: int
+    importance: int = 0
+    why: str = ""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What a strategy sees: the newest turn and its size as it is sent now, the room, and the settings."""
+
+    newest: Start
+    size: int
+    room: Room
+    messages: int  # said on this line so far
+    session_first: int  # seq at which the current session began
+    last_messages: int = 15
+    active_messages: int = 20
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The turns from `begin` on, some older ones, and what could not be done as asked.
+
+    It has been the same since the excess rose above `above`, and since `messages` messages had been said;
+    None: it is new every time.
+    """
+
+    begin: Start
+    older: tuple[Older, ...] = ()
+    notes: tuple[str, ...] = ()
+    above: int | None = None
+    messages: int = 0
+
+    def held(self, turn: int, excess: int, messages: int) -> bool:
+        """Whether the choice was this one already when a turn had come so far."""
+        if self.above is None or turn < self.begin.number or messages < self.messages:
+            return False
+        # A turn is never its own cutoff while another one fits beside it.
+        if turn == self.begin.number and self.above >= 0:
+            return False
+        return self.above < excess <= self.begin.before
+
+
+Strategy = Callable[[View], "Choice | int | Generator[Any, Any, Choice | int]"]
+
+
+def choose(strategy: Strategy, view: View) -> Lookups[Choice]:
+    """What a strategy chooses, whichever form it has, under the budget."""
+    made = strategy(view)
+    chosen = (yield from made) if isinstance(made, Generator) else made
+    if isinstance(chosen, int):
+        chosen = Choice(begin=(yield At(chosen)))
+    return (yield from under_budget(view, chosen))
+
+
+def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
+    """The choice, with the window begun later and the least of the older turns left out where it does not fit."""
+    taken = _from(view, choice.begin)
+    if taken > view.room.room:
+        return _cut((yield from cutoff(view.newest, view.size, view.room)), choice.notes)
+    older = list(choice.older)
+    while older and sum(turn.size for turn in older) > view.room.room - taken:
+        older.remove(min(older, key=lambda turn: (turn.importance, turn.start.first)))
+    return msgspec.structs.replace(choice, older=tuple(older))
+
+
+def budget(view: View) -> Lookups[Choice]:
+    """The newest turns that fit, begun at the stepped cutoff."""
+    return _cut((yield from cutoff(view.newest, view.size, view.room)))
+
+
+def messages(view: View) -> Lookups[Choice]:
+    """The turns of the last few user and assistant messages. It moves with every turn, so the cache seldom hits."""
+    return Choice(begin=(yield Back(view.last_messages, spoken=True)))
+
+
+def session(view: View) -> Lookups[Choice]:
+    """The turns of the current session."""
+    begin = yield At(view.session_first)
+    return Choice(begin=begin, above=-1, messages=begin.messages)
+
+
+def importance(view: View) -> Lookups[Choice]:
+    """The turns of the newest messages, then older ones by score while they fit.
+
+    Both change seldom: the recent part begins at a multiple of half the newest messages' number, and which
+    older turns go with it depends on where it begins, not on what was said since.
+    """
+    active = view.active_messages
+    grid = max(1, active // 2)
+    line = max(0, view.messages - active) // grid * grid
+    begin = yield Back(max(1, view.messages - line))
+    if _from(view, begin) > view.room.room:
+        wanted = yield Back(active)
+        cut = yield from cutoff(view.newest, view.size, view.room)
+        fewer = cut.begin.first > wanted.first
+        return _cut(cut, (f"fewer than the {active} newest messages fit",) if fewer else ())
+    # What the newest messages took when the recent part began here; twice that is kept for what follows.
+    then = yield Back(max(1, view.messages - line - active))
+    recent = 2 * max(then.before - begin.before, view.room.room // 16)
+    free = view.room.room - view.room.reserve - rung(recent)
+    older = tuple((yield from _by_score(begin, free)))
+    return Choice(begin=begin, older=older, above=-1, messages=line + active)
+
+
+MISFITS = 16  # turns too large for what is left that are passed over before giving up
+PAGE = 16
+
+
+def _by_score(begin: Start, free: int) -> Lookups[list[Older]]:
+    """Turns before `begin` from the highest score down while they fit, in time order.
+
+    Among turns of the same importance the newer scores higher, so each importance is walked from its newest
+    turn back, and the walks are merged: no more is read than is chosen, and a page.
+    """
+    if free <= 0:
+        return []
+    chosen: list[Older] = []
+    walks: list[tuple[float, int, int, list[Older]]] = []
+    misfits = 0
+    below = yield Level(101)
+    while walks or below is not None:
+        # Another importance is looked at only when its best might beat what is at hand.
+        while below is not None and (not walks or -walks[0][0] < score(below, 1.0)):
+            yield from _walk_on(walks, below, begin.first, begin)
+            below = yield Level(below)
+        if not walks:
+            break
+        _, _, level, page = heapq.heappop(walks)
+        turn = page.pop(0)
+        if turn.size <= free:
+            chosen.append(turn._replace(why=f"importance {score(level, _place(turn, begin)):.0f}"))
+            free -= turn.size
+        elif (misfits := misfits + 1) >= MISFITS:
+            break
+        if page:
+            _push(walks, level, page, begin)
+        else:
+            yield from _walk_on(walks, level, turn.start.first, begin)
+    return sorted(chosen, key=lambda turn: turn.start.first)
+
+
+def _walk_on(walks: list[Any], level: int, before: int, begin: Start) -> Lookups[None]:
+    if page := (yield Ranked(level, before, PAGE)):
+        _push(walks, level, page, begin)
+
+
+def _push(walks: list[Any], level: int, page: list[Older], begin: Start) -> None:
+    heapq.heappush(walks, (-score(level, _place(page[0], begin)), -page[0].start.first, level, page))
+
+
+def _place(turn: Older, begin: Start) -> float:
+    return turn.start.messages / max(1, begin.messages)
+
+
+def _cut(cut: Cut, notes: tuple[str, ...] = ()) -> Choice:
+    return Choice(begin=cut.begin, above=cut.above, notes=notes)
+
+
+def _from(view: View, begin: Start) -> int:
+    """Tokens from a turn to the end, with what is kept for the newest one."""
+    return view.newest.before - begin.before + max(view.size, view.room.reserve)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "budget": budget,
+    "messages": messages,
+    "session": session,
+    "importance": importance,
+}

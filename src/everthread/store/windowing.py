@@ -1,0 +1,328 @@
+"""Reading a window: answers the look-ups of `core.window` and `core.strategies` from the indexes, and fetches
+what was chosen. All of it in one script, as of any seq, and no more rows than are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from everthread.core.branches import Line
+from everthread.core.events import BriefUpdated, Pin, SessionEnded, Settings, Summary, System
+from everthread.core.logged import Logged
+from everthread.core.strategies import At, Back, Choice, Level, Older, Ranked
+from everthread.core.turns import Head
+from everthread.core.window import From, Lookups, Start, Upto
+from everthread.errors import UnknownSeq
+from everthread.store.engine import Ask, Row, Script
+from everthread.store.reading import ENDLESS_SUM, gather, head, newest_markers, onward, span
+
+T = TypeVar("T")
+
+OPENING = 8  # system messages that may open a conversation
+PINS = 64  # newest changes of pins that are looked at
+SETTINGS = 200
+BRIEFS = 16  # versions looked at to find the one that covers the cutoff
+
+
+class Sighted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known before anything is chosen. `opening`: the system messages with which the branch begins."""
+
+    head: Head
+    newest: Start | None
+    size: int  # of the newest turn, in full
+    settled: int  # and with its large results as stubs
+    changed: int  # seq of the newest marker that may have changed what is sent: settings, a pin
+    opening: tuple[Logged, ...]
+    settings: tuple[Settings, ...]
+    pins: tuple[Older, ...]
+    more_pins: bool
+    marks: Marks
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A window with everything that goes into its context."""
+
+    sighted: Sighted
+    choice: Choice | None
+    older: tuple[tuple[Older, list[Logged]], ...]
+    events: list[Logged]
+    brief: BriefUpdated | Summary | None
+    recap: SessionEnded | None
+
+
+class Planned(NamedTuple):
+    """What is to be read: the turns that `choosing` comes to, and the kind of summary that goes with them."""
+
+    choosing: Lookups[Choice]
+    memory: str
+    recap: bool
+
+
+def window(line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) -> Script[Seen]:
+    """The window that `plan` makes of what is sighted, as of before event `at`."""
+    sighted = yield from _sight(line, at)
+    planned = plan(sighted)
+    if sighted.newest is None:
+        return Seen(sighted=sighted, choice=None, older=(), events=[], brief=None, recap=None)
+    look = Lookup(line, sighted.head, sighted.newest)
+    choice = yield from look.drive(planned.choosing)
+    older: list[tuple[Older, list[Logged]]] = []
+    for turn in choice.older:
+        said = yield from onward(line, first=turn.start.first, last=turn.last, messages=True)
+        older += [(turn, said)] if said else []
+    events = yield from onward(line, first=choice.begin.first, last=sighted.head.seq, messages=True)
+    brief = recap = None
+    if planned.memory and sighted.marks.of(planned.memory) > sighted.head.cleared:
+        brief = yield from look.covering(planned.memory, choice.begin.first)
+    if planned.recap and sighted.marks.of("session_ended") > sighted.head.cleared:
+        recap = yield from look.recap()
+    return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap)
+
+
+def _sight(line: Line, at: int | None) -> Script[Sighted]:
+    newest = yield from head(line)
+    if at is not None and not 0 < at <= newest.seq + 1:
+        raise UnknownSeq(at, last=newest.seq)
+    if at is not None and at <= newest.seq:
+        newest = yield from head(line, at=at - 1)
+    marks = yield from _marks(line, newest.seq)
+    opening = (yield from onward(line, last=min(newest.seq, OPENING))) if marks.opening == "system" else []
+    found: list[Logged] = []
+    if marks.of("settings"):
+        found = yield from newest_markers(line, "settings", last=newest.seq, limit=SETTINGS)
+    start, begun, pins = None, newest, Pins((), False, 0)
+    if newest.turn_first > newest.cleared:
+        begun = yield from head(line, at=newest.turn_first)
+        start = _start_of(begun)
+        if marks.of("pin") > newest.cleared:
+            pins = yield from Lookup(line, newest, start).pins()
+    return Sighted(
+        head=newest,
+        newest=start,
+        size=newest.tokens_sum - begun.tokens_before,
+        settled=newest.settled_sum - begun.settled_before,
+        changed=max(marks.of("settings"), pins.changed),
+        marks=marks,
+        opening=tuple(_opening(opening)),
+        settings=tuple(event for row in reversed(found) if isinstance(event := row.event, Settings)),
+        pins=pins.turns,
+        more_pins=pins.more,
+    )
+
+
+MARKS = ("settings", "pin", "brief_updated", "summary", "session_ended")
+
+
+class Marks(NamedTuple):
+    """The newest seq of each of `MARKS`, 0 where there is none; and the kind of event that the branch begins with."""
+
+    newest: tuple[int, ...] = (0,) * len(MARKS)
+    opening: str = ""
+
+    def of(self, kind: str) -> int:
+        return self.newest[MARKS.index(kind)]
+
+
+def _marks(line: Line, last: int) -> Script[Marks]:
+    found = Marks()
+    for piece in line.between(1, last):
+        rows = yield Ask("marks", span(line, piece))
+        *newest, opening = rows[0]
+        # Numbers go on from piece to piece, so the newest of all pieces is the highest.
+        seqs = [max(old, new or 0) for old, new in zip(found.newest, newest, strict=True)]
+        found = Marks(tuple(seqs), opening or "" if piece.first == 1 else found.opening)
+    return found
+
+
+def _opening(events: Iterable[Logged]) -> Iterable[Logged]:
+    for event in events:
+        if event.kind == "system" and isinstance(event.event, System):
+            yield event
+        elif event.kind not in ("fork", "rewind", "settings", "command"):
+            return
+
+
+class Pins(NamedTuple):
+    """Pinned turns, whether there may be more than were looked at, and the seq of the newest change."""
+
+    turns: tuple[Older, ...]
+    more: bool
+    changed: int
+
+
+class Lookup:
+    """The look-ups as of one head of a line, within what was said since the last clear."""
+
+    def __init__(self, line: Line, head: Head, newest: Start) -> None:
+        self._line = line
+        self._head = head
+        self._newest = newest
+
+    def drive(self, asking: Lookups[T]) -> Script[T]:
+        answer: Any = None
+        while True:
+            try:
+                asked = asking.send(answer)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            match asked:
+                case From(before):
+                    answer = yield from self._from(before)
+                case Upto(before):
+                    answer = yield from self._upto(before)
+                case At(seq):
+                    answer = yield from self._at(seq)
+                case Back(count, spoken):
+                    answer = yield from self._back(count, spoken)
+                case Level(below):
+                    answer = yield from self._level(below)
+                case Ranked(importance, before, limit):
+                    answer = yield from self._ranked(importance, before, limit)
+                case other:
+                    raise TypeError(f"a strategy asked for {other!r}, which is no look-up")
+
+    # -- turns by their place ------------------------------------------------------------------------------
+
+    def _from(self, before: int) -> Script[tuple[Start, Start | None]]:
+        low = self._head.cleared_sum + before
+        found: Start | None = None
+        for piece, end in (yield from self._pieces()):
+            bounds = {**piece, "low": low, "high": end}
+            rows = (yield Ask("start_from", bounds)) if low <= end else []
+            found = self._start(rows[0]) if rows else found
+            # Where something comes before the line, nothing older can come after it.
+            rows = yield Ask("start_upto", {**piece, "high": low - 1})
+            if rows:
+                return found or self._newest, self._start(rows[0])
+        return found or self._newest, None
+
+    def _upto(self, before: int) -> Script[Start]:
+        high = self._head.cleared_sum + before
+        for piece, _ in (yield from self._pieces(last=self._newest.first - 1)):
+            rows = yield Ask("start_upto", {**piece, "high": high})
+            if rows:
+                return self._start(rows[0])
+        return self._newest
+
+    def _at(self, seq: int) -> Script[Start]:
+        if not 0 < seq <= self._head.seq:
+            raise UnknownSeq(seq, last=self._head.seq)
+        found = yield from head(self._line, at=seq)
+        if found.turn_first <= self._head.cleared:
+            return (yield from self._from(0))[0]
+        if found.turn_first != seq:
+            found = yield from head(self._line, at=found.turn_first)
+        return _start_of(found)
+
+    def _back(self, count: int, spoken: bool) -> Script[Start]:
+        query = "turns_of_spoken" if spoken else "turns_of_messages"
+        first, last = self._head.cleared + 1, self._head.seq
+        rows = yield from gather(self._line, query, limit=count, first=first, last=last)
+        # A turn of the newest messages may begin with fewer than were asked for: then it is the first there is.
+        return (yield from self._at(rows[-1][0])) if rows else self._newest
+
+    # -- turns by their importance -------------------------------------------------------------------------
+
+    def _level(self, below: int) -> Script[int | None]:
+        found: list[int] = []
+        for piece, _ in (yield from self._pieces()):
+            rows = yield Ask("importance_below", {**piece, "below": below})
+            found += [rows[0][0]] if rows else []
+        return max(found, default=None)
+
+    def _ranked(self, importance: int, before: int, limit: int) -> Script[list[Older]]:
+        found: list[Older] = []
+        rows = yield from gather(
+            self._line,
+            "turns_by_importance",
+            limit=limit,
+            first=self._head.cleared + 1,
+            last=min(before, self._head.seq),
+            importance=importance,
+        )
+        for after, end, first, *start in rows:
+            if first > self._head.cleared:
+                begun = self._start((first, start[0], *start[1:])) if start[0] is not None else None
+                begun = begun or _start_of((yield from head(self._line, at=first)))
+                size = end - self._head.cleared_sum - begun.before
+                found.append(Older(begun, after - 1, size, importance))
+        return found
+
+    # -- pins and memory -----------------------------------------------------------------------------------
+
+    def pins(self) -> Script[Pins]:
+        """The pinned turns but the newest, newest pin first."""
+        first = self._head.cleared + 1
+        rows = yield from newest_markers(self._line, "pin", first=first, last=self._head.seq, limit=PINS)
+        said: dict[int, bool] = {}
+        for row in rows:
+            if isinstance(event := row.event, Pin):
+                said.setdefault(event.turn, event.pinned)
+        found = []
+        for turn in (turn for turn, pinned in said.items() if pinned and first <= turn < self._newest.first):
+            start = yield from self._at(turn)
+            after = yield from self._next(start)
+            found.append(Older(start, after.first - 1, after.before - start.before, why="pinned"))
+        return Pins(tuple(found), len(rows) == PINS, rows[0].seq if rows else 0)
+
+    def _next(self, start: Start) -> Script[Start]:
+        """The turn after another that is not the newest."""
+        low = self._head.cleared_sum + start.before
+        found = self._newest
+        for piece, end in (yield from self._pieces(first=start.first + 1)):
+            rows = yield Ask("start_from", {**piece, "low": low, "high": end})
+            found = self._start(rows[0]) if rows else found
+        return found
+
+    def covering(self, kind: str, cutoff: int) -> Script[BriefUpdated | Summary | None]:
+        """The earliest version that covers all before the cutoff; else the last one made before it.
+
+        Both stay the same until the cutoff steps, or until the first version that covers it is there.
+        """
+        first = self._head.cleared + 1
+        if not kind or cutoff <= first:
+            return None
+        seqs = {"first": max(first, cutoff), "last": self._head.seq, "limit": BRIEFS}
+        later = yield from gather(self._line, "markers_up", oldest_first=True, kind=kind, **seqs)
+        for row in later:
+            event = Logged(*row).event
+            if isinstance(event, BriefUpdated | Summary) and event.covers >= cutoff - 1:
+                return event
+        earlier = yield from newest_markers(self._line, kind, first=first, last=cutoff - 1, limit=1)
+        last = earlier[0].event if earlier else None
+        return last if isinstance(last, BriefUpdated | Summary) else None
+
+    def recap(self) -> Script[SessionEnded | None]:
+        """That of the session before the current one."""
+        first = self._head.cleared + 1
+        rows = yield from newest_markers(self._line, "session_ended", first=first, last=self._head.seq, limit=4)
+        recaps = [row.event for row in rows]
+        wanted = self._head.session - 1
+        return next((event for event in recaps if isinstance(event, SessionEnded) and event.session == wanted), None)
+
+    # -- pieces of the line --------------------------------------------------------------------------------
+
+    def _pieces(self, *, first: int = 1, last: int | None = None) -> Script[list[tuple[dict[str, Any], int]]]:
+        """The pieces of the line since the last clear, newest first, with the sum before each one's last event.
+
+        A branch goes on after the piece that is read of it; the sum keeps a look-up from walking there.
+        """
+        last = self._head.seq if last is None else last
+        found = []
+        for piece in self._line.between(max(first, self._head.cleared + 1), last):
+            end = ENDLESS_SUM
+            if piece.last != self._head.seq:
+                end = (yield from head(self._line, at=piece.last)).settled_before
+            found.append((span(self._line, piece), min(end, self._head.settled_before)))
+        return found
+
+    def _start(self, row: Row) -> Start:
+        first, before, number, messages = row
+        return Start(first, before - self._head.cleared_sum, number, messages)
+
+
+def _start_of(head: Head) -> Start:
+    return Start(head.seq, head.settled_before - head.cleared_sum, head.turn, head.messages_before)
