@@ -1,0 +1,244 @@
+"""Anthropic Messages: alternating roles, results in the next user message and first in it, four breakpoints.
+
+Thinking goes back unmodified and complete, first in its message, only to the model that made it, and only as
+long as what it was produced with is still what is sent (`Step.reasons`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.core.request import Answer, Call, Item, Request, Step, Tool
+from everthread.core.tokens import is_text
+from everthread.formats.blobs import to_base64
+from everthread.providers.base import (
+    BEGAN,
+    BEGINS,
+    GOES_ON,
+    IMAGES,
+    WENT_ON,
+    Blob,
+    Rendered,
+    describe,
+    echoed,
+    in_words,
+    shown,
+)
+from everthread.providers.models import Model
+
+Block = dict[str, Any]
+
+THINKING = ("thinking", "redacted_thinking")
+BREAKPOINTS = 4
+BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}
+_EMPTY_RESULT = "(no output)"
+
+
+def render(request: Request, model: Model, blob: Blob) -> Rendered:
+    made = _Messages(blob)
+    for item in request.items:
+        made.add(item)
+    made.finish()
+    body: Block = {"model": model.name, "max_tokens": request.reply_tokens}
+    system = [_text(text) for text in request.instructions]
+    tools = [_tool(tool) for tool in request.tools or made.called()]
+    if tools:
+        body["tools"] = tools
+    if system:
+        body["system"] = system
+    body["messages"] = made.messages
+    _options(body, request, model)
+    if request.cache:
+        _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])
+    if made.called() and not request.tools:
+        made.repaired.append("the tools that the history calls were declared, because none were given")
+    return Rendered(body, made.repaired)
+
+
+class _Messages:
+    """Messages as they grow, with the blocks that breakpoints may stand on."""
+
+    def __init__(self, blob: Blob) -> None:
+        self.messages: list[Block] = []
+        self.repaired: list[str] = []
+        self._blob = blob
+        self._said: list[Block] = []  # the last block of each user text
+        self._before_step: Block | None = None
+        self._last: Block | None = None
+        self._last_is_said = False
+        self._names: dict[str, None] = {}
+
+    def add(self, item: Item) -> None:
+        if isinstance(item, Step):
+            self._step(item)
+            self._last_is_said = False
+            return
+        blocks = self._content(item.parts)
+        if item.role == "system":
+            blocks = [_text("<instructions>"), *blocks, _text("</instructions>")]
+        if item.aside:
+            blocks.append(_text(item.aside))
+        self._say("user", blocks)
+        if item.seq and item.role == "user":
+            self._said.append(blocks[-1])
+        self._last_is_said = True
+
+    def _step(self, step: Step) -> None:
+        self._before_step = self._last
+        blocks: list[Block] = []
+        for part in step.parts:
+            if isinstance(part, Call):
+                self._names[part.name] = None
+                blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": part.input})
+            elif isinstance(part, Reasoning):
+                if step.reasons and all(block["type"] in THINKING for block in blocks):
+                    blocks += _thinking(part)
+            elif isinstance(part, Text):
+                if part.text and not part.text.isspace():
+                    blocks.append({"type": "text", "text": part.text})
+            else:
+                blocks.append(_text(describe(part)))
+        if any(block["type"] not in THINKING for block in blocks):
+            self._say("assistant", blocks)
+        if step.answers:
+            self._say("user", [self._answer(answer) for answer in step.answers])
+
+    def _answer(self, answer: Answer) -> Block:
+        made: Block = {"type": "tool_result", "tool_use_id": answer.call.id}
+        if answer.error:  # takes nothing but text
+            return {**made, "content": in_words(answer.parts).strip() or _EMPTY_RESULT, "is_error": True}
+        blocks = self._content(answer.parts)
+        if len(blocks) == 1 and blocks[0]["type"] == "text":
+            made["content"] = blocks[0]["text"]
+        else:
+            made["content"] = blocks or _EMPTY_RESULT
+        return made
+
+    def _content(self, parts: tuple[Part, ...]) -> list[Block]:
+        blocks: list[Block] = []
+        for part in parts:
+            if isinstance(part, Text):
+                if part.text and not part.text.isspace():
+                    blocks.append({"type": "text", "text": part.text})
+            elif isinstance(part, Image | File):
+                blocks.append(_media(part, self._blob))
+        return blocks
+
+    def _say(self, role: str, blocks: list[Block]) -> None:
+        if not blocks:
+            return
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"] += blocks
+        else:
+            self.messages.append({"role": role, "content": blocks})
+        self._last = blocks[-1]
+
+    def finish(self) -> None:
+        """The first message and the last are the user's."""
+        if not self.messages or self.messages[0]["role"] != "user":
+            self.messages.insert(0, {"role": "user", "content": [_text(BEGINS)]})
+            self.repaired.append(BEGAN)
+        if self.messages[-1]["role"] != "user":
+            self.messages.append({"role": "user", "content": [_text(GOES_ON)]})
+            self.repaired.append(WENT_ON)
+
+    def called(self) -> list[Tool]:
+        return [Tool(name=name) for name in self._names]
+
+    def breakpoints(self) -> list[Block]:
+        """Where the last model call ended, the newest user text (of the turn before, when it alone is new), and
+        the last block there is: so that a hit never depends on how far the provider looks back."""
+        said = self._said[:-1] if self._last_is_said else self._said
+        return [block for block in (*said[-1:], self._before_step, self._last) if block is not None]
+
+
+def check(body: dict[str, Any]) -> list[str]:
+    problems: set[str] = set()
+    messages = body["messages"]
+    if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
+        problems.add("the first and the last message must be the user's")
+    waiting: list[str] = []
+    seen: set[str] = set()
+    role = ""
+    for message in messages:
+        if message["role"] == role:
+            problems.add("two neighbours have the same role")
+        role, called, answered = message["role"], list[str](), 0
+        for place, block in enumerate(message["content"]):
+            kind = block["type"]
+            if kind == "tool_use":
+                called.append(block["id"])
+            elif kind == "tool_result":
+                if place != answered or waiting[place : place + 1] != [block["tool_use_id"]]:
+                    problems.add("a result does not stand where its tool call waits for it")
+                answered += 1
+            elif kind == "text" and (not block["text"] or block["text"].isspace()):
+                problems.add("a text is empty")
+        if answered != len(waiting):
+            problems.add("a tool call has no result")
+        if called and (not seen.isdisjoint(called) or len(set(called)) != len(called)):
+            problems.add("an id of a tool call occurs twice")
+        seen.update(called)
+        waiting = called
+    return sorted(problems)
+
+
+# -- blocks ------------------------------------------------------------------------------------------------
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _tool(tool: Tool) -> Block:
+    made: Block = {"name": tool.name}
+    if tool.description:
+        made["description"] = tool.description
+    return {**made, "input_schema": tool.schema or {"type": "object"}}
+
+
+def _thinking(part: Reasoning) -> list[Block]:
+    """The block as it was received, if it is one."""
+    block = echoed(part.meta, "anthropic") or {}
+    match block:
+        case {"type": "thinking", "thinking": str(), "signature": str()} | {"type": "redacted_thinking", "data": str()}:
+            return [block]
+        case _:
+            return []
+
+
+def _media(part: Image | File, blob: Blob) -> Block:
+    found = shown(part, blob)
+    kind = "image" if isinstance(part, Image) else "document"
+    if found.media_type in (IMAGES if kind == "image" else ("application/pdf",)) and found.data:
+        source = {"type": "base64", "media_type": found.media_type, "data": to_base64(found.data)}
+        return {"type": kind, "source": source}
+    if found.data and kind == "document" and is_text(found.media_type):
+        text = found.data.decode("utf-8", "replace")
+        return _text(describe(part, "empty") if not text or text.isspace() else text)
+    if found.url:
+        return {"type": kind, "source": {"type": "url", "url": found.url}}
+    return _text(describe(part))
+
+
+# -- options and breakpoints -------------------------------------------------------------------------------
+
+
+def _options(body: Block, request: Request, model: Model) -> None:
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.output is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": request.output}}
+    if request.effort:
+        # The limit on the reply holds for thinking too, so it is raised by what thinking may take.
+        tokens = BUDGETS[request.effort]
+        body["thinking"] = {"type": "enabled", "budget_tokens": tokens}
+        body["max_tokens"] = request.reply_tokens + tokens
+
+
+def _mark(ttl: str, blocks: list[Block]) -> None:
+    mark = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
+    for block in blocks[-BREAKPOINTS:]:
+        if block.get("type") not in THINKING:
+            block["cache_control"] = mark

@@ -1,0 +1,141 @@
+"""What a provider's file offers: its request form, its rules, its quirks.
+
+`render` puts a neutral request into the provider's form; `check` looks at the finished body once more, by the
+provider's rules, and says what would be refused. What must be mended to keep a rule is mended in the outgoing
+request only, the same way every time, and told in `Rendered.repaired`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from everthread.core.images import media_type_of
+from everthread.core.parts import File, Image, Part, Text
+from everthread.core.request import Answer, Call, Item, Request, Said, Step, clean
+from everthread.providers.models import Model
+
+Blob = Callable[[str], bytes | None]
+
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+# What stands in for a message that a provider's rules demand and that nobody said.
+BEGINS = "(The conversation begins here.)"
+GOES_ON = "(Go on.)"
+BEGAN = "a first message of the user's was put in front, because the window begins with the model's"
+WENT_ON = "a last message of the user's was added, because the window ends with the model's"
+
+
+class Rendered(msgspec.Struct):
+    body: dict[str, Any]
+    repaired: list[str] = []
+
+
+class Provider(Protocol):
+    def render(self, request: Request, model: Model, blob: Blob) -> Rendered:
+        """The provider's request body, ready for its SDK."""
+
+    def check(self, body: dict[str, Any]) -> list[str]:
+        """What the provider would refuse: nothing, as a rule."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A picture or file as it can be sent: its bytes and their true type, or where it lies."""
+
+    data: bytes = b""
+    media_type: str = ""
+    url: str = ""
+
+
+def shown(part: Image | File, blob: Blob) -> Shown:
+    """What there is of a part. Pictures are often declared as another type than they are, and then refused."""
+    data = part.data if part.data is not None else blob(part.blob) if part.blob else None
+    if not data:
+        return Shown(url=part.url if _is_address(part.url) else "", media_type=part.media_type)
+    return Shown(data, media_type_of(data) if isinstance(part, Image) else part.media_type)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        found = urlsplit(url)
+        return found.scheme in ("http", "https") and bool(found.hostname) and url.isascii() and not _BLANK.search(url)
+    except ValueError:
+        return False
+
+
+def describe(part: Image | File, why: str = "not sent") -> str:
+    """A picture or file in words, where it cannot be sent itself."""
+    what = "image" if isinstance(part, Image) else "file"
+    size = f"{part.width}×{part.height}" if isinstance(part, Image) and part.width else ""
+    name = part.name if isinstance(part, File) else ""
+    about = ", ".join(word for word in (name, part.media_type, size, part.url) if word)
+    return clean(f"[{what}{f': {about}' if about else ''}; {why}]")
+
+
+def in_words(parts: tuple[Part | Call, ...] | tuple[Part, ...]) -> str:
+    """Text and descriptions of the rest, as one text."""
+    told = []
+    for part in parts:
+        if isinstance(part, Text):
+            told.append(part.text)
+        elif isinstance(part, Image | File):
+            told.append(describe(part))
+    return "\n\n".join(text for text in told if text)
+
+
+def echoed(meta: dict[str, str], provider: str) -> dict[str, Any] | None:
+    """What a provider wants back, as it was received; None where there is nothing, or nothing that can be sent."""
+    if provider not in meta:
+        return None
+    try:
+        found = json.loads(meta[provider])
+        meta[provider].encode()
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def told(request: Request) -> Request:
+    """The same request with pictures and files told in words, for a model that takes text only."""
+    return msgspec.structs.replace(request, items=tuple(map(_told_item, request.items)))
+
+
+def _told_item(item: Item) -> Item:
+    if isinstance(item, Said):
+        return msgspec.structs.replace(item, parts=_told_parts(item.parts))
+    answers = tuple(msgspec.structs.replace(answer, parts=_told_parts(answer.parts)) for answer in item.answers)
+    return msgspec.structs.replace(item, answers=answers)
+
+
+def _told_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(Text(text=describe(part)) if isinstance(part, Image | File) else part for part in parts)
+
+
+def flattened(request: Request) -> Request:
+    """The same request with every tool call and answer told as text: valid for any provider, whatever went before.
+
+    The last resort, should a finished request not pass its check.
+    """
+    items: list[Item] = []
+    for item in request.items:
+        if isinstance(item, Step) and item.answers:
+            items.append(Step(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
+            items += [Said(role="user", parts=(_flat_answer(answer),), seq=answer.seq) for answer in item.answers]
+        else:
+            items.append(item)
+    return msgspec.structs.replace(request, items=tuple(items))
+
+
+def _flat(part: Part | Call) -> Part:
+    return Text(text=f"[tool call {part.name}: {part.arguments}]") if isinstance(part, Call) else part
+
+
+def _flat_answer(answer: Answer) -> Text:
+    return Text(text=f"[result of {answer.call.name}: {in_words(answer.parts)}]")

@@ -1,0 +1,159 @@
+"""Google Gemini: contents that alternate and begin and end with the user's, as many responses as calls.
+
+The body is what `client.models.generate_content(**body)` takes. Thought signatures go back on the call that
+they came with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everthread.core.parts import File, Image, Part, Text
+from everthread.core.request import Answer, Call, Item, Request, Step
+from everthread.core.tokens import is_text
+from everthread.formats.blobs import to_base64
+from everthread.providers.base import (
+    BEGAN,
+    BEGINS,
+    GOES_ON,
+    WENT_ON,
+    Blob,
+    Rendered,
+    describe,
+    echoed,
+    in_words,
+    shown,
+)
+from everthread.providers.models import Model
+
+Piece = dict[str, Any]
+
+SIGNATURE = "thoughtSignature"
+# What Google documents for calls that have none, having been made by another model.
+UNSIGNED = "skip_thought_signature_validator"
+PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+_FILES = ("application/pdf", "audio/", "video/")
+BUDGETS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
+
+
+def render(request: Request, model: Model, blob: Blob) -> Rendered:
+    contents: list[Piece] = []
+    repaired: list[str] = []
+    for item in request.items:
+        for role, parts in _contents(item, blob, signs=model.name.startswith("gemini-3")):
+            _say(contents, role, parts)
+    if not contents or contents[0]["role"] != "user":
+        contents.insert(0, {"role": "user", "parts": [{"text": BEGINS}]})
+        repaired.append(BEGAN)
+    if contents[-1]["role"] != "user":
+        contents.append({"role": "user", "parts": [{"text": GOES_ON}]})
+        repaired.append(WENT_ON)
+    return Rendered({"model": model.name, "contents": contents, "config": _config(request, model)}, repaired)
+
+
+def check(body: dict[str, Any]) -> list[str]:
+    problems: list[str] = []
+    contents = body["contents"]
+    if contents[0]["role"] != "user" or contents[-1]["role"] != "user":
+        problems.append("the first and the last content must be the user's")
+    waiting: list[str] = []
+    for before, content in zip([None, *contents], contents, strict=False):
+        if before and before["role"] == content["role"]:
+            problems.append("two neighbours have the same role")
+        answered = [part["functionResponse"]["name"] for part in content["parts"] if "functionResponse" in part]
+        if answered != waiting:
+            problems.append(f"function calls {waiting} are answered by {answered}")
+        waiting = [part["functionCall"]["name"] for part in content["parts"] if "functionCall" in part]
+        if not content["parts"]:
+            problems.append("a content has no parts")
+    return problems
+
+
+def _say(contents: list[Piece], role: str, parts: list[Piece]) -> None:
+    if not parts:
+        return
+    if contents and contents[-1]["role"] == role:
+        contents[-1]["parts"] += parts
+    else:
+        contents.append({"role": role, "parts": parts})
+
+
+def _contents(item: Item, blob: Blob, *, signs: bool) -> list[tuple[str, list[Piece]]]:
+    if isinstance(item, Step):
+        said = [piece for part in item.parts for piece in _spoken(part)]
+        first = next((piece for piece in said if "functionCall" in piece), None)
+        if signs and first:
+            first.setdefault(SIGNATURE, UNSIGNED)
+        answers = [_response(answer) for answer in item.answers]
+        shown = [
+            _media(part, blob) for answer in item.answers for part in answer.parts if isinstance(part, Image | File)
+        ]
+        return [("model", said), ("user", [*answers, *shown])]
+    parts = [piece for part in item.parts for piece in _heard(part, blob)]
+    if item.role == "system":
+        parts = [{"text": "<instructions>"}, *parts, {"text": "</instructions>"}]
+    if item.aside:
+        parts.append({"text": item.aside})
+    return [("user", parts)]
+
+
+def _spoken(part: Part | Call) -> list[Piece]:
+    if isinstance(part, Call):
+        made: Piece = {"functionCall": {"name": _name(part.name), "args": part.input}}
+        signed = echoed(part.meta, "google")
+        if signed and isinstance(signed.get(SIGNATURE), str):
+            made[SIGNATURE] = signed[SIGNATURE]
+        return [made]
+    if isinstance(part, Text):
+        return [{"text": part.text}] if part.text else []
+    return [{"text": describe(part)}] if isinstance(part, Image | File) else []
+
+
+def _name(name: str) -> str:
+    """Gemini wants a letter or an underscore first."""
+    return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:64]
+
+
+def _heard(part: Part, blob: Blob) -> list[Piece]:
+    if isinstance(part, Text):
+        return [{"text": part.text}] if part.text else []
+    return [_media(part, blob)] if isinstance(part, Image | File) else []
+
+
+def _response(answer: Answer) -> Piece:
+    key = "error" if answer.error else "output"
+    return {"functionResponse": {"name": _name(answer.call.name), "response": {key: in_words(answer.parts)}}}
+
+
+def _media(part: Image | File, blob: Blob) -> Piece:
+    found = shown(part, blob)
+    taken = found.media_type in PICTURES if isinstance(part, Image) else found.media_type.startswith(_FILES)
+    if found.data and taken:
+        return {"inlineData": {"mimeType": found.media_type, "data": to_base64(found.data)}}
+    if found.data and is_text(found.media_type):
+        return {"text": found.data.decode("utf-8", "replace")}
+    if found.url and taken:
+        return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}}
+    return {"text": describe(part)}
+
+
+def _config(request: Request, model: Model) -> Piece:
+    config: Piece = {}
+    if request.instructions:
+        config["systemInstruction"] = {"parts": [{"text": text} for text in request.instructions]}
+    if request.tools:
+        declared = [
+            {"name": _name(tool.name), "description": tool.description, "parametersJsonSchema": tool.schema}
+            for tool in request.tools
+        ]
+        config["tools"] = [{"functionDeclarations": declared}]
+    config["maxOutputTokens"] = request.reply_tokens
+    if request.temperature is not None:
+        config["temperature"] = request.temperature
+    if request.effort:
+        newer = model.name.startswith("gemini-3")
+        told = {"thinkingLevel": request.effort} if newer else {"thinkingBudget": BUDGETS[request.effort]}
+        config["thinkingConfig"] = told
+    if request.output is not None:
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
+    return config

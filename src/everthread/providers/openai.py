@@ -1,0 +1,135 @@
+"""OpenAI Chat Completions, and every server that speaks it: results right after their calls, text in them.
+
+Reasoning has no place in a request and stays out. Pictures in a tool's result follow in a message of the
+user's, because a tool message takes text only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everthread.core.parts import File, Image, Part, Text
+from everthread.core.request import Call, Item, Request, Said, Step, Tool
+from everthread.core.tokens import is_text
+from everthread.formats.blobs import to_base64, to_data_url
+from everthread.providers.base import BEGAN, BEGINS, IMAGES, Blob, Rendered, describe, in_words, shown
+from everthread.providers.models import Model
+
+Message = dict[str, Any]
+
+_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def render(request: Request, model: Model, blob: Blob) -> Rendered:
+    messages: list[Message] = []
+    repaired: list[str] = []
+    if request.instructions:
+        messages.append({"role": "system", "content": "\n\n".join(request.instructions)})
+    for item in request.items:
+        messages += _messages(item, blob)
+    if len(messages) == bool(request.instructions):
+        messages.append({"role": "user", "content": BEGINS})
+        repaired.append(BEGAN)
+    body: dict[str, Any] = {"model": model.name, "messages": messages}
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    _options(body, request, model)
+    return Rendered(body, repaired)
+
+
+def check(body: dict[str, Any]) -> list[str]:
+    problems: list[str] = []
+    waiting: list[str] = []
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                problems.append("a result stands where no tool call waits for it")
+                continue
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            problems.append(f"tool calls {waiting} have no result")
+        waiting = [call["id"] for call in message.get("tool_calls", ())]
+        if message["content"] is None and not waiting:
+            problems.append("a message has no content")
+    return [*problems, *([f"tool calls {waiting} have no result"] if waiting else [])]
+
+
+def _messages(item: Item, blob: Blob) -> list[Message]:
+    if isinstance(item, Step):
+        return _step(item, blob)
+    if item.role == "system":
+        return [{"role": "system", "content": in_words(item.parts)}]
+    return [{"role": "user", "content": _content(item, blob)}]
+
+
+def _content(said: Said, blob: Blob) -> str | list[Message]:
+    if all(isinstance(part, Text) for part in said.parts):
+        texts = [part.text for part in said.parts if isinstance(part, Text)]
+        return "\n\n".join([*texts, said.aside] if said.aside else texts)
+    parts = [piece for part in said.parts for piece in content_part(part, blob)]
+    return [*parts, {"type": "text", "text": said.aside}] if said.aside else parts
+
+
+def content_part(part: Part, blob: Blob) -> list[Message]:
+    """One part of a user's message; none where there is nothing to say."""
+    if isinstance(part, Text):
+        return [{"type": "text", "text": part.text}] if part.text else []
+    if not isinstance(part, Image | File):
+        return []
+    found = shown(part, blob)
+    if isinstance(part, Image):
+        url = to_data_url(found.data, found.media_type) if found.media_type in IMAGES and found.data else found.url
+        return [{"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": describe(part)}]
+    return [_file(part, found.data)]
+
+
+def _file(part: File, data: bytes) -> Message:
+    if data and part.media_type == "application/pdf":
+        file = {"filename": part.name or "file.pdf", "file_data": to_data_url(data, part.media_type)}
+        return {"type": "file", "file": file}
+    if data and part.media_type in _SOUNDS:
+        return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
+    if data and is_text(part.media_type):
+        return {"type": "text", "text": data.decode("utf-8", "replace")}
+    return {"type": "text", "text": describe(part)}
+
+
+def _step(step: Step, blob: Blob) -> list[Message]:
+    calls = [part for part in step.parts if isinstance(part, Call)]
+    said = in_words(step.parts)
+    first: Message = {"role": "assistant", "content": said or (None if calls else "")}
+    if not calls:
+        return [first] if said else []
+    first["tool_calls"] = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in calls
+    ]
+    messages, shown = [first], list[Message]()
+    for answer in step.answers:
+        messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": in_words(answer.parts)})
+        shown += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, blob)]
+    if shown:
+        heading = {"type": "text", "text": "[What the tools returned beside text:]"}
+        messages.append({"role": "user", "content": [heading, *shown]})
+    return messages
+
+
+def _tool(tool: Tool) -> Message:
+    schema = tool.schema or {"type": "object", "properties": {}}
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+def _options(body: dict[str, Any], request: Request, model: Model) -> None:
+    # Servers that merely speak this API know the older name only, and nothing of routing to a cache.
+    body["max_completion_tokens" if model.known else "max_tokens"] = request.reply_tokens
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.effort:
+        body["reasoning_effort"] = request.effort
+    if request.output is not None:
+        schema = {"name": "reply", "schema": request.output}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.cache and request.key and model.known:
+        body["prompt_cache_key"] = request.key

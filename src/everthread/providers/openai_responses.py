@@ -1,0 +1,145 @@
+"""OpenAI Responses: a list of items, nothing kept at the provider's.
+
+Encrypted reasoning goes back verbatim, together with the item that it led to, to the model that made it, as
+long as the window has not stepped since (`Step.reasons`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.core.request import Answer, Call, Item, Request, Said, Step, Tool
+from everthread.providers.base import BEGAN, BEGINS, Blob, Rendered, describe, echoed, in_words
+from everthread.providers.models import Model
+from everthread.providers.openai import content_part
+
+Entry = dict[str, Any]
+META = "openai-responses"
+
+
+def render(request: Request, model: Model, blob: Blob) -> Rendered:
+    entries: list[Entry] = []
+    repaired: list[str] = []
+    known: set[str] = set()  # reasoning that is there already
+    for item in request.items:
+        entries += _entries(item, blob, known)
+    if not entries:
+        entries.append({"role": "user", "content": BEGINS})
+        repaired.append(BEGAN)
+    body: dict[str, Any] = {"model": model.name}
+    if request.instructions:
+        body["instructions"] = "\n\n".join(request.instructions)
+    body["input"] = entries
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    _options(body, request, model)
+    return Rendered(body, repaired)
+
+
+def check(body: dict[str, Any]) -> list[str]:
+    problems: list[str] = []
+    called: list[str] = []
+    answered: list[str] = []
+    for entry, after in zip(body["input"], [*body["input"][1:], {}], strict=True):
+        match entry.get("type"):
+            case "function_call":
+                called.append(entry["call_id"])
+            case "function_call_output":
+                answered.append(entry["call_id"])
+                if entry["call_id"] not in called:
+                    problems.append("a result stands before its tool call")
+            case "reasoning" if after.get("type") != "function_call" and after.get("role") != "assistant":
+                problems.append("reasoning stands without what it led to")
+    if sorted(called) != sorted(answered) or len(set(called)) != len(called):
+        problems.append("tool calls and results do not match")
+    return problems
+
+
+def _entries(item: Item, blob: Blob, known: set[str]) -> list[Entry]:
+    if isinstance(item, Step):
+        return _step(item, blob, known)
+    if item.role == "system":
+        return [{"role": "developer", "content": in_words(item.parts)}]
+    return [{"role": "user", "content": _content(item, blob)}]
+
+
+def _content(said: Said, blob: Blob) -> str | list[Entry]:
+    if all(isinstance(part, Text) for part in said.parts):
+        texts = [part.text for part in said.parts if isinstance(part, Text)]
+        return "\n\n".join([*texts, said.aside] if said.aside else texts)
+    parts = _parts(said.parts, blob)
+    return [*parts, {"type": "input_text", "text": said.aside}] if said.aside else parts
+
+
+def _parts(parts: tuple[Part, ...], blob: Blob) -> list[Entry]:
+    return [_input(piece) for part in parts for piece in content_part(part, blob)]
+
+
+def _input(piece: Entry) -> Entry:
+    """A content part of Chat Completions as Responses writes it."""
+    match piece:
+        case {"type": "image_url", "image_url": {"url": url}}:
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
+        case {"type": "file", "file": file}:
+            return {"type": "input_file", **file}
+        case {"type": "input_audio"}:
+            return {"type": "input_text", "text": "[sound; not sent]"}
+        case _:
+            return {"type": "input_text", "text": piece["text"]}
+
+
+def _step(step: Step, blob: Blob, known: set[str]) -> list[Entry]:
+    entries: list[Entry] = []
+    held: list[Entry] = []  # reasoning that waits for what it led to
+    for part in step.parts:
+        if isinstance(part, Reasoning):
+            held += _reasoning(part, known) if step.reasons else []
+            continue
+        if isinstance(part, Call):
+            call = {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
+            entries += [*held, call]
+        else:
+            text = part.text if isinstance(part, Text) else describe(part)
+            if not text:
+                continue
+            entries += [*held, {"role": "assistant", "content": text}]
+        held = []
+    return [*entries, *(_output(answer, blob) for answer in step.answers)]
+
+
+def _reasoning(part: Reasoning, known: set[str]) -> list[Entry]:
+    """The item as it was received, if it is one that can be replayed without the provider's store."""
+    entry = echoed(part.meta, META) or {}
+    match entry:
+        case {"type": "reasoning", "id": str(id), "summary": list(), "encrypted_content": str()} if id not in known:
+            known.add(id)
+            return [entry]
+        case _:
+            return []
+
+
+def _output(answer: Answer, blob: Blob) -> Entry:
+    shows = any(isinstance(part, Image | File) for part in answer.parts)
+    output = _parts(answer.parts, blob) if shows else in_words(answer.parts)
+    return {"type": "function_call_output", "call_id": answer.call.id, "output": output}
+
+
+def _tool(tool: Tool) -> Entry:
+    schema = tool.schema or {"type": "object", "properties": {}}
+    made = {"type": "function", "name": tool.name, "description": tool.description}
+    return {**made, "parameters": schema, "strict": False}
+
+
+def _options(body: dict[str, Any], request: Request, model: Model) -> None:
+    body |= {"store": False, "max_output_tokens": request.reply_tokens}
+    if model.reasons:
+        body["include"] = ["reasoning.encrypted_content"]
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.effort:
+        body["reasoning"] = {"effort": request.effort}
+    if request.output is not None:
+        body["text"] = {"format": {"type": "json_schema", "name": "reply", "schema": request.output}}
+    if request.cache and request.key:
+        body["prompt_cache_key"] = request.key
