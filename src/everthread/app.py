@@ -10,18 +10,25 @@ points at the moment, unless it was made for one branch (`talk.on("main")`, or w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterable
+import os
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
+from everthread.config import Source, check, from_conversation, general_sources, resolve
+from everthread.context.building import Context, build
+from everthread.context.planning import Asked, tools_of
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import Clear, Event, Mark, media_of
+from everthread.core.events import Clear, Event, Mark, Pin, Settings, media_of
+from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
+from everthread.core.request import Tool
+from everthread.core.strategies import Strategy
 from everthread.core.turns import SESSION_GAP, Session, Turn
-from everthread.errors import BadValue
+from everthread.errors import BadValue, UnknownSeq
 from everthread.store.appending import Place
 from everthread.store.conversations import (
     NEWEST,
@@ -36,24 +43,31 @@ from everthread.store.opening import open_log
 
 TENANT = "default"
 AGENT = "default"
+OPENED = "the settings that the store was opened with"
 
 
 class Everthread:
     """An open store of conversations."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, settings: dict[str, Any] | None = None) -> None:
         self.log = log
+        self._settings = settings
+        self._read: tuple[Source, ...] | None = None
 
     @staticmethod
     def open(
         address: str,
         *,
+        settings: dict[str, Any] | None = None,
+        importance: Worth = worth,
         session_gap: timedelta = timedelta(microseconds=SESSION_GAP),
         max_event_bytes: int = MAX_EVENT_BYTES,
         patience: float = 30.0,
     ) -> Opening:
         """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`.
 
+        `settings`: instead of those in the configuration file and the environment. `importance`: what a message
+        is worth, from 0 to 100, in place of the default scores; it is asked once, when the message is appended.
         `session_gap`: the pause that ends a session. `patience`: seconds to wait for a locked file or for a
         server that is restarting.
         """
@@ -64,16 +78,17 @@ class Everthread:
         if not 0 <= patience < float("inf"):
             raise BadValue("patience", patience, "seconds from zero up")
         gap = session_gap // timedelta(microseconds=1)
-        return Opening(address, session_gap=gap, max_event_bytes=max_event_bytes, patience=patience)
+        options = {"session_gap": gap, "max_event_bytes": max_event_bytes, "importance": importance}
+        return Opening(address, settings, patience=patience, **options)
 
     async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
         owner = owner_of(tenant, user)
         if id is not None:
-            return Talk(self.log, await self.log.find(owner, id))
+            return self.talk(await self.log.find(owner, id))
         check_name("agent", agent)
         found = await self.log.newest_conversation(owner, agent)
-        return Talk(self.log, found or await self.log.begin(owner, agent=agent, unless_one=True))
+        return self.talk(found or await self.log.begin(owner, agent=agent, unless_one=True))
 
     async def begin(
         self,
@@ -88,7 +103,18 @@ class Everthread:
         """Begin another conversation; from now on it is the user's newest with this agent."""
         owner = owner_of(tenant, user)
         details: dict[str, Any] = {"name": _name(name), "goal": _goal(goal), "settings": settings or {}}
-        return Talk(self.log, await self.log.begin(owner, agent=check_name("agent", agent), **details))
+        return self.talk(await self.log.begin(owner, agent=check_name("agent", agent), **details))
+
+    def talk(self, conversation: Conversation) -> Talk:
+        """A conversation of `et.conversations` in the hand."""
+        return Talk(self.log, conversation, sources=self._sources)
+
+    def _sources(self) -> tuple[Source, ...]:
+        """Where settings come from that are no conversation's: the file and the environment, read once."""
+        if self._read is None:
+            self._read = general_sources(os.environ) if self._settings is None else (Source(OPENED, self._settings),)
+            resolve(*self._read)
+        return self._read
 
     async def conversations(
         self, *, user: str, agent: str = "", before: str = NEWEST, limit: int = 50, tenant: str = TENANT
@@ -117,8 +143,9 @@ class Everthread:
 class Opening:
     """What `Everthread.open` returns: awaited, or entered with `async with`."""
 
-    def __init__(self, address: str, **options: Any) -> None:
+    def __init__(self, address: str, settings: dict[str, Any] | None = None, **options: Any) -> None:
         self._address = address
+        self._settings = settings
         self._options = options
         self._opened: Everthread | None = None
 
@@ -136,15 +163,23 @@ class Opening:
             await self._opened.close()
 
     async def _open(self) -> Everthread:
-        return Everthread(await open_log(self._address, **self._options))
+        return Everthread(await open_log(self._address, **self._options), self._settings)
 
 
 class Talk:
     """A conversation in the hand, on its current branch or on one of its own choosing."""
 
-    def __init__(self, log: Log, conversation: Conversation, branch: int | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        conversation: Conversation,
+        branch: int | None = None,
+        *,
+        sources: Callable[[], tuple[Source, ...]] = tuple,
+    ) -> None:
         self._log = log
         self._branch = branch
+        self._sources = sources
         self.conversation = conversation
 
     def __repr__(self) -> str:
@@ -188,14 +223,14 @@ class Talk:
     async def on(self, branch: str | int) -> Talk:
         """The same conversation on one of its branches, by name or number."""
         line = await self._log.line(self.conversation, branch)
-        return Talk(self._log, self.conversation, line.branch.number)
+        return self._at(line.branch.number)
 
     async def fork(self, *, at: int | None = None, name: str = "") -> Talk:
         """A new branch from event `at` (the newest by default). The current branch stays current."""
         line = await self.line()
         seq = (await self._log.head(line)).seq if at is None else at
         grown = await self._log.fork(line, at=seq, name=check_name("name", name, empty=True))
-        return Talk(self._log, self.conversation, grown.branch.number)
+        return self._at(grown.branch.number)
 
     async def rewind(self, *, to: int | str, name: str = "") -> Talk:
         """Go back to an earlier seq or mark and go on from there, on a new branch that becomes the current one."""
@@ -250,6 +285,59 @@ class Talk:
         hashes = {media.blob for event in events for media in media_of(event.event) if media.blob}
         return {hash: await self.blob(hash) for hash in sorted(hashes)}
 
+    # -- what the model sees -------------------------------------------------------------------------------
+
+    async def context(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        strategy: str | Strategy | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Sequence[Tool | Mapping[str, Any]] = (),
+        at: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Context:
+        """What the model would be told now, as a request for its provider; or before event `at`.
+
+        `strategy`: budget, messages, session, importance, or a function of your own. `instructions`: a text, or
+        texts for persona, user, memory and skills. `tools`: name, description and JSON Schema of the arguments.
+        `settings`: any others, for this context alone.
+        """
+        given = {**(settings or {}), "model": model, "budget": budget}
+        named = strategy if isinstance(strategy, str) or strategy is None else None
+        asked = Asked(
+            settings={name: value for name, value in {**given, "strategy": named}.items() if value is not None},
+            strategy=None if isinstance(strategy, str) else strategy,
+            instructions=instructions,
+            tools=tools_of(tools),
+            at=at,
+        )
+        sources = (*self._sources(), from_conversation(self.conversation.settings))
+        return await build(self._log, await self.line(), sources, asked, key=self.id)
+
+    async def pin(self, seq: int) -> Logged:
+        """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
+        return (await self.append(Pin(turn=await self._turn_of(seq))))[0]
+
+    async def unpin(self, seq: int) -> Logged:
+        """No longer."""
+        return (await self.append(Pin(turn=await self._turn_of(seq), pinned=False)))[0]
+
+    async def configure(self, **settings: str | int | float | bool | None) -> Logged:
+        """Set settings of this branch from here on; None takes one back."""
+        for name, value in settings.items():
+            if value is not None:
+                check(name, value, "the settings given")
+        return (await self.append(Settings(values=settings)))[0]
+
+    async def _turn_of(self, seq: int) -> int:
+        line = await self.line()
+        head = await self._log.head(line, at=seq)
+        if not head.turn_first:
+            raise UnknownSeq(seq, last=(await self._log.head(line)).seq)
+        return head.turn_first
+
     # -- changing and forgetting ---------------------------------------------------------------------------
 
     async def rename(self, name: str) -> None:
@@ -274,7 +362,10 @@ class Talk:
 
     def _pointing_at(self, line: Line) -> Talk:
         self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
-        return Talk(self._log, self.conversation)
+        return self._at(None)
+
+    def _at(self, branch: int | None) -> Talk:
+        return Talk(self._log, self.conversation, branch, sources=self._sources)
 
     @property
     def _place(self) -> Place:

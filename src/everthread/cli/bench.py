@@ -8,7 +8,12 @@ from pathlib import Path
 
 import click
 
-NAMES = {"log": "Append, read, fork and bytes against the bare engine; and writers killed at random moments."}
+NAMES = {
+    "log": "Append, read, fork and bytes against the bare engine; and writers killed at random moments.",
+    "window": "Building a context at any length, against the bare engine and against other libraries.",
+    "cache": "What a window costs under the providers' prompt caches: whole history, sliding, stepped.",
+    "validity": "Requests from histories as bad as real ones, none of which a provider may refuse.",
+}
 
 
 @click.command("bench", context_settings={"ignore_unknown_options": True})

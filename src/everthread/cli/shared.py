@@ -106,14 +106,14 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     before, matches = NEWEST, []
     while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
         if name is None:
-            return Talk(et.log, page[0])
+            return et.talk(page[0])
         matches += [c for c in page if c.name == name or c.id.startswith(name.upper()) or c.id.endswith(name.upper())]
         before = page[-1].id
     if not matches:
         raise NoConversation(f"There is no conversation {name!r} for this user" if name else "There are none yet")
     if len(matches) > 1:
         raise NoConversation(f"{len(matches)} conversations fit {name!r}: give more of the id")
-    return Talk(et.log, matches[0])
+    return et.talk(matches[0])
 
 
 class NoConversation(NotFound):

@@ -1,0 +1,128 @@
+"""The whole way from a branch to a request: plan, read, pack, render, check.
+
+The log is read once, in one script; everything else is a function of what was read, the settings and what the
+caller asked for. So the same question gives the same bytes in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from everthread.config import Source
+from everthread.context.explain import Explanation, explain
+from everthread.context.packing import Packing
+from everthread.context.planning import Asked, Plan, chosen, plan
+from everthread.core.branches import Line
+from everthread.core.events import media_of
+from everthread.core.request import Request
+from everthread.errors import BeyondModel, UnknownBlob
+from everthread.providers import anthropic, google, openai, openai_responses
+from everthread.providers.base import Provider, Rendered, flattened, told
+from everthread.store.log import Log
+from everthread.store.windowing import Planned, Sighted
+
+PROVIDERS: dict[str, Provider] = {
+    "anthropic": anthropic,
+    "openai": openai,
+    "openai-responses": openai_responses,
+    "google": google,
+}
+
+
+class Context:
+    """What the model is told at one moment, as one provider request, and the account of it."""
+
+    def __init__(self, packing: Packing, rendered: Rendered) -> None:
+        self._packing = packing
+        self._body = rendered.body
+        plan, head = packing.plan, packing.seen.sighted.head
+        turns = [*packing.older, *packing.turns]
+        self.model = f"{plan.model.provider}:{plan.model.name}"
+        self.strategy = plan.strategy
+        self.budget = plan.budget
+        self.estimate = packing.estimate()
+        self.over_budget = self.estimate if self.estimate > plan.budget else 0
+        self.cutoff = packing.turns[0].start.first if packing.turns else head.seq + 1
+        self.sent = sum(len(turn.events) for turn in turns)
+        self.past = head.messages_sum - self.sent
+        self.degraded = (*packing.degraded, *_doubts(plan))
+        self.repaired = (*packing.repaired, *rendered.repaired)
+
+    def __repr__(self) -> str:
+        return f"<Context for {self.model}: {self.estimate:,} of {self.budget:,} tokens, from event {self.cutoff} on>"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The provider's request body, ready for its SDK. BeyondModel: it is more than the model can take."""
+        limit = self._packing.plan.limit
+        if self.estimate > limit:
+            raise BeyondModel(self.model, needed=self.estimate, limit=limit)
+        return self._body
+
+    def explain(self) -> Explanation:
+        """Sections, turns in and out and why, tokens, predicted cache read and price."""
+        account = explain(self._packing, cutoff=self.cutoff, repaired=self.repaired)
+        return msgspec.structs.replace(account, degraded=self.degraded)
+
+
+async def build(log: Log, line: Line, sources: Sequence[Source], asked: Asked, *, key: str) -> Context:
+    planned: list[Plan] = []
+
+    def read_plan(sighted: Sighted) -> Planned:
+        planned[:] = [plan(asked, sources, sighted)]
+        kind, recap, _ = planned[0].memory
+        return Planned(chosen(planned[0], sighted), kind, recap)
+
+    seen = await log.window(line, at=asked.at, plan=read_plan)
+    packing = Packing(planned[0], seen)
+    packing.fit()
+    blobs = await _blobs(log, line, packing)
+    return Context(packing, render(packing, blobs, key=key))
+
+
+def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
+    """The provider's form of what was packed, checked once more by the provider's rules."""
+    about, settings = packing.plan.model, packing.plan.settings
+    provider = PROVIDERS[about.provider]
+    request = Request(
+        model=about.name,
+        instructions=tuple(packing.sections.values()),
+        tools=packing.plan.tools,
+        items=packing.items(),
+        reply_tokens=settings.reply_tokens,
+        temperature=settings.temperature,
+        effort=settings.effort,
+        output=msgspec.json.decode(settings.output) if settings.output else None,
+        cache=settings.cache,
+        cache_ttl=settings.cache_ttl,
+        key=key,
+    )
+    request = told(request) if about.blind else request
+    rendered = provider.render(request, about, blobs.get)
+    if problems := provider.check(rendered.body):
+        rendered = provider.render(flattened(request), about, blobs.get)
+        rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
+    return rendered
+
+
+async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | None]:
+    """The bytes of the images and files that are sent; None for one that is gone."""
+    turns = (*packing.older, *packing.turns)
+    # Most events show nothing, and their stored form tells so at a glance.
+    showing = [event for turn in turns for event in turn.events if b'"blob"' in event.body]
+    shown = [media for event in showing for media in media_of(event.event)]
+    found: dict[str, bytes | None] = {}
+    for hash in {media.blob for media in shown if media.blob}:
+        try:
+            found[hash] = await log.blob(line, hash)
+        except UnknownBlob:
+            found[hash] = None
+    return found
+
+
+def _doubts(plan: Plan) -> list[str]:
+    known = plan.model.known or plan.settings.factor
+    return [] if known else [f"nothing is known of {plan.model.name}: estimated at four bytes a token"]

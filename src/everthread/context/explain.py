@@ -1,0 +1,189 @@
+"""The account of a context: what is in it and what is not, why, how many tokens, and what it costs.
+
+The sections, the turns that are sent and the named overhead add up to the estimate. What the provider reads
+from its cache is predicted from the log: how far this request begins as the one before it did.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from everthread.context.packing import Packed, Packing
+from everthread.core.request import Said
+
+FIVE_MINUTES = 300 * 1_000_000
+LIFETIMES = {"5m": FIVE_MINUTES, "1h": 12 * FIVE_MINUTES}
+
+
+class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn, or several in a row for which the same holds: `number` to `number_last`."""
+
+    number: int
+    number_last: int
+    first: int
+    last: int
+    messages: int
+    tokens: int
+    sent: bool
+    why: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """`sections` + the turns that are sent = `estimate`. Prices are in US dollars, for the input alone; None where
+    the package genai-prices is not installed or does not know the model."""
+
+    model: str
+    strategy: str
+    budget: int
+    limit: int
+    estimate: int
+    exact: bool
+    factor: float
+    over_budget: int
+    cutoff: int
+    sections: dict[str, int]
+    turns: tuple[TurnLine, ...]
+    cache_read: int
+    cache_write: int
+    price: float | None
+    price_uncached: float | None
+    degraded: tuple[str, ...]
+    repaired: tuple[str, ...]
+    settings: dict[str, Any]
+    source_of: dict[str, str]
+
+
+def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Explanation:
+    plan, estimate = packing.plan, packing.estimate()
+    read = cache_read(packing)
+    write = estimate - read if plan.model.cache_write > 1 and plan.settings.cache else 0
+    return Explanation(
+        model=f"{plan.model.provider}:{plan.model.name}",
+        strategy=plan.strategy,
+        budget=plan.budget,
+        limit=plan.limit,
+        estimate=estimate,
+        exact=plan.measure.exact,
+        factor=plan.measure.factor,
+        over_budget=estimate if estimate > plan.budget else 0,
+        cutoff=cutoff,
+        sections=packing.section_tokens(),
+        turns=turn_lines(packing),
+        cache_read=read,
+        cache_write=write,
+        price=price_of(plan.model.provider, plan.model.name, estimate, read, write),
+        price_uncached=price_of(plan.model.provider, plan.model.name, estimate, 0, 0),
+        degraded=tuple(packing.degraded),
+        repaired=repaired,
+        settings=msgspec.to_builtins(plan.settings),
+        source_of=plan.resolved.source_of,
+    )
+
+
+def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
+    """Every turn of the branch in order: those that are sent one by one, the others in ranges."""
+    lines: list[TurnLine] = []
+    number, first, before, messages = 0, 1, -packing.seen.sighted.head.cleared_sum, 0
+    for turn in (*packing.older, *packing.turns):
+        start, count = turn.start, len(turn.events)
+        if start.messages > messages:
+            lines.append(
+                TurnLine(
+                    number=number,
+                    number_last=max(number, start.number - 1),
+                    first=first,
+                    last=start.first - 1,
+                    messages=start.messages - messages,
+                    tokens=packing.plan.measure.tokens(start.before - before),
+                    sent=False,
+                    why=_why_not(packing, start.first),
+                )
+            )
+        lines.append(
+            TurnLine(
+                number=start.number,
+                number_last=start.number,
+                first=start.first,
+                last=turn.last,
+                messages=count,
+                tokens=packing.tokens(turn),
+                sent=True,
+                why=turn.why,
+            )
+        )
+        number, first, messages = start.number + 1, turn.last + 1, start.messages + count
+        before = start.before + sum(event.settled for event in turn.events)
+    return tuple(lines)
+
+
+def _why_not(packing: Packing, before: int) -> str:
+    """Why the turns that end before this seq are not sent."""
+    if packing.plan.strategy == "importance":
+        why = "less important than what is sent"
+    elif packing.turns and before > packing.turns[0].start.first:
+        why = "no longer in the window"
+    else:
+        why = "before the cutoff"
+    return f"{why}, or before the last clear" if packing.seen.sighted.head.cleared else why
+
+
+def cache_read(packing: Packing) -> int:
+    """Tokens of this request that the provider should find in its cache: as far as the request that led to the
+    newest step went, and as far as it began the same way."""
+    plan = packing.plan
+    if not plan.settings.cache or plan.model.cache_read >= 1:
+        return 0
+    found = _newest_step(packing)
+    if found is None:
+        return 0
+    turn, place = found
+    step = turn.items[place]
+    now = packing.seen.sighted.head.time
+    then = next(event.at for event in turn.events if event.seq == step.seq)
+    if now - then > LIFETIMES[plan.settings.cache_ttl]:
+        return 0
+    sections = packing.section_tokens()
+    read = sum(tokens for name, tokens in sections.items() if name not in ("time", "overhead"))
+    if packing.held(turn, step.seq):
+        measure = plan.measure
+        read += sum(packing.tokens(old) + measure.tokens(old.aside) for old in packing.older)
+        for earlier in packing.turns:
+            if earlier is turn:
+                read += measure.tokens(_until(packing, turn, step.seq))
+                break
+            read += packing.tokens(earlier) + measure.tokens(earlier.aside)
+    return read if read >= plan.model.cache_least else 0
+
+
+def _newest_step(packing: Packing) -> tuple[Packed, int] | None:
+    for turn in reversed(packing.turns):
+        for place in range(len(turn.items) - 1, -1, -1):
+            if not isinstance(turn.items[place], Said):
+                return turn, place
+    return None
+
+
+def _until(packing: Packing, turn: Packed, seq: int) -> int:
+    """The size of a turn's events before one of them, as far as they are still sent as they were then."""
+    size = turn.aside
+    for event in turn.events:
+        if event.seq >= seq or (not turn.full and event.settled < event.tokens):
+            break
+        size += packing.plan.measure.event(event, full=turn.full)
+    return size
+
+
+def price_of(provider: str, name: str, tokens: int, read: int, write: int) -> float | None:
+    """What the input of a request costs, by genai-prices, which is imported when it is asked."""
+    try:
+        from genai_prices import Usage, calc_price
+    except ModuleNotFoundError:
+        return None
+    usage = Usage(input_tokens=tokens, cache_read_tokens=read, cache_write_tokens=write)
+    try:
+        found = calc_price(usage, model_ref=name, provider_id=provider.partition("-")[0])
+    except LookupError:
+        return None
+    return float(found.input_price)

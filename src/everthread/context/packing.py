@@ -1,0 +1,286 @@
+"""Packing a context: the turns that were read become items, and what does not fit gives way in a fixed order.
+
+The order (law 3): older turns leave, then pins; then the newest turn has its results shortened, from the
+largest; then what memory adds shrinks. The instructions, the tools and the user's newest message stay whole;
+if even they do not fit, the estimate stays above the budget, and the context says what would be needed.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import msgspec
+
+from everthread.context.planning import Plan
+from everthread.core.events import User, media_of
+from everthread.core.logged import Logged
+from everthread.core.parts import Image, Reasoning
+from everthread.core.request import Item, Items, Said, Step, stub
+from everthread.core.sections import Asides, exchange, fenced
+from everthread.core.tokens import CALL_WRAPPING, WRAPPING, image_tiles, sizes
+from everthread.core.window import Start, answered, cutoff, excess, room_of
+from everthread.store.windowing import Seen
+
+SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
+SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
+SHRINK = 0.95
+
+
+class Packed(msgspec.Struct, kw_only=True):
+    """A turn on its way into the request. `size` and `aside`, its notes of time, are before the factor."""
+
+    start: Start
+    last: int
+    events: list[Logged]
+    why: str
+    full: bool = False
+    importance: int = 0
+    items: list[Item] = []
+    size: int = 0
+    aside: int = 0
+
+    @property
+    def pinned(self) -> bool:
+        return self.why == "pinned"
+
+
+class Packing:
+    def __init__(self, plan: Plan, seen: Seen) -> None:
+        self.plan = plan
+        self.seen = seen
+        self.degraded: list[str] = []
+        self.sections = dict(plan.sections)
+        self.before: tuple[Item, ...] = ()  # what memory puts in front of the window
+        self.older: list[Packed] = []
+        self.turns: list[Packed] = []
+        self.shortened: dict[int, str] = {}
+        self._clock = plan.settings.clock
+        if seen.choice:
+            self.degraded += seen.choice.notes
+            self._remember()
+            self._take()
+        self._fold()
+
+    # -- what is there -------------------------------------------------------------------------------------
+
+    def items(self) -> tuple[Item, ...]:
+        return (*self.before, *(item for turn in (*self.older, *self.turns) for item in turn.items))
+
+    def tokens(self, turn: Packed) -> int:
+        return self.plan.measure.tokens(turn.size)
+
+    def section_tokens(self) -> dict[str, int]:
+        """Estimates of everything that is no turn, by name; "overhead" is what wraps it all."""
+        measure = self.plan.measure
+        found = {name: measure.tokens(measure.text(text)) for name, text in self.sections.items()}
+        if self.plan.tools_tokens:
+            found["tools"] = self.plan.tools_tokens
+        if self.before:
+            told = [part.text for item in self.before for part in item.parts if hasattr(part, "text")]
+            found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))
+        if asides := sum(turn.aside for turn in self.turns):
+            found["time"] = measure.tokens(asides)
+        found["overhead"] = self.plan.overhead + (measure.tokens(WRAPPING) if self.sections else 0)
+        return found
+
+    def estimate(self) -> int:
+        turns = sum(map(self.tokens, self.older)) + sum(map(self.tokens, self.turns))
+        return turns + sum(self.section_tokens().values())
+
+    @property
+    def repaired(self) -> list[str]:
+        return [f"{count} {what}" for what, count in self._items.repaired.items()]
+
+    # -- packing -------------------------------------------------------------------------------------------
+
+    def _remember(self) -> None:
+        """The brief, the recap or the summary, where the strategy wants it."""
+        assert self.seen.choice
+        brief, recap, begin = self.seen.brief, self.seen.recap, self.seen.choice.begin.first
+        recalls = self.plan.recalls
+        if brief and self.plan.strategy == "importance":
+            self.before = exchange(fenced("summary", brief.text, covers=brief.covers, recall=recalls))
+        elif brief:
+            self.sections["brief"] = fenced("brief", brief.text, covers=brief.covers, recall=recalls)
+            if facts := getattr(brief, "facts", ""):
+                self.sections["facts"] = fenced("facts", facts)
+        if brief and brief.covers < begin - 1:
+            self.degraded.append(f"what is remembered reaches event {brief.covers}, and the window begins at {begin}")
+        if recap and self.plan.strategy == "session":
+            self.before = exchange(fenced("recap", recap.recap, recall=recalls))
+        elif recap:
+            self.sections["recap"] = fenced("recap", recap.recap)
+
+    def _take(self) -> None:
+        choice, newest = self.seen.choice, self.seen.sighted.newest
+        assert choice
+        assert newest
+        for turn, events in self.seen.older:
+            packed = Packed(start=turn.start, last=turn.last, events=events, why=turn.why)
+            packed.importance = turn.importance
+            self.older.append(packed)
+        before, messages = choice.begin.before, choice.begin.messages
+        for number, group in groupby(self.seen.events, key=_turn_of):
+            events = list(group)
+            start = Start(events[0].seq, before, number, messages)
+            full = self.plan.running and number == newest.number
+            why = "the newest turn" if number == newest.number else "in the window"
+            self.turns.append(Packed(start=start, last=events[-1].seq, events=events, why=why, full=full))
+            before += sum([event.settled for event in events])
+            messages += len(events)
+
+    def _fold(self) -> None:
+        """Items and sizes of all turns that are in."""
+        self._items = Items(self.plan.measure.text)
+        opening = {event.seq for event in self.seen.sighted.opening}
+        for turn in (*self.older, *self.turns):
+            events = turn.events
+            if events[0].seq in opening:
+                events = [event for event in events if event.seq not in opening]
+            added = self._items.added
+            turn.items = self._items.of(events, full=turn.full, shortened=self.shortened)
+            turn.size = self._size(events, turn.full) + self._items.added - added
+            turn.size += sum(self._pictures(event) for event in events) if self.plan.model.image_tile else 0
+        self._reason()
+        self._tell_time()
+
+    def _size(self, events: list[Logged], full: bool) -> int:
+        measure = self.plan.measure
+        if not self.shortened and measure.counter is None:
+            return sum([event.tokens for event in events] if full else [event.settled for event in events])
+        return sum(
+            CALL_WRAPPING + measure.text(self.shortened[event.seq])
+            if event.seq in self.shortened
+            else measure.event(event, full=full)
+            for event in events
+        )
+
+    def _pictures(self, event: Logged) -> int:
+        """What OpenAI charges for an event's pictures above our own estimate of them."""
+        if b'"type":"image"' not in event.body:
+            return 0
+        base, tile = self.plan.model.image_base, self.plan.model.image_tile
+        images = [part for part in media_of(event.event) if isinstance(part, Image) and part.width]
+        tiled = sum(image_tiles(part.width, part.height, base, tile) for part in images)
+        return max(0, tiled - sum(sizes(User(parts=(part,)))[0] - WRAPPING for part in images))
+
+    def _tell_time(self) -> None:
+        asides, previous = Asides(self._clock), None
+        for turn in self.turns:
+            turn.aside = 0
+            for place, item in enumerate(turn.items):
+                if not isinstance(item, Said) or item.role != "user":
+                    continue
+                logged = next(event for event in turn.events if event.seq == item.seq)
+                returned = previous is not None and previous.session != logged.session and logged is turn.events[0]
+                pause = logged.at - previous.at if previous and returned else 0
+                if text := asides.of(logged.at, pause=pause):
+                    turn.items[place] = msgspec.structs.replace(item, aside=text)
+                    turn.aside += self.plan.measure.text(text) + 2
+            previous = turn.events[-1]
+
+    # -- reasoning: back to its model only, and only while what it was produced with is still sent -------------
+
+    def _reason(self) -> None:
+        for turn in self.turns:
+            for place, item in enumerate(turn.items):
+                reasoning = [part for part in item.parts if isinstance(part, Reasoning)]
+                if not reasoning:
+                    continue
+                if isinstance(item, Step) and self._may_go_back(turn, item):
+                    turn.items[place] = msgspec.structs.replace(item, reasons=True)
+                else:
+                    turn.size -= sum(map(self._reasoned, reasoning))
+        for turn in self.older:
+            turn.size -= sum(self._reasoned(p) for item in turn.items for p in item.parts if isinstance(p, Reasoning))
+
+    def _reasoned(self, part: Reasoning) -> int:
+        return self.plan.measure.text(part.text) + sum(len(value) // 4 for value in part.meta.values())
+
+    def _may_go_back(self, turn: Packed, step: Step) -> bool:
+        model = self.plan.model
+        if step.model not in (model.name, f"{model.provider}:{model.name}"):
+            return False
+        return (turn.full and not model.bound) or self.held(turn, step.seq)
+
+    def held(self, turn: Packed, seq: int) -> bool:
+        """Whether the request before event `seq` of this turn began as this one does."""
+        choice, changed = self.seen.choice, self.seen.sighted.changed
+        if choice is None or seq <= changed or not self.turns or choice.begin.first != self.turns[0].start.first:
+            return False
+        so_far = [event for event in turn.events if event.seq < seq]
+        over = excess(turn.start, sum([event.tokens for event in so_far]), self.plan.room)
+        return choice.held(turn.start.number, over, turn.start.messages + len(so_far))
+
+    # -- giving way ----------------------------------------------------------------------------------------
+
+    def fit(self) -> None:
+        """Under the budget, if that can be."""
+        for give_way in (self._older_leave, self._turns_leave, self._pins_leave, self._shorten, self._forget):
+            if self.estimate() <= self.plan.budget:
+                return
+            give_way()
+
+    def _over(self) -> int:
+        return self.estimate() - self.plan.budget
+
+    def _older_leave(self) -> None:
+        while (loose := [turn for turn in self.older if not turn.pinned]) and self._over() > 0:
+            self.older.remove(min(loose, key=lambda turn: (turn.importance, turn.start.first)))
+
+    def _turns_leave(self) -> None:
+        """As the cutoff would have it for a smaller room, a twentieth at a time."""
+        room, step = self.plan.room.room, self.plan.settings.step
+        while len(self.turns) > 1 and (over := self._over()) > 0:
+            starts = [turn.start for turn in self.turns]
+            while over > 0 and room:
+                room = int(room * SHRINK)
+                smaller = room_of(room, set_aside=0, factor=1.0, step=step)
+                begin = answered(cutoff(starts[-1], self.plan.size, smaller), starts).begin
+                over -= sum(self.tokens(turn) for turn in self.turns if turn.start.first < begin.first)
+                self.turns = [turn for turn in self.turns if turn.start.first >= begin.first]
+            self._fold()  # the first turn that is left now tells the time
+            if not room:
+                self.turns = self.turns[-1:] if self._over() > 0 else self.turns
+
+    def _pins_leave(self) -> None:
+        count = len(self.older)
+        while self.older and self._over() > 0:
+            self.older.pop(0)
+        if left := count - len(self.older):
+            self.degraded.append(f"{left} pinned turns do not fit")
+            self._fold()
+
+    def _shorten(self) -> None:
+        """The newest turn's results, from the largest, no more of them than must be."""
+        events = self.turns[-1].events if self.turns else []
+        results = [event for event in events if event.kind == "tool_result" and event.tokens > SHORTEN_FROM]
+        results.sort(key=lambda event: (-event.tokens, event.seq))
+        measure, full = self.plan.measure, bool(self.turns) and self.turns[-1].full
+        for head, tail in SHORT:
+            over = self._over()
+            for event in results:
+                if over <= 0:
+                    break
+                was = self._size([event], full)
+                self.shortened[event.seq] = stub(event, head, tail)
+                over -= measure.tokens(was - self._size([event], full))
+            self._fold()
+        if self.shortened:
+            self.degraded.append(f"{len(self.shortened)} results of the newest turn were shortened to fit")
+
+    def _forget(self) -> None:
+        """What memory adds, from what changes most to what changes least; and the time."""
+        for name in ("recap", "facts", "brief"):
+            if self._over() > 0 and self.sections.pop(name, ""):
+                self.degraded.append(f"the {name} was left out to fit")
+        if self._over() > 0 and self.before:
+            self.before = ()
+            self.degraded.append("what is remembered was left out to fit")
+        if self._over() > 0:
+            self._clock = "off"
+            self._fold()
+
+
+def _turn_of(event: Logged) -> int:
+    return event.turn

@@ -1,0 +1,208 @@
+"""Before a window is chosen: the settings in force, the model, the instructions and tools, and the room they leave.
+
+All of it follows from what the caller asked for, the settings and the log, never from the size of what memory
+happens to hold: so the room stays the same from turn to turn, and with it the grid on which the cutoff steps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from everthread.config import Resolved, Settings, Source, from_branch, resolve
+from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
+from everthread.core.request import Tool, clean
+from everthread.core.sections import RECALL, instructions_of
+from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose
+from everthread.core.tokens import WRAPPING, tools_size
+from everthread.core.window import Lookups, Room, room_of, rung
+from everthread.errors import BadValue
+from everthread.providers.models import Model, model
+from everthread.store.windowing import Sighted
+
+# Which memory goes with which strategy: the kind of its summary, whether the recap goes along, and the settings
+# that say how much room they may take.
+MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
+    "budget": ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens")),
+    "messages": ("brief_updated", False, ("brief_tokens",)),
+    "session": ("", True, ("recap_tokens",)),
+    "importance": ("summary", False, ("summary_tokens",)),
+}
+PRIMING = 3
+OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller of `talk.context` asked for."""
+
+    settings: dict[str, Any]
+    strategy: Strategy | None = None
+    instructions: str | Mapping[str, str] | None = None
+    tools: tuple[Tool, ...] = ()
+    at: int | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled before a single turn is chosen. Sizes are in the measure's tokens."""
+
+    resolved: Resolved
+    model: Model
+    measure: Measure
+    strategy: str
+    choose: Strategy
+    sections: dict[str, str]
+    tools: tuple[Tool, ...]
+    tools_tokens: int
+    limit: int  # what the model itself takes as input
+    budget: int
+    room: Room
+    pins: tuple[Older, ...]
+    running: bool
+    size: int
+
+    @property
+    def settings(self) -> Settings:
+        return self.resolved.settings
+
+    @property
+    def overhead(self) -> int:
+        """What primes the reply."""
+        return self.measure.tokens(PRIMING)
+
+    @property
+    def memory(self) -> tuple[str, bool, tuple[str, ...]]:
+        return MEMORY.get(self.strategy, OWN)
+
+    @property
+    def recalls(self) -> bool:
+        return any(tool.name == RECALL for tool in self.tools)
+
+
+def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> Plan:
+    given = Source("the settings given", asked.settings)
+    resolved = resolve(*sources, from_branch(sighted.settings), given)
+    settings = resolved.settings
+    if not settings.model:
+        raise BadValue("model", settings.model, "named as provider:name, such as anthropic:claude-sonnet-4-6")
+    about = model(settings.model)
+    measure = measure_of(about, settings)
+    sections = instructions_of(asked.instructions if asked.instructions is not None else settings.instructions)
+    if opening := clean("\n\n".join(event.text for event in sighted.opening)):
+        sections["opening"] = opening
+    tools_tokens = measure.tokens(_tools_size(asked.tools, about, measure)) + (about.hidden if asked.tools else 0)
+    limit = max(0, (settings.model_window or about.window) - settings.reply_tokens)
+    budget = min(settings.budget or limit, limit)
+    # A window that the application chooses by itself has the default's memory.
+    strategy = settings.strategy if asked.strategy is None else "own"
+    fixed = tools_tokens + measure.tokens(sum(map(measure.text, sections.values())) + WRAPPING)
+    room = _room(budget, fixed, measure.factor, settings, MEMORY.get(strategy, OWN)[2])
+    running = sighted.head.state in ("open", "waiting")
+    pins, room = _pinned(sighted.pins, room, settings)
+    return Plan(
+        resolved=resolved,
+        model=about,
+        measure=measure,
+        strategy=strategy,
+        choose=asked.strategy or STRATEGIES[settings.strategy],
+        sections=sections,
+        tools=asked.tools,
+        tools_tokens=tools_tokens,
+        limit=limit,
+        budget=budget,
+        room=room,
+        pins=pins,
+        running=running,
+        size=sighted.size if running else sighted.settled,
+    )
+
+
+def chosen(plan: Plan, sighted: Sighted) -> Lookups[Choice]:
+    """What the strategy chooses, and the pinned turns that it left out."""
+    assert sighted.newest is not None
+    view = View(
+        newest=sighted.newest,
+        size=plan.size,
+        room=plan.room,
+        messages=sighted.head.messages_sum,
+        session_first=sighted.head.session_first,
+        last_messages=plan.settings.messages,
+        active_messages=plan.settings.active_messages,
+    )
+    choice = yield from choose(plan.choose, view)
+    pinned = {pin.start.first: pin for pin in plan.pins if pin.start.first < choice.begin.first}
+    older = [turn for turn in choice.older if turn.start.first not in pinned]
+    both = sorted([*older, *pinned.values()], key=lambda turn: turn.start.first)
+    return msgspec.structs.replace(choice, older=tuple(both))
+
+
+def measure_of(model: Model, settings: Settings) -> Measure:
+    """How this model's tokens are reckoned. A stated factor is taken as it is, being calibrated."""
+    if settings.factor:
+        return Measure(factor=rounded(settings.factor))
+    if not model.known:
+        return Measure(counter=four_bytes)
+    if model.encoding == "cl100k":
+        return Measure(factor=model.factor, exact=True, counter=cl100k)
+    if model.calibrate:
+        return Measure(factor=rounded(model.factor * (1 + settings.margin)))
+    return Measure(factor=model.factor, exact=True)
+
+
+def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:
+    """OpenAI turns the schemas into a shorter text first; the others are told them as they are."""
+    if not tools:
+        return 0
+    plain = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
+    if model.encoding:
+        return tools_size(plain, model.encoding)
+    return measure.text(json.dumps(plain, ensure_ascii=False))
+
+
+def _room(budget: int, fixed: int, factor: float, settings: Settings, shares: tuple[str, ...]) -> Room:
+    """What instructions and tools leave, less what memory and the notes of time may take.
+
+    The amount is rounded up to a round one, and memory's share is what the settings grant it, whether or not
+    it is used: nothing that changes from turn to turn may move the grid.
+    """
+    unit = max(1, rung(budget // 64))
+    memory = min(sum(getattr(settings, share) for share in shares), budget // 8)
+    set_aside = -(-(fixed + memory) // unit) * unit + unit
+    return room_of(budget, set_aside=set_aside, factor=factor, step=settings.step)
+
+
+def _pinned(pins: tuple[Older, ...], room: Room, settings: Settings) -> tuple[tuple[Older, ...], Room]:
+    """The pins that fit into their share, the newest first, and the room without them.
+
+    They are counted whether or not the window reaches back to them, so that the room changes with a pin only.
+    """
+    free = int(room.room * settings.pins)
+    kept = []
+    for pin in pins:
+        if pin.size <= free:
+            kept.append(pin)
+            free -= pin.size
+    taken = sum(pin.size for pin in kept)
+    if not taken:
+        return tuple(kept), room
+    rest = room_of(room.room - taken, set_aside=0, factor=1.0, step=settings.step)
+    return tuple(kept), rest
+
+
+def tools_of(given: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """Tools as the caller gives them: name, description and the JSON Schema of the arguments."""
+    found = []
+    for tool in given:
+        try:
+            made = tool if isinstance(tool, Tool) else msgspec.convert(dict(tool), Tool, strict=True)
+            json.dumps(made.schema, ensure_ascii=False, allow_nan=False).encode()
+        except (msgspec.ValidationError, TypeError, ValueError) as problem:
+            raise BadValue("tools", tool, f"tools with name, description and schema ({problem})") from None
+        found.append(made)
+    names = [tool.name for tool in found]
+    for name in names:
+        if names.count(name) > 1 or not name.replace("-", "_").isidentifier() or len(name) > 64:
+            raise BadValue("tools", name, "tools with names of their own: letters, digits, _ and -, at most 64")
+    return tuple(found)
