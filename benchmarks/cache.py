@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import sys
 import tempfile
@@ -379,7 +380,9 @@ def _cells(result: Result) -> list[str]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="everthread bench cache", description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of recorded conversations; else they are made up")
+    given = os.environ.get("EVERTHREAD_DATA")
+    about = "folder of recorded conversations (by default EVERTHREAD_DATA); else they are made up"
+    parser.add_argument("--data", type=Path, default=given and Path(given), help=about)
     parser.add_argument("--turns", type=int, default=200, help="of a session; tool-heavy ones have a third of them")
     parser.add_argument("--sessions", type=int, default=4)
     parser.add_argument("--scenarios", default="abc", help="a: no long pauses, b: tool-heavy turns, c: long pauses")

@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from everthread.config import Source, check, from_conversation, general_sources, resolve
-from everthread.context.building import Context, build
+from everthread.context.building import Context, build, steps
+from everthread.context.explain import StepLine
 from everthread.context.planning import Asked, tools_of
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Clear, Event, Mark, Pin, Settings, media_of
@@ -304,17 +305,24 @@ class Talk:
         texts for persona, user, memory and skills. `tools`: name, description and JSON Schema of the arguments.
         `settings`: any others, for this context alone.
         """
-        given = {**(settings or {}), "model": model, "budget": budget}
-        named = strategy if isinstance(strategy, str) or strategy is None else None
-        asked = Asked(
-            settings={name: value for name, value in {**given, "strategy": named}.items() if value is not None},
-            strategy=None if isinstance(strategy, str) else strategy,
-            instructions=instructions,
-            tools=tools_of(tools),
-            at=at,
-        )
-        sources = (*self._sources(), from_conversation(self.conversation.settings))
-        return await build(self._log, await self.line(), sources, asked, key=self.id)
+        asked = _asked(settings, model, budget, strategy, instructions=instructions, tools=tools_of(tools), at=at)
+        return await build(self._log, await self.line(), self._all_sources(), asked, key=self.id)
+
+    async def steps(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Sequence[Tool | Mapping[str, Any]] = (),
+        at: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        limit: int = 20,
+    ) -> list[StepLine]:
+        """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
+        asked = _asked(settings, model, budget, None, instructions=instructions, tools=tools_of(tools), at=at)
+        limit = _count("limit", limit)
+        return await steps(self._log, await self.line(), self._all_sources(), asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
@@ -360,6 +368,9 @@ class Talk:
         """Erase the conversation for ever."""
         await self._log.erase(self.conversation)
 
+    def _all_sources(self) -> tuple[Source, ...]:
+        return (*self._sources(), from_conversation(self.conversation.settings))
+
     def _pointing_at(self, line: Line) -> Talk:
         self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
         return self._at(None)
@@ -370,6 +381,16 @@ class Talk:
     @property
     def _place(self) -> Place:
         return Place(self.conversation.tenant, self.conversation.id, self._branch)
+
+
+def _asked(
+    settings: Mapping[str, Any] | None, model: str | None, budget: int | None, strategy: Any, **rest: Any
+) -> Asked:
+    """What was asked for: a strategy by its name is a setting like the others, a function is not."""
+    named = strategy if isinstance(strategy, str) else None
+    given = {**(settings or {}), "model": model, "budget": budget, "strategy": named}
+    own = None if isinstance(strategy, str) else strategy
+    return Asked(settings={name: value for name, value in given.items() if value is not None}, strategy=own, **rest)
 
 
 def _name(name: str) -> str:

@@ -13,6 +13,7 @@ import click
 COMMANDS = {
     "conversations": ("list", "List conversations, newest first."),
     "show": ("show", "Show what was said in a conversation."),
+    "context": ("context", "Show what a model would be told next, and why."),
     "import": ("carry", "Import conversations from a file."),
     "export": ("carry", "Export conversations as JSON Lines."),
     "doctor": ("doctor", "Check a store against its own laws."),

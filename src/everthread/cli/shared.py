@@ -133,6 +133,12 @@ def console(*, table: bool = False) -> Console:
     return Console(highlight=False, width=width)
 
 
+def printable(text: str) -> str:
+    """Nothing that would steer the terminal."""
+    clean = text.encode("utf-8", "replace").decode()
+    return "".join(c if c.isprintable() or c == "\n" else "·" for c in clean.replace("\t", "    "))
+
+
 def counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 

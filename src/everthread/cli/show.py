@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everthread.app import Everthread, Talk
-from everthread.cli.shared import console, counted, find, run, say_json, scope_of, scoped
+from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped
 from everthread.core.events import (
     Command,
     Event,
@@ -112,7 +112,7 @@ class Page:
         name.append(f"{event.kind:<12}", style=STYLES.get(event.kind, "yellow"))
         name.append(f"{event.tokens or '':>7}  ", style="dim")
         width = max(20, self._out.width - 29)
-        lines = Text(_printable(said)).wrap(self._out, width) or [Text("")]
+        lines = Text(printable(said)).wrap(self._out, width) or [Text("")]
         for number, line in enumerate(lines):
             self._out.print(Text.assemble(name if number == 0 else " " * 29, line), no_wrap=True, crop=False)
 
@@ -138,12 +138,6 @@ def describe(event: Event) -> str:
             shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
             said = " ".join([text_of(event), *shown]).strip()
     return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
-
-
-def _printable(text: str) -> str:
-    """Nothing that would steer the terminal."""
-    clean = text.encode("utf-8", "replace").decode()
-    return "".join(c if c.isprintable() or c == "\n" else "·" for c in clean.replace("\t", "    "))
 
 
 async def _heading(talk: Talk, as_json: bool) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from everthread.config import Source
-from everthread.context.explain import Explanation, explain
+from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.packing import Packing
 from everthread.context.planning import Asked, Plan, chosen, plan
 from everthread.core.branches import Line
 from everthread.core.events import media_of
 from everthread.core.request import Request
+from everthread.core.window import Lookups, Move, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.providers import anthropic, google, openai, openai_responses
 from everthread.providers.base import Provider, Rendered, flattened, told
@@ -35,7 +36,7 @@ PROVIDERS: dict[str, Provider] = {
 class Context:
     """What the model is told at one moment, as one provider request, and the account of it."""
 
-    def __init__(self, packing: Packing, rendered: Rendered) -> None:
+    def __init__(self, packing: Packing, rendered: Rendered, estimate: int) -> None:
         self._packing = packing
         self._body = rendered.body
         plan, head = packing.plan, packing.seen.sighted.head
@@ -43,7 +44,7 @@ class Context:
         self.model = f"{plan.model.provider}:{plan.model.name}"
         self.strategy = plan.strategy
         self.budget = plan.budget
-        self.estimate = packing.estimate()
+        self.estimate = estimate
         self.over_budget = self.estimate if self.estimate > plan.budget else 0
         self.cutoff = packing.turns[0].start.first if packing.turns else head.seq + 1
         self.sent = sum(len(turn.events) for turn in turns)
@@ -78,9 +79,34 @@ async def build(log: Log, line: Line, sources: Sequence[Source], asked: Asked, *
 
     seen = await log.window(line, at=asked.at, plan=read_plan)
     packing = Packing(planned[0], seen)
-    packing.fit()
-    blobs = await _blobs(log, line, packing)
-    return Context(packing, render(packing, blobs, key=key))
+    estimate = packing.fit()
+    blobs = await _blobs(log, line, packing) if packing.shows else {}
+    return Context(packing, render(packing, blobs, key=key), estimate)
+
+
+async def steps(log: Log, line: Line, sources: Sequence[Source], asked: Asked, *, limit: int) -> list[StepLine]:
+    """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
+    planned: list[Plan] = []
+
+    def ask(sighted: Sighted) -> Lookups[list[Move]]:
+        planned[:] = [plan(asked, sources, sighted)]
+        assert sighted.newest is not None
+        return moves(sighted.newest, planned[0].size, planned[0].room, limit)
+
+    none: list[Move] = []
+    found = await log.look(line, at=asked.at, ask=ask, nothing=none)
+    return [
+        StepLine(
+            turn=move.turn.number,
+            seq=move.turn.first,
+            cutoff=move.begin.first,
+            left_first=move.left.number,
+            left_last=move.begin.number - 1,
+            messages=move.begin.messages - move.left.messages,
+            tokens=planned[0].measure.tokens(move.begin.before - move.left.before),
+        )
+        for move in found
+    ]
 
 
 def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
@@ -111,9 +137,7 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
 async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | None]:
     """The bytes of the images and files that are sent; None for one that is gone."""
     turns = (*packing.older, *packing.turns)
-    # Most events show nothing, and their stored form tells so at a glance.
-    showing = [event for turn in turns for event in turn.events if b'"blob"' in event.body]
-    shown = [media for event in showing for media in media_of(event.event)]
+    shown = [media for turn in turns for event in turn.events for media in media_of(event.event)]
     found: dict[str, bytes | None] = {}
     for hash in {media.blob for media in shown if media.blob}:
         try:

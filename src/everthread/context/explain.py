@@ -14,6 +14,7 @@ from everthread.context.packing import Packed, Packing
 from everthread.core.request import Said
 
 FIVE_MINUTES = 300 * 1_000_000
+EXCERPT = 80
 LIFETIMES = {"5m": FIVE_MINUTES, "1h": 12 * FIVE_MINUTES}
 
 
@@ -28,6 +29,19 @@ class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     sent: bool
     why: str
+    text: str = ""  # how it begins
+
+
+class StepLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of the cutoff: in which turn it happened, where the window began from then on, and what left it."""
+
+    turn: int
+    seq: int
+    cutoff: int
+    left_first: int
+    left_last: int
+    messages: int
+    tokens: int
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,11 +125,18 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
                 tokens=packing.tokens(turn),
                 sent=True,
                 why=turn.why,
+                text=_beginning(turn),
             )
         )
         number, first, messages = start.number + 1, turn.last + 1, start.messages + count
         before = start.before + sum(event.settled for event in turn.events)
     return tuple(lines)
+
+
+def _beginning(turn: Packed) -> str:
+    """The first words that were said in a turn."""
+    said = next((event.text for event in turn.events if event.text.strip()), "")
+    return " ".join(said[: 2 * EXCERPT].split())[:EXCERPT]
 
 
 def _why_not(packing: Packing, before: int) -> str:

@@ -13,17 +13,19 @@ import msgspec
 
 from everthread.context.planning import Plan
 from everthread.core.events import User, media_of
+from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
 from everthread.core.parts import Image, Reasoning
-from everthread.core.request import Item, Items, Said, Step, stub
+from everthread.core.request import Item, Said, Step
 from everthread.core.sections import Asides, exchange, fenced
 from everthread.core.tokens import CALL_WRAPPING, WRAPPING, image_tiles, sizes
-from everthread.core.window import Start, answered, cutoff, excess, room_of
+from everthread.core.window import Start, answered, cutoff, excess, room_of, rung
 from everthread.store.windowing import Seen
 
 SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
 SHRINK = 0.95
+DECLARED = 20  # tokens of a tool that only its name is known of
 
 
 class Packed(msgspec.Struct, kw_only=True):
@@ -75,6 +77,8 @@ class Packing:
         found = {name: measure.tokens(measure.text(text)) for name, text in self.sections.items()}
         if self.plan.tools_tokens:
             found["tools"] = self.plan.tools_tokens
+        elif self._items.called and self.plan.model.hidden:  # declared, because they are called
+            found["tools"] = measure.tokens(DECLARED * len(self._items.called)) + self.plan.model.hidden
         if self.before:
             told = [part.text for item in self.before for part in item.parts if hasattr(part, "text")]
             found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))
@@ -131,17 +135,18 @@ class Packing:
 
     def _fold(self) -> None:
         """Items and sizes of all turns that are in."""
-        self._items = Items(self.plan.measure.text)
+        self._items = Items(self.plan.measure.text, self.shortened)
         opening = {event.seq for event in self.seen.sighted.opening}
         for turn in (*self.older, *self.turns):
             events = turn.events
             if events[0].seq in opening:
                 events = [event for event in events if event.seq not in opening]
             added = self._items.added
-            turn.items = self._items.of(events, full=turn.full, shortened=self.shortened)
+            turn.items = self._items.of(events, full=turn.full)
             turn.size = self._size(events, turn.full) + self._items.added - added
-            turn.size += sum(self._pictures(event) for event in events) if self.plan.model.image_tile else 0
-        self._reason()
+        if not self._items.plain:
+            self._reason()
+            self._charge_pictures()
         self._tell_time()
 
     def _size(self, events: list[Logged], full: bool) -> int:
@@ -155,14 +160,18 @@ class Packing:
             for event in events
         )
 
-    def _pictures(self, event: Logged) -> int:
-        """What OpenAI charges for an event's pictures above our own estimate of them."""
-        if b'"type":"image"' not in event.body:
-            return 0
+    def _charge_pictures(self) -> None:
+        """What OpenAI charges for pictures above our own estimate of them."""
         base, tile = self.plan.model.image_base, self.plan.model.image_tile
-        images = [part for part in media_of(event.event) if isinstance(part, Image) and part.width]
-        tiled = sum(image_tiles(part.width, part.height, base, tile) for part in images)
-        return max(0, tiled - sum(sizes(User(parts=(part,)))[0] - WRAPPING for part in images))
+        for turn in (*self.older, *self.turns) if tile else ():
+            for part in (part for event in turn.events for part in media_of(event.event) if isinstance(part, Image)):
+                ours = sizes(User(parts=(part,)))[0] - WRAPPING
+                turn.size += max(0, image_tiles(part.width, part.height, base, tile) - ours)
+
+    @property
+    def shows(self) -> bool:
+        """Whether there may be pictures or files among what is sent."""
+        return not self._items.plain
 
     def _tell_time(self) -> None:
         asides, previous = Asides(self._clock), None
@@ -171,10 +180,9 @@ class Packing:
             for place, item in enumerate(turn.items):
                 if not isinstance(item, Said) or item.role != "user":
                     continue
-                logged = next(event for event in turn.events if event.seq == item.seq)
-                returned = previous is not None and previous.session != logged.session and logged is turn.events[0]
-                pause = logged.at - previous.at if previous and returned else 0
-                if text := asides.of(logged.at, pause=pause):
+                returned = previous is not None and previous.session != item.session and place == 0
+                pause = item.time - previous.at if previous and returned else 0
+                if text := asides.of(item.time, pause=pause):
                     turn.items[place] = msgspec.structs.replace(item, aside=text)
                     turn.aside += self.plan.measure.text(text) + 2
             previous = turn.events[-1]
@@ -214,12 +222,13 @@ class Packing:
 
     # -- giving way ----------------------------------------------------------------------------------------
 
-    def fit(self) -> None:
-        """Under the budget, if that can be."""
+    def fit(self) -> int:
+        """The estimate, under the budget if that can be."""
         for give_way in (self._older_leave, self._turns_leave, self._pins_leave, self._shorten, self._forget):
-            if self.estimate() <= self.plan.budget:
-                return
+            if (estimate := self.estimate()) <= self.plan.budget:
+                return estimate
             give_way()
+        return self.estimate()
 
     def _over(self) -> int:
         return self.estimate() - self.plan.budget
@@ -252,13 +261,18 @@ class Packing:
             self._fold()
 
     def _shorten(self) -> None:
-        """The newest turn's results, from the largest, no more of them than must be."""
+        """The newest turn's results, from the largest.
+
+        Sizes and what must go are taken coarsely, so that as the turn goes on the same results stay shortened,
+        and its beginning stays in the provider's cache.
+        """
         events = self.turns[-1].events if self.turns else []
         results = [event for event in events if event.kind == "tool_result" and event.tokens > SHORTEN_FROM]
-        results.sort(key=lambda event: (-event.tokens, event.seq))
+        results.sort(key=lambda event: (-rung(event.tokens), event.seq))
         measure, full = self.plan.measure, bool(self.turns) and self.turns[-1].full
+        coarse = max(1, measure.tokens(self.plan.room.room // 8))
         for head, tail in SHORT:
-            over = self._over()
+            over = -(-self._over() // coarse) * coarse
             for event in results:
                 if over <= 0:
                     break

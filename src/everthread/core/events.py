@@ -33,6 +33,7 @@ class _Event(
     tag_field="kind",
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,  # read by the thousand, and never part of a cycle
 ):
     @property
     def kind(self) -> str:

@@ -23,6 +23,7 @@ class _Part(
     tag_field="type",
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,  # read by the thousand, and never part of a cycle
 ):
     meta: dict[str, str] = {}
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.importance import score
-from everthread.core.window import Cut, Lookups, Room, Start, cutoff, rung
+from everthread.core.window import Lookups, Room, Start, above, cutoff, rung
 
 
 class At(NamedTuple):
@@ -76,7 +76,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The turns from `begin` on, some older ones, and what could not be done as asked.
 
     It has been the same since the excess rose above `above`, and since `messages` messages had been said;
-    None: it is new every time.
+    None: it is new every time. `alone`: it is the newest turn and no other.
     """
 
     begin: Start
@@ -84,15 +84,15 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     above: int | None = None
     messages: int = 0
+    alone: bool = False
 
     def held(self, turn: int, excess: int, messages: int) -> bool:
         """Whether the choice was this one already when a turn had come so far."""
-        if self.above is None or turn < self.begin.number or messages < self.messages:
+        if self.above is None or messages < self.messages or excess <= self.above:
             return False
-        # A turn is never its own cutoff while another one fits beside it.
-        if turn == self.begin.number and self.above >= 0:
-            return False
-        return self.above < excess <= self.begin.before
+        if turn == self.begin.number:  # a turn is its own cutoff only while no other fits beside it
+            return self.alone or self.above < 0
+        return turn > self.begin.number and excess <= self.begin.before
 
 
 Strategy = Callable[[View], "Choice | int | Generator[Any, Any, Choice | int]"]
@@ -111,7 +111,7 @@ def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
     """The choice, with the window begun later and the least of the older turns left out where it does not fit."""
     taken = _from(view, choice.begin)
     if taken > view.room.room:
-        return _cut((yield from cutoff(view.newest, view.size, view.room)), choice.notes)
+        return (yield from _cut(view, choice.notes))
     older = list(choice.older)
     while older and sum(turn.size for turn in older) > view.room.room - taken:
         older.remove(min(older, key=lambda turn: (turn.importance, turn.start.first)))
@@ -120,7 +120,7 @@ def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
 
 def budget(view: View) -> Lookups[Choice]:
     """The newest turns that fit, begun at the stepped cutoff."""
-    return _cut((yield from cutoff(view.newest, view.size, view.room)))
+    return (yield from _cut(view))
 
 
 def messages(view: View) -> Lookups[Choice]:
@@ -146,9 +146,10 @@ def importance(view: View) -> Lookups[Choice]:
     begin = yield Back(max(1, view.messages - line))
     if _from(view, begin) > view.room.room:
         wanted = yield Back(active)
-        cut = yield from cutoff(view.newest, view.size, view.room)
+        cut = yield from _cut(view)
         fewer = cut.begin.first > wanted.first
-        return _cut(cut, (f"fewer than the {active} newest messages fit",) if fewer else ())
+        notes = (f"fewer than the {active} newest messages fit",) if fewer else ()
+        return msgspec.structs.replace(cut, notes=notes)
     # What the newest messages took when the recent part began here; twice that is kept for what follows.
     then = yield Back(max(1, view.messages - line - active))
     recent = 2 * max(then.before - begin.before, view.room.room // 16)
@@ -207,8 +208,10 @@ def _place(turn: Older, begin: Start) -> float:
     return turn.start.messages / max(1, begin.messages)
 
 
-def _cut(cut: Cut, notes: tuple[str, ...] = ()) -> Choice:
-    return Choice(begin=cut.begin, above=cut.above, notes=notes)
+def _cut(view: View, notes: tuple[str, ...] = ()) -> Lookups[Choice]:
+    cut = yield from cutoff(view.newest, view.size, view.room)
+    since = yield from above(cut, view.room)
+    return Choice(begin=cut.begin, above=since, alone=cut.begin == view.newest, notes=notes)
 
 
 def _from(view: View, begin: Start) -> int:

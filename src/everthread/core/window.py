@@ -53,9 +53,10 @@ class Room(msgspec.Struct, frozen=True):
 
 
 def room_of(budget: int, *, set_aside: int, factor: float, step: float = 0.5) -> Room:
-    """The room that a budget leaves for turns. `step` is the share of it between two moves; 0 slides every turn."""
+    """The room that a budget leaves for turns. `step` is the share of it between two moves; 0 slides with every
+    turn, and then nothing is kept for the newest one."""
     room = max(0, int((budget - set_aside) / factor))
-    reserve = room // 8
+    reserve = room // 8 if step else 0
     return Room(room, rung(int((room - reserve) * step)), reserve)
 
 
@@ -66,10 +67,12 @@ def rung(size: int) -> int:
 
 
 class Cut(NamedTuple):
-    """Where the window begins, and above which excess it has begun there: the moment of the last step."""
+    """Where the window begins, the turn before the plain sliding window, and the line that the cutoff was rounded to
+    (None: it was not)."""
 
     begin: Start
-    above: int
+    previous: Start | None
+    line: int | None = None
 
 
 Lookups = Generator[Any, Any, T]
@@ -79,16 +82,73 @@ def cutoff(newest: Start, size: int, room: Room) -> Lookups[Cut]:
     """Where the window begins, given the newest turn and its size as it is sent now."""
     # The plain sliding window: the first turn from which everything fits.
     first, previous = yield From(excess(newest, size, room))
-    above = -1 if previous is None else previous.before
     if not room.step or previous is None or first == newest or first.before - previous.before > room.step:
-        return Cut(first, above)
+        return Cut(first, previous)
     line = -(-first.before // room.step) * room.step
-    return Cut((yield Upto(line)), line - room.step)
+    return Cut((yield Upto(line)), previous, line)
+
+
+def above(cut: Cut, room: Room) -> Lookups[int]:
+    """The excess above which the cutoff has been where it is: what the last turn of the step before had before it.
+
+    One more look-up, and only where the sliding window is not the first of its step.
+    """
+    previous = cut.previous
+    if previous is not None and cut.line is not None and previous.before > cut.line - room.step:
+        previous = yield Upto(cut.line - room.step)
+    return -1 if previous is None else previous.before
 
 
 def excess(newest: Start, size: int, room: Room) -> int:
     """The tokens that must leave for the newest turn to fit."""
     return max(0, newest.before + max(size, room.reserve) - room.room)
+
+
+class Move(NamedTuple):
+    """A step of the cutoff: in which turn it happened, and from where to where it went."""
+
+    turn: Start
+    left: Start
+    begin: Start
+
+
+def moves(newest: Start, size: int, room: Room, limit: int) -> Lookups[list[Move]]:
+    """The newest steps that led to where the cutoff is, oldest first, derived from the log as it is now.
+
+    The cutoff stays while no more than the room lies between it and the end, so the turn in which it moved next
+    is a look-up away. Where a turn was larger while it ran than it is now, it may have moved for that while; and
+    moves in neighbouring turns of which each fills the room may be told as one.
+    """
+    now = (yield from cutoff(newest, size, room)).begin
+    begin: Start = yield Upto(max(0, now.before - (limit + 1) * max(room.step, 1)))
+    found: list[Move] = []
+    while begin.first < now.first:
+        most = room.room + begin.before
+        turn, previous = yield From(most - room.reserve + 1)
+        grown = size if turn == newest else 0
+        if previous is not None and turn.before > most and previous.first > begin.first:
+            turn, grown = previous, turn.before - previous.before
+        after = (yield from _as_of(turn, cutoff(turn, grown, room))).begin
+        if not begin.first < after.first <= now.first:
+            after = now
+        found.append(Move(turn, begin, after))
+        begin = after
+    return found[-limit:]
+
+
+def _as_of(turn: Start, asking: Lookups[T]) -> Lookups[T]:
+    """The same question as if that turn were the newest. (Turns without any tokens are passed over.)"""
+    answer: Any = None
+    while True:
+        try:
+            asked = asking.send(answer)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+        if isinstance(asked, Upto):
+            answer = yield Upto(min(asked.before, turn.before - 1))
+        else:
+            first, previous = yield asked
+            answer = (turn, previous) if first.first > turn.first else (first, previous)
 
 
 def answered(asking: Lookups[T], starts: Sequence[Start]) -> T:

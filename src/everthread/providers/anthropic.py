@@ -86,21 +86,21 @@ class _Messages:
 
     def _step(self, step: Step) -> None:
         self._before_step = self._last
+        thought: list[Block] = []
         blocks: list[Block] = []
         for part in step.parts:
-            if isinstance(part, Call):
+            if isinstance(part, Text):
+                if part.text and not part.text.isspace():
+                    blocks.append({"type": "text", "text": part.text})
+            elif isinstance(part, Call):
                 self._names[part.name] = None
                 blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": part.input})
             elif isinstance(part, Reasoning):
-                if step.reasons and all(block["type"] in THINKING for block in blocks):
-                    blocks += _thinking(part)
-            elif isinstance(part, Text):
-                if part.text and not part.text.isspace():
-                    blocks.append({"type": "text", "text": part.text})
+                thought += _thinking(part) if step.reasons and not blocks else []
             else:
                 blocks.append(_text(describe(part)))
-        if any(block["type"] not in THINKING for block in blocks):
-            self._say("assistant", blocks)
+        if blocks:
+            self._say("assistant", [*thought, *blocks])
         if step.answers:
             self._say("user", [self._answer(answer) for answer in step.answers])
 
@@ -159,28 +159,22 @@ def check(body: dict[str, Any]) -> list[str]:
     if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
         problems.add("the first and the last message must be the user's")
     waiting: list[str] = []
-    seen: set[str] = set()
+    every: list[str] = []
     role = ""
     for message in messages:
+        content = message["content"]
         if message["role"] == role:
             problems.add("two neighbours have the same role")
-        role, called, answered = message["role"], list[str](), 0
-        for place, block in enumerate(message["content"]):
-            kind = block["type"]
-            if kind == "tool_use":
-                called.append(block["id"])
-            elif kind == "tool_result":
-                if place != answered or waiting[place : place + 1] != [block["tool_use_id"]]:
-                    problems.add("a result does not stand where its tool call waits for it")
-                answered += 1
-            elif kind == "text" and (not block["text"] or block["text"].isspace()):
-                problems.add("a text is empty")
-        if answered != len(waiting):
-            problems.add("a tool call has no result")
-        if called and (not seen.isdisjoint(called) or len(set(called)) != len(called)):
-            problems.add("an id of a tool call occurs twice")
-        seen.update(called)
-        waiting = called
+        role = message["role"]
+        answers = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
+        if answers != waiting or (answers and content[len(answers) - 1]["type"] != "tool_result"):
+            problems.add("tool calls and the results in the next message do not match")
+        waiting = [block["id"] for block in content if block["type"] == "tool_use"]
+        every += waiting
+        if [block for block in content if block["type"] == "text" and (not block["text"] or block["text"].isspace())]:
+            problems.add("a text is empty")
+    if len(set(every)) != len(every):
+        problems.add("an id of a tool call occurs twice")
     return sorted(problems)
 
 

@@ -8,7 +8,8 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     whose        begin  find  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
     writing      append (key: safe to repeat; expect: compare and set)  restore
-    reading      head  tail  before  after  range  turns  turn_from  turn_upto  window  sessions  markers  blob  blobs
+    reading      head  tail  before  after  range  turns  turn_from  turn_upto  sessions  markers  blob  blobs
+    windows      window  look
     living       follow  changes
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
@@ -26,13 +27,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Event
 from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
+from everthread.core.window import Lookups
 from everthread.errors import UnknownBlob
 from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring, windowing
 from everthread.store.appending import Batch, Draft, Place, Tries
@@ -45,6 +47,8 @@ from everthread.store.windowing import Planned, Seen, Sighted
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 LARGE = 256 * 1024  # bytes from which counting tokens would be felt on the event loop
 LOOK = 2.0  # seconds after which a follower looks for itself, should a bell not ring
+
+T = TypeVar("T")
 
 audit = logging.getLogger("everthread.audit")
 Clock = Callable[[], int]
@@ -248,6 +252,10 @@ class Log:
     async def window(self, line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) -> Seen:
         """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest."""
         return await self._engine.read(lambda: windowing.window(line, at=at, plan=plan))
+
+    async def look(self, line: Line, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T) -> T:
+        """What a question in the form of `core.window` comes to; `nothing` where no turns are."""
+        return await self._engine.read(lambda: windowing.look(line, at=at, ask=ask, nothing=nothing), large=True)
 
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
         """The markers of a kind up to seq `last`, newest first."""

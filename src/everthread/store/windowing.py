@@ -82,6 +82,14 @@ def window(line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) ->
     return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap)
 
 
+def look(line: Line, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T) -> Script[T]:
+    """What a question about the turns of a line comes to; `nothing` where there are none."""
+    sighted = yield from _sight(line, at)
+    if sighted.newest is None:
+        return nothing
+    return (yield from Lookup(line, sighted.head, sighted.newest).drive(ask(sighted)))
+
+
 def _sight(line: Line, at: int | None) -> Script[Sighted]:
     newest = yield from head(line)
     if at is not None and not 0 < at <= newest.seq + 1:
@@ -193,8 +201,10 @@ class Lookup:
             bounds = {**piece, "low": low, "high": end}
             rows = (yield Ask("start_from", bounds)) if low <= end else []
             found = self._start(rows[0]) if rows else found
-            # Where something comes before the line, nothing older can come after it.
-            rows = yield Ask("start_upto", {**piece, "high": low - 1})
+            # Where something comes before the line, nothing older can come after it. The newest turn is not its own
+            # predecessor, however far below the line it begins.
+            before_newest = min(piece["last"], self._newest.first - 1)
+            rows = yield Ask("start_upto", {**piece, "last": before_newest, "high": low - 1})
             if rows:
                 return found or self._newest, self._start(rows[0])
         return found or self._newest, None

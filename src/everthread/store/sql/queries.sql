@@ -305,16 +305,16 @@ ORDER BY seq DESC LIMIT :limit
 -- Of a segment the newest marker of each kind that matters to a context, and the kind of the very first event: what
 -- is not there need not be asked for.
 SELECT
-    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND spoken <> seq AND kind = 'settings' AND seq BETWEEN :first AND :last),
-    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND spoken <> seq AND kind = 'pin' AND seq BETWEEN :first AND :last),
-    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND spoken <> seq AND kind = 'brief_updated' AND seq BETWEEN :first AND :last),
-    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND spoken <> seq AND kind = 'summary' AND seq BETWEEN :first AND :last),
-    (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last),
+    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'settings' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
+    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'pin' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
+    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'brief_updated' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
+    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'summary' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
+    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1)
 
 -- name: start_from
@@ -348,10 +348,10 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq DESC LIMIT :limit
 
 -- name: importance_below
--- The next lower importance of any turn on a branch.
+-- The next lower importance of any turn on a branch. None is below 0; said, because the index says it.
 SELECT left_importance FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND left_importance < CAST(:below AS integer)
+    AND turn_first = seq AND left_importance >= 0 AND left_importance < CAST(:below AS integer)
 ORDER BY left_importance DESC LIMIT 1
 
 -- name: turns_by_importance
@@ -363,7 +363,7 @@ JOIN events p ON p.tenant = s.tenant AND p.conversation = s.conversation AND p.b
 LEFT JOIN events f ON f.tenant = s.tenant AND f.conversation = s.conversation AND f.branch = s.branch
     AND f.seq = p.turn_first
 WHERE s.tenant = :tenant AND s.conversation = :conversation AND s.branch = :branch
-    AND s.turn_first = s.seq AND s.left_importance = CAST(:importance AS integer)
+    AND s.turn_first = s.seq AND s.left_importance >= 0 AND s.left_importance = CAST(:importance AS integer)
     AND s.seq BETWEEN :first AND :last
 ORDER BY s.seq DESC LIMIT :limit
 

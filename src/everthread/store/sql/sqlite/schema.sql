@@ -79,12 +79,14 @@ CREATE TABLE events (
 
 -- Gapless seq rests on the first: two writers cannot both take a number. The others find the first event of
 -- a turn by the tokens before it (the cutoff), the first of a session, the newest marker of a kind, and turns by
--- how important they were when their successor began.
+-- how important they were when their successor began. None is below 0; the last index says so all the same, or
+-- planners might take it where the cutoff is asked for, and sort.
 CREATE UNIQUE INDEX events_by_seq ON events (tenant, conversation, branch, seq);
 CREATE INDEX events_turns ON events (tenant, conversation, branch, settled_before, seq) WHERE turn_first = seq;
 CREATE INDEX events_sessions ON events (tenant, conversation, branch, session) WHERE session_first = seq;
 CREATE INDEX events_markers ON events (tenant, conversation, branch, kind, seq) WHERE spoken <> seq;
-CREATE INDEX events_importance ON events (tenant, conversation, branch, left_importance, seq) WHERE turn_first = seq;
+CREATE INDEX events_importance ON events (tenant, conversation, branch, left_importance, seq)
+    WHERE turn_first = seq AND left_importance >= 0;
 
 -- What an append with an idempotency key wrote, and the hash of what it was given.
 CREATE TABLE receipts (

@@ -15,10 +15,31 @@ UPDATE events SET importance = (
     WHERE e.tenant = events.tenant AND e.conversation = events.conversation AND e.branch = events.branch
         AND e.seq BETWEEN events.turn_first AND events.seq);
 
+-- A turn that was forked began on an ancestor, maybe not the nearest: what it was worth there counts as well.
+WITH RECURSIVE begun (tenant, conversation, branch, turn_first, owner, importance) AS (
+    SELECT b.tenant, b.conversation, b.branch, e.turn_first, e.branch, e.importance
+    FROM branches b
+    JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.parent AND e.seq = b.at
+    UNION ALL
+    SELECT n.tenant, n.conversation, n.branch, n.turn_first, e.branch, e.importance
+    FROM begun n
+    JOIN branches b ON b.tenant = n.tenant AND b.conversation = n.conversation AND b.branch = n.owner
+    JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.parent AND e.seq = b.at
+    WHERE n.turn_first <= b.at
+)
+UPDATE events SET importance = shared.importance
+FROM (SELECT tenant, conversation, branch, turn_first, max(importance) AS importance
+    FROM begun GROUP BY tenant, conversation, branch, turn_first) AS shared
+WHERE events.tenant = shared.tenant AND events.conversation = shared.conversation AND events.branch = shared.branch
+    AND events.turn_first = shared.turn_first AND events.importance < shared.importance;
+
+-- The event before may be the one that the branch was forked after.
 UPDATE events SET left_importance = coalesce((
-    SELECT p.importance FROM events p
-    WHERE p.tenant = events.tenant AND p.conversation = events.conversation AND p.branch = events.branch
-        AND p.seq = events.seq - 1), 0)
+    SELECT p.importance FROM branches b
+    JOIN events p ON p.tenant = b.tenant AND p.conversation = b.conversation
+        AND p.branch = CASE WHEN b.at = events.seq - 1 THEN b.parent ELSE b.branch END AND p.seq = events.seq - 1
+    WHERE b.tenant = events.tenant AND b.conversation = events.conversation AND b.branch = events.branch), 0)
 WHERE turn_first = seq;
 
-CREATE INDEX events_importance ON events (tenant, conversation, branch, left_importance, seq) WHERE turn_first = seq;
+CREATE INDEX events_importance ON events (tenant, conversation, branch, left_importance, seq)
+    WHERE turn_first = seq AND left_importance >= 0;

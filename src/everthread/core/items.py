@@ -1,0 +1,262 @@
+"""From the events of a turn to the items of a request.
+
+All pairing is settled here, by position: a result belongs to a tool call of the step that it directly follows,
+because ids repeat within real conversations. A call without a result has a placeholder, and a result without
+a call (it came late, or twice) is told as text where it arrived. The log is never touched, and the same events
+always give the same items.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from everthread.core.events import Assistant, Event, Redacted, System, ToolCall, ToolResult, User, stand_in
+from everthread.core.logged import Logged
+from everthread.core.parts import Part, Reasoning, Text
+from everthread.core.request import INVALID, Answer, Call, Item, Said, Step, clean, object_of
+from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
+
+_SAID = (User, System)
+_GONE = (Text(text="(redacted)"),)
+_ID = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch  # what every provider takes
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+
+_WAITS = {
+    "": "No result: this tool call was interrupted.",
+    "approval": "No result yet: this tool call waits for approval. If one comes, a later message tells it.",
+    "job": "No result yet: this tool call takes longer. If one comes, a later message tells it.",
+}
+
+
+class Items:
+    """Folds the events of turns into items.
+
+    `repaired` says what was not as a provider would have it, and how often; `added` is the size of what was
+    put in for it, as `size` reckons texts. `plain` stays true while there is nothing but text in any part;
+    `called` are the names of the tools that were called.
+    """
+
+    def __init__(self, size: Callable[[str], int], shortened: dict[int, str] | None = None) -> None:
+        self.repaired: dict[str, int] = {}
+        self.added = 0
+        self.plain = True
+        self.called: set[str] = set()
+        self._size = size
+        self._shortened = shortened or {}
+        self._ids: set[str] = set()
+
+    def of(self, events: Sequence[Logged], *, full: bool) -> list[Item]:
+        """The items of one turn. `full`: its large results are sent whole, unless they were shortened."""
+        items: list[Item] = []
+        spoke: list[Logged] = []
+        results: list[Logged] = []
+        for logged in events:
+            kind = logged.kind
+            if kind == "tool_result":
+                results.append(logged)
+                continue
+            if results:
+                self._step(items, spoke, results, full)
+                spoke, results = [], []
+            if kind == "assistant" or kind == "tool_call":
+                spoke.append(logged)
+                continue
+            if spoke:
+                self._step(items, spoke, results, full)
+                spoke = []
+            items.append(self._said(logged))
+        if spoke or results:
+            self._step(items, spoke, results, full)
+        return items
+
+    # -- what was said -------------------------------------------------------------------------------------
+
+    def _said(self, logged: Logged) -> Said:
+        event = logged.event
+        if isinstance(event, _SAID):
+            parts = self._parts(event.parts)
+            if not _tells(parts):
+                self._note("messages without content")
+                parts = (self._put("(empty message)"),)
+        else:
+            self._note("redacted messages")
+            parts = _GONE
+        return Said(role=logged.kind, parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+
+    # -- what the model did --------------------------------------------------------------------------------
+
+    def _step(self, items: list[Item], spoke: list[Logged], results: list[Logged], full: bool) -> None:
+        parts: list[Part | Call] = []
+        calls: list[tuple[Call, ToolCall]] = []
+        model = ""
+        for logged in spoke:
+            event = logged.event
+            if isinstance(event, Redacted):
+                event = self._redacted(event, parts)
+            if isinstance(event, ToolCall):
+                call = self._call(logged.seq, event)
+                calls.append((call, event))
+                parts.append(call)
+            elif isinstance(event, Assistant):
+                parts += self._parts(event.parts)
+                model = event.model or model
+        answers: tuple[Answer, ...] = ()
+        if calls:
+            answers, results = self._answers(calls, results, full)
+        if calls or _tells(parts):
+            items.append(Step(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
+        items += [self._late(result, full) for result in results]
+
+    def _redacted(self, event: Redacted, parts: list[Part | Call]) -> Event:
+        self._note("redacted messages")
+        played = stand_in(event)
+        if isinstance(played, Assistant):
+            parts += _GONE
+        return played
+
+    def _call(self, seq: int, event: ToolCall) -> Call:
+        id, name, arguments = event.id, event.name, event.arguments
+        if not _ID(id):
+            self._note("tool calls with an id that providers refuse")
+            id = f"call_{seq}"
+        if id in self._ids:
+            self._note("tool calls with an id that was used before")
+            id = f"{id[:28]}_{seq}"
+        self._ids.add(id)
+        if not _NAME(name):
+            self._note("tool calls with a name that providers refuse")
+            name = _ODD.sub("_", name)[:64] or "unknown"
+        self.called.add(name)
+        input = object_of(arguments) if arguments.isascii() and "\\u" not in arguments else None
+        if input is None:
+            arguments, input = self._spelled(clean(arguments))
+        elif not input:
+            arguments = "{}"
+        return Call(id=id, name=name, arguments=arguments, input=input, seq=seq, meta=event.meta)
+
+    def _spelled(self, arguments: str) -> tuple[str, dict[str, Any]]:
+        """Arguments and the object they spell, where that takes a second look."""
+        input = object_of(arguments)
+        if input is None:
+            self._note("tool calls whose arguments are no JSON object")
+            input = {INVALID: arguments}
+            return json.dumps(input, ensure_ascii=False), input
+        spelled = json.dumps(input, ensure_ascii=False)
+        if (cleaned := clean(spelled)) != spelled:  # a lone surrogate can be spelled in ASCII, too
+            return cleaned, json.loads(cleaned)
+        return arguments if input else "{}", input
+
+    # -- answers -------------------------------------------------------------------------------------------
+
+    def _answers(
+        self, calls: list[tuple[Call, ToolCall]], results: list[Logged], full: bool
+    ) -> tuple[tuple[Answer, ...], list[Logged]]:
+        """One answer for each call, in the calls' order, and the results that answer none of them."""
+        if len(calls) == 1 == len(results) and isinstance(only := results[0].event, ToolResult):
+            call, event = calls[0]
+            if event.id == only.id:  # nearly all there are
+                parts = self._result(results[0], full)
+                return (Answer(call=call, parts=parts, error=only.error, seq=results[0].seq),), []
+        found, rest = _matched([event.id for _, event in calls], results)
+        answers = []
+        for number, (call, event) in enumerate(calls):
+            if result := found.get(number):
+                said = result.event
+                error = isinstance(said, ToolResult) and said.error
+                answers.append(Answer(call=call, parts=self._result(result, full), error=error, seq=result.seq))
+            else:
+                self._note("tool calls without a result")
+                waits = self._put(_WAITS[event.waits_for], CALL_WRAPPING)
+                answers.append(Answer(call=call, parts=(waits,), error=not event.waits_for))
+        return tuple(answers), rest
+
+    def _result(self, logged: Logged, full: bool) -> tuple[Part, ...]:
+        event = logged.event
+        if not isinstance(event, ToolResult):
+            return _GONE
+        if logged.seq in self._shortened:
+            return (Text(text=self._shortened[logged.seq]),)
+        if not full and logged.settled < logged.tokens:
+            others = tuple(part for part in event.parts if not isinstance(part, Text))
+            return (Text(text=stub(logged)), *self._parts(others))
+        return self._parts(event.parts)
+
+    def _late(self, logged: Logged, full: bool) -> Said:
+        self._note("results told as text, because their tool call is not right before them")
+        event = logged.event
+        name = (event.name or event.id) if isinstance(event, ToolResult) else ""
+        how = " (an error)" if isinstance(event, ToolResult) and event.error else ""
+        heading = self._put(clean(f"[A result of an earlier tool call{f' to {name}' if name else ''}{how}:]"))
+        parts = (heading, *self._result(logged, full))
+        return Said(role="user", parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+
+    # -- texts ---------------------------------------------------------------------------------------------
+
+    def _parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        if len(parts) == 1 and type(only := parts[0]) is Text and only.text.isascii():
+            return parts  # nearly all there are
+        self.plain = self.plain and all(isinstance(part, Text) for part in parts)
+        return tuple(
+            part
+            if not isinstance(part, Text) or (cleaned := clean(part.text)) is part.text
+            else Text(text=cleaned, meta=part.meta)
+            for part in parts
+        )
+
+    def _put(self, text: str, wrapping: int = 0) -> Text:
+        self.added += self._size(text) + wrapping
+        return Text(text=text)
+
+    def _note(self, what: str) -> None:
+        self.repaired[what] = self.repaired.get(what, 0) + 1
+
+
+def _matched(ids: list[str], results: list[Logged]) -> tuple[dict[int, Logged], list[Logged]]:
+    """Which result answers which call: the first open one with its id, or, where either has none, the first open
+    one by position; and the results that answer none."""
+    given = [event.id if isinstance(event := result.event, ToolResult) else "" for result in results]
+    if given == ids and len(set(ids)) == len(ids) and "" not in ids:
+        return dict(enumerate(results)), []
+    open_calls: dict[str, list[int]] = {}
+    for number in range(len(ids) - 1, -1, -1):
+        open_calls.setdefault(ids[number], []).append(number)
+    found: dict[int, Logged] = {}
+    rest = []
+    for id, result in zip(given, results, strict=True):
+        if id and open_calls.get(id):
+            found[open_calls[id].pop()] = result
+        else:
+            rest.append((id, result))
+    left = []
+    for id, result in rest:
+        free = [number for number in range(len(ids)) if number not in found and not (ids[number] and id)]
+        if free:
+            found[free[0]] = result
+        else:
+            left.append(result)
+    return found, left
+
+
+def stub(logged: Logged, head: int = STUB_HEAD, tail: int = STUB_TAIL) -> str:
+    """What is sent in place of a large result: its head and tail, and how to find the whole."""
+    whole = clean(logged.text)
+    left = len(whole) - head - tail
+    if left <= 0:
+        return whole
+    note = f"[… {left:,} of {len(whole):,} characters left out; the whole is event {logged.seq} of this conversation …]"
+    return "\n".join(piece for piece in (whole[:head], note, whole[len(whole) - tail :]) if piece)
+
+
+def _tells(parts: Sequence[Part | Call]) -> bool:
+    """Whether there is anything that a provider would take for content: reasoning alone is not."""
+    for part in parts:
+        if not isinstance(part, Text):
+            if not isinstance(part, Reasoning):
+                return True
+        elif part.text and not part.text.isspace():
+            return True
+    return False
