@@ -279,7 +279,10 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", list:
 
 
 def recorded(folder: Path) -> Source:
-    lines = (folder / "airline-agent-60.jsonl").read_text("utf-8").splitlines()
+    """Every conversation with an agent that the folder holds, one a line."""
+    lines = [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text("utf-8").splitlines()]
+    if not lines:
+        raise SystemExit(f"There are no conversations (*.jsonl) in {folder}.")
     return Source([json.loads(line)["messages"] for line in lines], "recorded")
 
 

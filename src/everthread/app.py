@@ -11,15 +11,15 @@ points at the moment, unless it was made for one branch (`talk.on("main")`, or w
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from everthread.config import Source, check, from_conversation, general_sources, resolve
-from everthread.context.building import Context, build, steps
+from everthread.config import Source, check, general_sources, resolve
+from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
 from everthread.context.planning import Asked, tools_of
 from everthread.core.branches import ENDLESS, Line
@@ -54,6 +54,7 @@ class Everthread:
         self.log = log
         self._settings = settings
         self._read: tuple[Source, ...] | None = None
+        self._contexts = Contexts(self._sources)
 
     @staticmethod
     def open(
@@ -108,7 +109,7 @@ class Everthread:
 
     def talk(self, conversation: Conversation) -> Talk:
         """A conversation of `et.conversations` in the hand."""
-        return Talk(self.log, conversation, sources=self._sources)
+        return Talk(self.log, conversation, contexts=self._contexts)
 
     def _sources(self) -> tuple[Source, ...]:
         """Where settings come from that are no conversation's: the file and the environment, read once."""
@@ -134,6 +135,7 @@ class Everthread:
 
     async def erase_user(self, *, user: str, tenant: str = TENANT) -> int:
         """Erase all of a user's conversations for ever. How many there were."""
+        self._contexts.forget()
         return await self.log.erase_user(owner_of(tenant, user))
 
     async def close(self) -> None:
@@ -176,11 +178,11 @@ class Talk:
         conversation: Conversation,
         branch: int | None = None,
         *,
-        sources: Callable[[], tuple[Source, ...]] = tuple,
+        contexts: Contexts | None = None,
     ) -> None:
         self._log = log
         self._branch = branch
-        self._sources = sources
+        self._contexts = contexts or Contexts()
         self.conversation = conversation
 
     def __repr__(self) -> str:
@@ -306,7 +308,7 @@ class Talk:
         `settings`: any others, for this context alone.
         """
         asked = _asked(settings, model, budget, strategy, instructions=instructions, tools=tools_of(tools), at=at)
-        return await build(self._log, await self.line(), self._all_sources(), asked, key=self.id)
+        return await self._contexts.build(self._log, await self.line(), self.conversation, asked)
 
     async def steps(
         self,
@@ -322,7 +324,7 @@ class Talk:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
         asked = _asked(settings, model, budget, None, instructions=instructions, tools=tools_of(tools), at=at)
         limit = _count("limit", limit)
-        return await steps(self._log, await self.line(), self._all_sources(), asked, limit=limit)
+        return await self._contexts.steps(self._log, await self.line(), self.conversation, asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
@@ -362,21 +364,20 @@ class Talk:
 
     async def redact(self, seq: int) -> None:
         """Take the content out of an event for ever; a tombstone keeps its place."""
+        self._contexts.forget()
         await self._log.redact(await self.line(), seq)
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""
+        self._contexts.forget()
         await self._log.erase(self.conversation)
-
-    def _all_sources(self) -> tuple[Source, ...]:
-        return (*self._sources(), from_conversation(self.conversation.settings))
 
     def _pointing_at(self, line: Line) -> Talk:
         self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
         return self._at(None)
 
     def _at(self, branch: int | None) -> Talk:
-        return Talk(self._log, self.conversation, branch, sources=self._sources)
+        return Talk(self._log, self.conversation, branch, contexts=self._contexts)
 
     @property
     def _place(self) -> Place:
@@ -388,9 +389,10 @@ def _asked(
 ) -> Asked:
     """What was asked for: a strategy by its name is a setting like the others, a function is not."""
     named = strategy if isinstance(strategy, str) else None
-    given = {**(settings or {}), "model": model, "budget": budget, "strategy": named}
     own = None if isinstance(strategy, str) else strategy
-    return Asked(settings={name: value for name, value in given.items() if value is not None}, strategy=own, **rest)
+    given = {"model": model, "budget": budget, "strategy": named}
+    said = {name: value for name, value in given.items() if value is not None}
+    return Asked(settings={**(settings or {}), **said}, strategy=own, **rest)
 
 
 def _name(name: str) -> str:

@@ -6,22 +6,25 @@ caller asked for. So the same question gives the same bytes in every process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from everthread.config import Source
+from everthread.config import Source, from_conversation
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.packing import Packing
 from everthread.context.planning import Asked, Plan, chosen, plan
 from everthread.core.branches import Line
+from everthread.core.estimates import Measure
 from everthread.core.events import media_of
+from everthread.core.folded import Folded
 from everthread.core.request import Request
 from everthread.core.window import Lookups, Move, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.providers import anthropic, google, openai, openai_responses
 from everthread.providers.base import Provider, Rendered, flattened, told
+from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.store.windowing import Planned, Sighted
 
@@ -69,44 +72,62 @@ class Context:
         return msgspec.structs.replace(account, degraded=self.degraded)
 
 
-async def build(log: Log, line: Line, sources: Sequence[Source], asked: Asked, *, key: str) -> Context:
-    planned: list[Plan] = []
+class Contexts:
+    """Makes contexts for all conversations of a store. `sources`: the settings that hold for every one of them."""
 
-    def read_plan(sighted: Sighted) -> Planned:
-        planned[:] = [plan(asked, sources, sighted)]
-        kind, recap, _ = planned[0].memory
-        return Planned(chosen(planned[0], sighted), kind, recap)
+    def __init__(self, sources: Callable[[], tuple[Source, ...]] = tuple) -> None:
+        self._sources = sources
+        self._folded = Folded()
 
-    seen = await log.window(line, at=asked.at, plan=read_plan)
-    packing = Packing(planned[0], seen)
-    estimate = packing.fit()
-    blobs = await _blobs(log, line, packing) if packing.shows else {}
-    return Context(packing, render(packing, blobs, key=key), estimate)
+    async def build(self, log: Log, line: Line, conversation: Conversation, asked: Asked) -> Context:
+        """What the model is told on this line."""
+        planned: list[Plan] = []
+        sources = self._all(conversation)
+
+        def read_plan(sighted: Sighted) -> Planned:
+            planned[:] = [plan(asked, sources, sighted)]
+            kind, recap, _ = planned[0].memory
+            return Planned(chosen(planned[0], sighted), kind, recap)
+
+        seen = await log.window(line, at=asked.at, plan=read_plan)
+        packing = Packing(planned[0], seen, self._folded)
+        estimate = packing.fit()
+        blobs = await _blobs(log, line, packing) if packing.shows else {}
+        return Context(packing, render(packing, blobs, key=conversation.id), estimate)
+
+    async def steps(
+        self, log: Log, line: Line, conversation: Conversation, asked: Asked, *, limit: int
+    ) -> list[StepLine]:
+        """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
+        planned: list[Plan] = []
+        sources, none = self._all(conversation), list[Move]()
+
+        def ask(sighted: Sighted) -> Lookups[list[Move]]:
+            planned[:] = [plan(asked, sources, sighted)]
+            assert sighted.newest is not None
+            return moves(sighted.newest, planned[0].size, planned[0].room, limit)
+
+        found = await log.look(line, at=asked.at, ask=ask, nothing=none)
+        return [_step_line(move, planned[0].measure) for move in found]
+
+    def forget(self) -> None:
+        """What is remembered of turns: something in them was to be gone."""
+        self._folded.forget()
+
+    def _all(self, conversation: Conversation) -> tuple[Source, ...]:
+        return (*self._sources(), from_conversation(conversation.settings))
 
 
-async def steps(log: Log, line: Line, sources: Sequence[Source], asked: Asked, *, limit: int) -> list[StepLine]:
-    """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
-    planned: list[Plan] = []
-
-    def ask(sighted: Sighted) -> Lookups[list[Move]]:
-        planned[:] = [plan(asked, sources, sighted)]
-        assert sighted.newest is not None
-        return moves(sighted.newest, planned[0].size, planned[0].room, limit)
-
-    none: list[Move] = []
-    found = await log.look(line, at=asked.at, ask=ask, nothing=none)
-    return [
-        StepLine(
-            turn=move.turn.number,
-            seq=move.turn.first,
-            cutoff=move.begin.first,
-            left_first=move.left.number,
-            left_last=move.begin.number - 1,
-            messages=move.begin.messages - move.left.messages,
-            tokens=planned[0].measure.tokens(move.begin.before - move.left.before),
-        )
-        for move in found
-    ]
+def _step_line(move: Move, measure: Measure) -> StepLine:
+    return StepLine(
+        turn=move.turn.number,
+        seq=move.turn.first,
+        cutoff=move.begin.first,
+        left_first=move.left.number,
+        left_last=move.begin.number - 1,
+        messages=move.begin.messages - move.left.messages,
+        tokens=measure.tokens(move.begin.before - move.left.before),
+    )
 
 
 def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:

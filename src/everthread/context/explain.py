@@ -175,7 +175,8 @@ def cache_read(packing: Packing) -> int:
                 read += measure.tokens(_until(packing, turn, step.seq))
                 break
             read += packing.tokens(earlier) + measure.tokens(earlier.aside)
-    return read if read >= plan.model.cache_least else 0
+    # Each part is rounded up by itself, so that together they may come to a little more than the whole.
+    return min(read, packing.estimate()) if read >= plan.model.cache_least else 0
 
 
 def _newest_step(packing: Packing) -> tuple[Packed, int] | None:
@@ -190,10 +191,11 @@ def _until(packing: Packing, turn: Packed, seq: int) -> int:
     """The size of a turn's events before one of them, as far as they are still sent as they were then."""
     size = turn.aside
     for event in turn.events:
-        if event.seq >= seq or (not turn.full and event.settled < event.tokens):
+        settles = not turn.full and event.settled < event.tokens
+        if event.seq >= seq or settles or event.seq in packing.shortened:
             break
         size += packing.plan.measure.event(event, full=turn.full)
-    return size
+    return min(size, turn.aside + turn.size)  # reasoning that stays out is in the sizes of its events
 
 
 def price_of(provider: str, name: str, tokens: int, read: int, write: int) -> float | None:

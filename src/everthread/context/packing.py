@@ -7,12 +7,11 @@ if even they do not fit, the estimate stays above the budget, and the context sa
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import msgspec
 
 from everthread.context.planning import Plan
 from everthread.core.events import User, media_of
+from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
 from everthread.core.parts import Image, Reasoning
@@ -36,7 +35,7 @@ class Packed(msgspec.Struct, kw_only=True):
     events: list[Logged]
     why: str
     full: bool = False
-    importance: int = 0
+    score: float = 0.0
     items: list[Item] = []
     size: int = 0
     aside: int = 0
@@ -47,7 +46,8 @@ class Packed(msgspec.Struct, kw_only=True):
 
 
 class Packing:
-    def __init__(self, plan: Plan, seen: Seen) -> None:
+    def __init__(self, plan: Plan, seen: Seen, folded: Folded) -> None:
+        self._folded = folded
         self.plan = plan
         self.seen = seen
         self.degraded: list[str] = []
@@ -121,11 +121,11 @@ class Packing:
         assert newest
         for turn, events in self.seen.older:
             packed = Packed(start=turn.start, last=turn.last, events=events, why=turn.why)
-            packed.importance = turn.importance
+            packed.score = turn.score
             self.older.append(packed)
         before, messages = choice.begin.before, choice.begin.messages
-        for number, group in groupby(self.seen.events, key=_turn_of):
-            events = list(group)
+        for events in _by_turn(self.seen.events):
+            number = events[0].turn
             start = Start(events[0].seq, before, number, messages)
             full = self.plan.running and number == newest.number
             why = "the newest turn" if number == newest.number else "in the window"
@@ -137,12 +137,14 @@ class Packing:
         """Items and sizes of all turns that are in."""
         self._items = Items(self.plan.measure.text, self.shortened)
         opening = {event.seq for event in self.seen.sighted.opening}
+        newest = self.turns[-1] if self.turns else None
         for turn in (*self.older, *self.turns):
             events = turn.events
-            if events[0].seq in opening:
+            if opening and events[0].seq <= max(opening):
                 events = [event for event in events if event.seq not in opening]
             added = self._items.added
-            turn.items = self._items.of(events, full=turn.full)
+            again = not turn.full and not self.shortened and turn is not newest
+            turn.items = self._folded.fold(self._items, events) if again else self._items.of(events, full=turn.full)
             turn.size = self._size(events, turn.full) + self._items.added - added
         if not self._items.plain:
             self._reason()
@@ -235,7 +237,7 @@ class Packing:
 
     def _older_leave(self) -> None:
         while (loose := [turn for turn in self.older if not turn.pinned]) and self._over() > 0:
-            self.older.remove(min(loose, key=lambda turn: (turn.importance, turn.start.first)))
+            self.older.remove(min(loose, key=lambda turn: (turn.score, turn.start.first)))
 
     def _turns_leave(self) -> None:
         """As the cutoff would have it for a smaller room, a twentieth at a time."""
@@ -296,5 +298,12 @@ class Packing:
             self._fold()
 
 
-def _turn_of(event: Logged) -> int:
-    return event.turn
+def _by_turn(events: list[Logged]) -> list[list[Logged]]:
+    turns: list[list[Logged]] = []
+    number = -1
+    for event in events:
+        if event.turn != number:
+            number = event.turn
+            turns.append([])
+        turns[-1].append(event)
+    return turns

@@ -7,6 +7,7 @@ happens to hold: so the room stays the same from turn to turn, and with it the g
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "importance": ("summary", False, ("summary_tokens",)),
 }
 PRIMING = 3
+_NAME = re.compile(r"[A-Za-z_-][A-Za-z0-9_-]{0,63}")  # what every provider takes
 OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
 
 
@@ -203,6 +205,6 @@ def tools_of(given: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
         found.append(made)
     names = [tool.name for tool in found]
     for name in names:
-        if names.count(name) > 1 or not name.replace("-", "_").isidentifier() or len(name) > 64:
-            raise BadValue("tools", name, "tools with names of their own: letters, digits, _ and -, at most 64")
+        if names.count(name) > 1 or not _NAME.fullmatch(name):
+            raise BadValue("tools", name, "tools with names of their own: a to z, digits, _ and -, at most 64")
     return tuple(found)

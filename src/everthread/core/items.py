@@ -37,7 +37,7 @@ class Items:
 
     `repaired` says what was not as a provider would have it, and how often; `added` is the size of what was
     put in for it, as `size` reckons texts. `plain` stays true while there is nothing but text in any part;
-    `called` are the names of the tools that were called.
+    `called` are the names of the tools that were called, and `ids` the ids of the calls.
     """
 
     def __init__(self, size: Callable[[str], int], shortened: dict[int, str] | None = None) -> None:
@@ -45,12 +45,14 @@ class Items:
         self.added = 0
         self.plain = True
         self.called: set[str] = set()
+        self.ids: set[str] = set()
+        self.fresh: list[Call] = []  # the calls of the turn that was folded last
         self._size = size
         self._shortened = shortened or {}
-        self._ids: set[str] = set()
 
     def of(self, events: Sequence[Logged], *, full: bool) -> list[Item]:
         """The items of one turn. `full`: its large results are sent whole, unless they were shortened."""
+        self.fresh = []
         items: list[Item] = []
         spoke: list[Logged] = []
         results: list[Logged] = []
@@ -73,6 +75,14 @@ class Items:
             self._step(items, spoke, results, full)
         return items
 
+    def admit(self, ids: frozenset[str], called: frozenset[str]) -> bool:
+        """Let in a turn that was folded before, with these ids; not if one of them has been used by now."""
+        if not self.ids.isdisjoint(ids):
+            return False
+        self.ids |= ids
+        self.called |= called
+        return True
+
     # -- what was said -------------------------------------------------------------------------------------
 
     def _said(self, logged: Logged) -> Said:
@@ -90,6 +100,9 @@ class Items:
     # -- what the model did --------------------------------------------------------------------------------
 
     def _step(self, items: list[Item], spoke: list[Logged], results: list[Logged], full: bool) -> None:
+        if len(spoke) == 1 and len(results) < 2 and (simple := self._simple(spoke[0], results, full)):
+            items.append(simple)
+            return
         parts: list[Part | Call] = []
         calls: list[tuple[Call, ToolCall]] = []
         model = ""
@@ -111,6 +124,21 @@ class Items:
             items.append(Step(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
         items += [self._late(result, full) for result in results]
 
+    def _simple(self, spoke: Logged, results: list[Logged], full: bool) -> Step | None:
+        """One text, or one call with its result: nearly all there are, so they are made straight away."""
+        event = spoke.event
+        if isinstance(event, Assistant) and not results:
+            parts = self._parts(event.parts)
+            return Step(parts=parts, model=event.model, seq=spoke.seq) if _tells(parts) else None
+        if not results or not isinstance(event, ToolCall):
+            return None
+        result = results[0].event
+        if not isinstance(result, ToolResult) or event.id != result.id:
+            return None
+        call = self._call(spoke.seq, event)
+        answer = Answer(call=call, parts=self._result(results[0], full), error=result.error, seq=results[0].seq)
+        return Step(parts=(call,), answers=(answer,), seq=spoke.seq)
+
     def _redacted(self, event: Redacted, parts: list[Part | Call]) -> Event:
         self._note("redacted messages")
         played = stand_in(event)
@@ -123,10 +151,12 @@ class Items:
         if not _ID(id):
             self._note("tool calls with an id that providers refuse")
             id = f"call_{seq}"
-        if id in self._ids:
+        if id in self.ids:
             self._note("tool calls with an id that was used before")
             id = f"{id[:28]}_{seq}"
-        self._ids.add(id)
+            while id in self.ids:  # even that one may have been somebody's
+                id += "_"
+        self.ids.add(id)
         if not _NAME(name):
             self._note("tool calls with a name that providers refuse")
             name = _ODD.sub("_", name)[:64] or "unknown"
@@ -136,7 +166,9 @@ class Items:
             arguments, input = self._spelled(clean(arguments))
         elif not input:
             arguments = "{}"
-        return Call(id=id, name=name, arguments=arguments, input=input, seq=seq, meta=event.meta)
+        call = Call(id=id, name=name, arguments=arguments, input=input, seq=seq, meta=event.meta)
+        self.fresh.append(call)
+        return call
 
     def _spelled(self, arguments: str) -> tuple[str, dict[str, Any]]:
         """Arguments and the object they spell, where that takes a second look."""
@@ -156,11 +188,6 @@ class Items:
         self, calls: list[tuple[Call, ToolCall]], results: list[Logged], full: bool
     ) -> tuple[tuple[Answer, ...], list[Logged]]:
         """One answer for each call, in the calls' order, and the results that answer none of them."""
-        if len(calls) == 1 == len(results) and isinstance(only := results[0].event, ToolResult):
-            call, event = calls[0]
-            if event.id == only.id:  # nearly all there are
-                parts = self._result(results[0], full)
-                return (Answer(call=call, parts=parts, error=only.error, seq=results[0].seq),), []
         found, rest = _matched([event.id for _, event in calls], results)
         answers = []
         for number, (call, event) in enumerate(calls):

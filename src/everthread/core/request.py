@@ -65,7 +65,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Item = Said | Step
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
+class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool as the model is told of it: `schema` is the JSON Schema of its arguments."""
 
     name: str

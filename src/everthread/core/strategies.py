@@ -58,6 +58,7 @@ class Older(NamedTuple):
     size: int
     importance: int = 0
     why: str = ""
+    score: float = 0.0
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The turns from `begin` on, some older ones, and what could not be done as asked.
 
     It has been the same since the excess rose above `above`, and since `messages` messages had been said;
-    None: it is new every time. `alone`: it is the newest turn and no other.
+    None: it is new every time. `own`: it was so in the turn `begin`, too. `beside`: what the older turns take.
     """
 
     begin: Start
@@ -84,15 +85,17 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     above: int | None = None
     messages: int = 0
-    alone: bool = False
+    own: bool = True
+    beside: int = 0
 
     def held(self, turn: int, excess: int, messages: int) -> bool:
         """Whether the choice was this one already when a turn had come so far."""
         if self.above is None or messages < self.messages or excess <= self.above:
             return False
-        if turn == self.begin.number:  # a turn is its own cutoff only while no other fits beside it
-            return self.alone or self.above < 0
-        return turn > self.begin.number and excess <= self.begin.before
+        fits = excess <= self.begin.before - self.beside
+        if turn == self.begin.number:
+            return self.own and (fits or not self.beside)
+        return turn > self.begin.number and fits
 
 
 Strategy = Callable[[View], "Choice | int | Generator[Any, Any, Choice | int]"]
@@ -110,12 +113,16 @@ def choose(strategy: Strategy, view: View) -> Lookups[Choice]:
 def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
     """The choice, with the window begun later and the least of the older turns left out where it does not fit."""
     taken = _from(view, choice.begin)
-    if taken > view.room.room:
-        return (yield from _cut(view, choice.notes))
-    older = list(choice.older)
-    while older and sum(turn.size for turn in older) > view.room.room - taken:
-        older.remove(min(older, key=lambda turn: (turn.importance, turn.start.first)))
-    return msgspec.structs.replace(choice, older=tuple(older))
+    if taken > view.room.room and choice.begin != view.newest:
+        return (yield from _cut(view, choice.notes, wanted=choice.begin))
+    older, since = list(choice.older), choice.above
+    beside = sum(turn.size for turn in older)
+    while older and beside > view.room.room - taken:
+        least = min(older, key=lambda turn: (turn.score, turn.start.first))
+        older.remove(least)
+        since = None if since is None else choice.begin.before - beside
+        beside -= least.size
+    return msgspec.structs.replace(choice, older=tuple(older), above=since, beside=beside)
 
 
 def budget(view: View) -> Lookups[Choice]:
@@ -131,7 +138,9 @@ def messages(view: View) -> Lookups[Choice]:
 def session(view: View) -> Lookups[Choice]:
     """The turns of the current session."""
     begin = yield At(view.session_first)
-    return Choice(begin=begin, above=-1, messages=begin.messages)
+    # It may have begun in the middle of a turn, by a late result; markers before that are counted to be safe.
+    said = max(0, view.session_first - begin.first) + 1
+    return Choice(begin=begin, above=-1, messages=begin.messages + said)
 
 
 def importance(view: View) -> Lookups[Choice]:
@@ -146,12 +155,12 @@ def importance(view: View) -> Lookups[Choice]:
     begin = yield Back(max(1, view.messages - line))
     if _from(view, begin) > view.room.room:
         wanted = yield Back(active)
-        cut = yield from _cut(view)
+        cut = yield from _cut(view, wanted=begin)
         fewer = cut.begin.first > wanted.first
         notes = (f"fewer than the {active} newest messages fit",) if fewer else ()
         return msgspec.structs.replace(cut, notes=notes)
     # What the newest messages took when the recent part began here; twice that is kept for what follows.
-    then = yield Back(max(1, view.messages - line - active))
+    then = yield Back(max(1, view.messages - line - active + 1))
     recent = 2 * max(then.before - begin.before, view.room.room // 16)
     free = view.room.room - view.room.reserve - rung(recent)
     older = tuple((yield from _by_score(begin, free)))
@@ -184,7 +193,8 @@ def _by_score(begin: Start, free: int) -> Lookups[list[Older]]:
         _, _, level, page = heapq.heappop(walks)
         turn = page.pop(0)
         if turn.size <= free:
-            chosen.append(turn._replace(why=f"importance {score(level, _place(turn, begin)):.0f}"))
+            scored = score(level, _place(turn, begin))
+            chosen.append(turn._replace(why=f"importance {scored:.0f}", score=scored))
             free -= turn.size
         elif (misfits := misfits + 1) >= MISFITS:
             break
@@ -208,10 +218,13 @@ def _place(turn: Older, begin: Start) -> float:
     return turn.start.messages / max(1, begin.messages)
 
 
-def _cut(view: View, notes: tuple[str, ...] = ()) -> Lookups[Choice]:
+def _cut(view: View, notes: tuple[str, ...] = (), *, wanted: Start | None = None) -> Lookups[Choice]:
+    """Begun by size; `wanted` is where the strategy would begin, and did while that fitted."""
     cut = yield from cutoff(view.newest, view.size, view.room)
     since = yield from above(cut, view.room)
-    return Choice(begin=cut.begin, above=since, alone=cut.begin == view.newest, notes=notes)
+    # A turn is its own cutoff only while no other fits beside it.
+    own = cut.begin == view.newest or since < 0
+    return Choice(begin=cut.begin, above=max(since, wanted.before if wanted else -1), own=own, notes=notes)
 
 
 def _from(view: View, begin: Start) -> int:

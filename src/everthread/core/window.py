@@ -95,7 +95,10 @@ def above(cut: Cut, room: Room) -> Lookups[int]:
     """
     previous = cut.previous
     if previous is not None and cut.line is not None and previous.before > cut.line - room.step:
-        previous = yield Upto(cut.line - room.step)
+        first, previous = yield From(cut.line - room.step + 1)
+        # Where a turn larger than a step left, the window began right after it for a while.
+        if first.before - previous.before > room.step:
+            previous = first
     return -1 if previous is None else previous.before
 
 

@@ -162,17 +162,25 @@ def check(body: dict[str, Any]) -> list[str]:
     every: list[str] = []
     role = ""
     for message in messages:
-        content = message["content"]
         if message["role"] == role:
             problems.add("two neighbours have the same role")
         role = message["role"]
-        answers = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
-        if answers != waiting or (answers and content[len(answers) - 1]["type"] != "tool_result"):
+        called: list[str] = []
+        answered: list[str] = []
+        for place, block in enumerate(message["content"]):
+            if "text" in block:
+                if not block["text"] or block["text"].isspace():
+                    problems.add("a text is empty")
+            elif "tool_use_id" in block:
+                answered.append(block["tool_use_id"])
+                if len(answered) <= place:
+                    problems.add("something stands before a result")
+            elif "input" in block:
+                called.append(block["id"])
+        if answered != waiting:
             problems.add("tool calls and the results in the next message do not match")
-        waiting = [block["id"] for block in content if block["type"] == "tool_use"]
-        every += waiting
-        if [block for block in content if block["type"] == "text" and (not block["text"] or block["text"].isspace())]:
-            problems.add("a text is empty")
+        every += called
+        waiting = called
     if len(set(every)) != len(every):
         problems.add("an id of a tool call occurs twice")
     return sorted(problems)
@@ -211,7 +219,7 @@ def _media(part: Image | File, blob: Blob) -> Block:
     if found.data and kind == "document" and is_text(found.media_type):
         text = found.data.decode("utf-8", "replace")
         return _text(describe(part, "empty") if not text or text.isspace() else text)
-    if found.url:
+    if found.url and (kind == "image" or found.media_type in ("", "application/pdf")):
         return {"type": kind, "source": {"type": "url", "url": found.url}}
     return _text(describe(part))
 

@@ -122,7 +122,8 @@ def _heard(part: Part, blob: Blob) -> list[Piece]:
 
 def _response(answer: Answer) -> Piece:
     key = "error" if answer.error else "output"
-    return {"functionResponse": {"name": _name(answer.call.name), "response": {key: in_words(answer.parts)}}}
+    told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)))  # the rest follows
+    return {"functionResponse": {"name": _name(answer.call.name), "response": {key: told}}}
 
 
 def _media(part: Image | File, blob: Blob) -> Piece:
@@ -143,7 +144,11 @@ def _config(request: Request, model: Model) -> Piece:
         config["systemInstruction"] = {"parts": [{"text": text} for text in request.instructions]}
     if request.tools:
         declared = [
-            {"name": _name(tool.name), "description": tool.description, "parametersJsonSchema": tool.schema}
+            {
+                "name": _name(tool.name),
+                "description": tool.description,
+                "parametersJsonSchema": tool.schema or {"type": "object"},
+            }
             for tool in request.tools
         ]
         config["tools"] = [{"functionDeclarations": declared}]

@@ -50,6 +50,8 @@ def check(body: dict[str, Any]) -> list[str]:
         if waiting:
             problems.append(f"tool calls {waiting} have no result")
         waiting = [call["id"] for call in message.get("tool_calls", ())]
+        if len(set(waiting)) != len(waiting):
+            problems.append("an id of a tool call occurs twice")
         if message["content"] is None and not waiting:
             problems.append("a message has no content")
     return [*problems, *([f"tool calls {waiting} have no result"] if waiting else [])]
@@ -105,13 +107,15 @@ def _step(step: Step, blob: Blob) -> list[Message]:
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in calls
     ]
-    messages, shown = [first], list[Message]()
+    messages: list[Message] = [first]
+    beside: list[Message] = []
     for answer in step.answers:
-        messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": in_words(answer.parts)})
-        shown += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, blob)]
-    if shown:
+        told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)))  # the rest follows
+        messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": told})
+        beside += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, blob)]
+    if beside:
         heading = {"type": "text", "text": "[What the tools returned beside text:]"}
-        messages.append({"role": "user", "content": [heading, *shown]})
+        messages.append({"role": "user", "content": [heading, *beside]})
     return messages
 
 

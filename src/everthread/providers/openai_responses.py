@@ -16,6 +16,7 @@ from everthread.providers.openai import content_part
 
 Entry = dict[str, Any]
 META = "openai-responses"
+LED_TO = ("reasoning", "function_call")  # what may follow reasoning, beside a message of the assistant's
 
 
 def render(request: Request, model: Model, blob: Blob) -> Rendered:
@@ -49,7 +50,7 @@ def check(body: dict[str, Any]) -> list[str]:
                 answered.append(entry["call_id"])
                 if entry["call_id"] not in called:
                     problems.append("a result stands before its tool call")
-            case "reasoning" if after.get("type") != "function_call" and after.get("role") != "assistant":
+            case "reasoning" if after.get("type") not in LED_TO and after.get("role") != "assistant":
                 problems.append("reasoning stands without what it led to")
     if sorted(called) != sorted(answered) or len(set(called)) != len(called):
         problems.append("tool calls and results do not match")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.events import Event, decode, detach, encode, media_of
+from everthread.core.events import MESSAGES, Event, decode, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
@@ -127,9 +127,19 @@ def prepare(
         largest = max(len(body), *map(len, blobs.values())) if blobs else len(body)
         if largest > max_bytes:
             raise EventTooLarge(size=largest, limit=max_bytes)
-        important = min(MOST, max(0, worth(event)))
-        items.append(Item(event, event.kind, body, draft.sizes or sizes(event), important, draft, hashes))
+        size, important = draft.sizes or sizes(event), _importance(event, worth)
+        items.append(Item(event, event.kind, body, size, important, draft, hashes))
     return Batch(items, blobs, key=key, expect=expect)
+
+
+def _importance(event: Event, worth: Worth) -> int:
+    """Markers are never sent, and make no turn more important."""
+    if event.kind not in MESSAGES:
+        return 0
+    given: object = worth(event)
+    if not isinstance(given, int):
+        raise BadValue("importance", given, f"a whole number from 0 to {MOST}")
+    return min(MOST, max(0, given))
 
 
 def weight(event: Event) -> int:

@@ -21,7 +21,8 @@ from everthread.store.reading import ENDLESS_SUM, gather, head, newest_markers, 
 
 T = TypeVar("T")
 
-OPENING = 8  # system messages that may open a conversation
+OPENING = 8  # events among which are the system messages that open a conversation
+OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
 PINS = 64  # newest changes of pins that are looked at
 SETTINGS = 200
 BRIEFS = 16  # versions looked at to find the one that covers the cutoff
@@ -96,22 +97,21 @@ def _sight(line: Line, at: int | None) -> Script[Sighted]:
         raise UnknownSeq(at, last=newest.seq)
     if at is not None and at <= newest.seq:
         newest = yield from head(line, at=at - 1)
-    marks = yield from _marks(line, newest.seq)
-    opening = (yield from onward(line, last=min(newest.seq, OPENING))) if marks.opening == "system" else []
+    marks = yield from _marks(line, newest)
+    opening = (yield from onward(line, last=min(newest.seq, OPENING))) if marks.opening in OPENS else []
     found: list[Logged] = []
     if marks.of("settings"):
         found = yield from newest_markers(line, "settings", last=newest.seq, limit=SETTINGS)
-    start, begun, pins = None, newest, Pins((), False, 0)
+    start, pins = None, Pins((), False, 0)
     if newest.turn_first > newest.cleared:
-        begun = yield from head(line, at=newest.turn_first)
-        start = _start_of(begun)
+        start = Start(newest.turn_first, *marks.begun[:3])
         if marks.of("pin") > newest.cleared:
             pins = yield from Lookup(line, newest, start).pins()
     return Sighted(
         head=newest,
         newest=start,
-        size=newest.tokens_sum - begun.tokens_before,
-        settled=newest.settled_sum - begun.settled_before,
+        size=newest.tokens_sum - marks.begun[3],
+        settled=newest.settled_sum - newest.cleared_sum - marks.begun[0],
         changed=max(marks.of("settings"), pins.changed),
         marks=marks,
         opening=tuple(_opening(opening)),
@@ -125,31 +125,35 @@ MARKS = ("settings", "pin", "brief_updated", "summary", "session_ended")
 
 
 class Marks(NamedTuple):
-    """The newest seq of each of `MARKS`, 0 where there is none; and the kind of event that the branch begins with."""
+    """The newest seq of each of `MARKS`, 0 where there is none; the kind of event that the branch begins with; and of
+    the newest turn what came before it: settled tokens since the last clear, its number, messages, tokens."""
 
     newest: tuple[int, ...] = (0,) * len(MARKS)
     opening: str = ""
+    begun: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def of(self, kind: str) -> int:
         return self.newest[MARKS.index(kind)]
 
 
-def _marks(line: Line, last: int) -> Script[Marks]:
+def _marks(line: Line, head: Head) -> Script[Marks]:
     found = Marks()
-    for piece in line.between(1, last):
-        rows = yield Ask("marks", span(line, piece))
-        *newest, opening = rows[0]
+    for piece in line.between(1, head.seq):
+        turn_first = head.turn_first if piece.first <= head.turn_first <= piece.last else 0
+        rows = yield Ask("marks", {**span(line, piece), "turn_first": turn_first})
+        *newest, opening, first, settled_before, turn, messages, tokens_before = rows[0]
         # Numbers go on from piece to piece, so the newest of all pieces is the highest.
-        seqs = [max(old, new or 0) for old, new in zip(found.newest, newest, strict=True)]
-        found = Marks(tuple(seqs), opening or "" if piece.first == 1 else found.opening)
+        seqs = tuple([max(old, new or 0) for old, new in zip(found.newest, newest, strict=True)])
+        begun = (settled_before - head.cleared_sum, turn, messages, tokens_before) if first else found.begun
+        found = Marks(seqs, opening or "" if piece.first == 1 else found.opening, begun)
     return found
 
 
 def _opening(events: Iterable[Logged]) -> Iterable[Logged]:
     for event in events:
-        if event.kind == "system" and isinstance(event.event, System):
+        if isinstance(event.event, System):
             yield event
-        elif event.kind not in ("fork", "rewind", "settings", "command"):
+        elif event.kind not in OPENS:
             return
 
 
@@ -198,21 +202,19 @@ class Lookup:
         low = self._head.cleared_sum + before
         found: Start | None = None
         for piece, end in (yield from self._pieces()):
-            bounds = {**piece, "low": low, "high": end}
-            rows = (yield Ask("start_from", bounds)) if low <= end else []
-            found = self._start(rows[0]) if rows else found
-            # Where something comes before the line, nothing older can come after it. The newest turn is not its own
-            # predecessor, however far below the line it begins.
-            before_newest = min(piece["last"], self._newest.first - 1)
-            rows = yield Ask("start_upto", {**piece, "last": before_newest, "high": low - 1})
-            if rows:
-                return found or self._newest, self._start(rows[0])
+            # The newest turn is not its own predecessor, however far below the line it begins.
+            previous = min(piece["last"], self._newest.first - 1)
+            for row in (yield Ask("start_from", {**piece, "low": low, "high": end, "previous": previous})):
+                start = self._start(row)
+                if start.before < before:  # where something comes before the line, nothing older can come after it
+                    return found or self._newest, start
+                found = start
         return found or self._newest, None
 
     def _upto(self, before: int) -> Script[Start]:
         high = self._head.cleared_sum + before
-        for piece, _ in (yield from self._pieces(last=self._newest.first - 1)):
-            rows = yield Ask("start_upto", {**piece, "high": high})
+        for piece in self._line.between(self._head.cleared + 1, self._newest.first - 1):
+            rows = yield Ask("start_upto", {**span(self._line, piece), "high": high})
             if rows:
                 return self._start(rows[0])
         return self._newest
@@ -283,8 +285,8 @@ class Lookup:
         low = self._head.cleared_sum + start.before
         found = self._newest
         for piece, end in (yield from self._pieces(first=start.first + 1)):
-            rows = yield Ask("start_from", {**piece, "low": low, "high": end})
-            found = self._start(rows[0]) if rows else found
+            rows = yield Ask("start_from", {**piece, "low": low, "high": end, "previous": 0})
+            found = self._start(rows[0]) if rows and rows[0][1] >= low else found
         return found
 
     def covering(self, kind: str, cutoff: int) -> Script[BriefUpdated | Summary | None]:
@@ -303,7 +305,8 @@ class Lookup:
                 return event
         earlier = yield from newest_markers(self._line, kind, first=first, last=cutoff - 1, limit=1)
         last = earlier[0].event if earlier else None
-        return last if isinstance(last, BriefUpdated | Summary) else None
+        # One that was under way when somebody cleared tells of what was cleared.
+        return last if isinstance(last, BriefUpdated | Summary) and last.covers > self._head.cleared else None
 
     def recap(self) -> Script[SessionEnded | None]:
         """That of the session before the current one."""

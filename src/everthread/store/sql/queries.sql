@@ -303,7 +303,8 @@ ORDER BY seq DESC LIMIT :limit
 
 -- name: marks
 -- Of a segment the newest marker of each kind that matters to a context, and the kind of the very first event: what
--- is not there need not be asked for.
+-- is not there need not be asked for. And the sums before a turn that begins in it.
+-- Not max(seq): PostgreSQL would read every marker of a kind that it takes for rare.
 SELECT
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'settings' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
@@ -315,15 +316,27 @@ SELECT
         AND spoken <> seq AND kind = 'summary' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
-    (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1)
+    (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1),
+    f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before
+FROM (SELECT 1) AS one
+LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+    AND f.seq = :turn_first
 
 -- name: start_from
--- The first turn of a segment with at least `low` tokens before it.
-SELECT seq, settled_before, turn, messages_before FROM events
-WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND turn_first = seq AND +seq BETWEEN :first AND :last
-    AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
-ORDER BY settled_before, seq LIMIT 1
+-- The first turn of a segment with at least `low` tokens before it, and the last with less, up to seq `previous`.
+SELECT seq, settled_before, turn, messages_before FROM (
+    SELECT seq, settled_before, turn, messages_before FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND turn_first = seq AND +seq BETWEEN :first AND :last
+        AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
+    ORDER BY settled_before, seq LIMIT 1) AS found
+UNION ALL
+SELECT seq, settled_before, turn, messages_before FROM (
+    SELECT seq, settled_before, turn, messages_before FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND turn_first = seq AND +seq BETWEEN :first AND :previous
+        AND settled_before < CAST(:low AS bigint)
+    ORDER BY settled_before DESC, seq DESC LIMIT 1) AS less
 
 -- name: start_upto
 -- The last turn of a segment with at most `high` tokens before it.
@@ -341,10 +354,11 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq DESC LIMIT :limit
 
 -- name: turns_of_spoken
--- The same, counting user and assistant messages only.
+-- The same, counting user and assistant messages only. That they are spoken is left unsaid: PostgreSQL would take them
+-- for rarer than they are, and sort the branch.
 SELECT turn_first FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND seq BETWEEN :first AND :last AND spoken >= seq AND kind IN ('user', 'assistant')
+    AND seq BETWEEN :first AND :last AND kind IN ('user', 'assistant')
 ORDER BY seq DESC LIMIT :limit
 
 -- name: importance_below

@@ -5,15 +5,16 @@
 ALTER TABLE events ADD COLUMN importance      INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE events ADD COLUMN left_importance INTEGER NOT NULL DEFAULT 0;
 
-UPDATE events SET importance = CASE kind
-    WHEN 'system' THEN 90 WHEN 'user' THEN 40 WHEN 'assistant' THEN 30 WHEN 'tool_call' THEN 55
-    WHEN 'tool_result' THEN 55 ELSE 0 END - CASE WHEN length(body) > 5000 THEN 10 ELSE 0 END
-WHERE spoken = seq;
-
-UPDATE events SET importance = (
-    SELECT coalesce(max(e.importance), 0) FROM events e
-    WHERE e.tenant = events.tenant AND e.conversation = events.conversation AND e.branch = events.branch
-        AND e.seq BETWEEN events.turn_first AND events.seq);
+UPDATE events SET importance = scored.importance
+FROM (
+    SELECT tenant, conversation, branch, seq, max(CASE WHEN spoken <> seq THEN 0 ELSE
+            CASE kind WHEN 'system' THEN 90 WHEN 'user' THEN 40 WHEN 'assistant' THEN 30
+                WHEN 'tool_call' THEN 55 WHEN 'tool_result' THEN 55 ELSE 0 END
+            - CASE WHEN length(body) > 5000 THEN 10 ELSE 0 END END)
+        OVER (PARTITION BY tenant, conversation, branch, turn_first ORDER BY seq) AS importance
+    FROM events) AS scored
+WHERE events.tenant = scored.tenant AND events.conversation = scored.conversation
+    AND events.branch = scored.branch AND events.seq = scored.seq;
 
 -- A turn that was forked began on an ancestor, maybe not the nearest: what it was worth there counts as well.
 WITH RECURSIVE begun (tenant, conversation, branch, turn_first, owner, importance) AS (
@@ -33,13 +34,18 @@ FROM (SELECT tenant, conversation, branch, turn_first, max(importance) AS import
 WHERE events.tenant = shared.tenant AND events.conversation = shared.conversation AND events.branch = shared.branch
     AND events.turn_first = shared.turn_first AND events.importance < shared.importance;
 
--- The event before may be the one that the branch was forked after.
 UPDATE events SET left_importance = coalesce((
-    SELECT p.importance FROM branches b
-    JOIN events p ON p.tenant = b.tenant AND p.conversation = b.conversation
-        AND p.branch = CASE WHEN b.at = events.seq - 1 THEN b.parent ELSE b.branch END AND p.seq = events.seq - 1
-    WHERE b.tenant = events.tenant AND b.conversation = events.conversation AND b.branch = events.branch), 0)
+    SELECT p.importance FROM events p
+    WHERE p.tenant = events.tenant AND p.conversation = events.conversation AND p.branch = events.branch
+        AND p.seq = events.seq - 1), 0)
 WHERE turn_first = seq;
+
+-- A branch may begin with a turn, if it was imported: the turn before it is its parent's.
+UPDATE events SET left_importance = p.importance
+FROM branches b
+JOIN events p ON p.tenant = b.tenant AND p.conversation = b.conversation AND p.branch = b.parent AND p.seq = b.at
+WHERE events.tenant = b.tenant AND events.conversation = b.conversation AND events.branch = b.branch
+    AND events.seq = b.at + 1 AND events.turn_first = events.seq;
 
 CREATE INDEX events_importance ON events (tenant, conversation, branch, left_importance, seq)
     WHERE turn_first = seq AND left_importance >= 0;
