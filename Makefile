@@ -99,6 +99,6 @@ COMPILE = .venv-lock/bin/uv --no-config pip compile --quiet --universal --python
   --generate-hashes --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 clean: ## remove .venv, caches and build products
-	@rm -rf .venv .venv-lock build dist htmlcov .coverage .coverage.* coverage.json
+	@rm -rf .venv .venv-lock .venv-peers build dist htmlcov .coverage .coverage.* coverage.json
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .benchmarks
 	@find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
