@@ -14,9 +14,12 @@ from pathlib import Path
 import click
 
 from everthread.app import Everthread, Talk
+from everthread.cli.context import Picture
 from everthread.cli.shared import console, guarded
 from everthread.cli.show import Page
 from everthread.core.events import assistant, tool_call, tool_result, user
+
+MODEL, BUDGET = "anthropic:claude-sonnet-4-6", 2_000
 
 # The child's whole life: append, say that it is on disk, and be killed while it goes on.
 WRITER = """
@@ -37,7 +40,7 @@ asyncio.run(write(sys.argv[1]))
 @click.command("tour")
 @click.option("--store", help="An empty store to use; a fresh SQLite file by default.")
 def tour_command(store: str | None) -> None:
-    """A guided tour on a fresh store: append, fork, rewind, kill and reopen, show."""
+    """A guided tour on a fresh store: append, fork, rewind, kill and reopen, and what a model sees of it."""
     if store is None:
         store = f"sqlite:///{Path(tempfile.mkdtemp(prefix='everthread-tour-'))}/tour.db"
     guarded(False, lambda: asyncio.run(Tour(store).take()))
@@ -61,6 +64,7 @@ class Tour:
         async with Everthread.open(self._address) as et:
             talk = await et.conversation(user="ana", agent="helper")
             await self._reopen(talk, acknowledged)
+            await self._look(talk)
         self._goodbye()
 
     async def _append(self, talk: Talk) -> None:
@@ -119,10 +123,21 @@ class Tour:
         self._say(f"{len(events)} events in the log, {acknowledged} acknowledged. Nothing is missing.")
         await self._show(talk, last=3)
 
+    async def _look(self, talk: Talk) -> None:
+        """What a model would be told of all this, under a small budget."""
+        self._step(
+            "Look: what the model sees of all this, and what it does not",
+            f'await talk.context(model="{MODEL}", budget={BUDGET:_})',
+        )
+        context = await talk.context(model=MODEL, budget=BUDGET, instructions="You help people bake.")
+        self._out.print()
+        Picture(context.explain(), []).draw(talk, everything=False)
+
     def _goodbye(self) -> None:
         self._out.rule(style="bold cyan")
         self._say("Look around: the store is still there.")
-        for command in ("conversations", "show --branches", "show --branch main", "doctor"):
+        context = f"context --model {MODEL} --budget {BUDGET} --explain"
+        for command in ("conversations", "show --branches", "show --branch main", context, "doctor"):
             line = f"    {sys.argv[0]} {command} --user ana --store {shlex.quote(self._address)}"
             self._out.print(line, style="cyan", markup=False, soft_wrap=True)
 

@@ -72,7 +72,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Explanation:
     plan, estimate = packing.plan, packing.estimate()
     read = cache_read(packing)
-    write = estimate - read if plan.model.cache_write > 1 and plan.settings.cache else 0
+    cached = plan.settings.cache and plan.model.cache_write > 1 and estimate >= plan.model.cache_least
+    write = estimate - read if cached else 0
     return Explanation(
         model=f"{plan.model.provider}:{plan.model.name}",
         strategy=plan.strategy,

@@ -199,12 +199,14 @@ class Lookup:
     # -- turns by their place ------------------------------------------------------------------------------
 
     def _from(self, before: int) -> Script[tuple[Start, Start | None]]:
-        low = self._head.cleared_sum + before
+        floor = self._head.cleared_sum
+        low = floor + before
         found: Start | None = None
         for piece, end in (yield from self._pieces()):
             # The newest turn is not its own predecessor, however far below the line it begins.
             previous = min(piece["last"], self._newest.first - 1)
-            for row in (yield Ask("start_from", {**piece, "low": low, "high": end, "previous": previous})):
+            bounds = {"floor": floor, "low": low, "high": end, "previous": previous}
+            for row in (yield Ask("start_from", {**piece, **bounds})):
                 start = self._start(row)
                 if start.before < before:  # where something comes before the line, nothing older can come after it
                     return found or self._newest, start
@@ -212,9 +214,9 @@ class Lookup:
         return found or self._newest, None
 
     def _upto(self, before: int) -> Script[Start]:
-        high = self._head.cleared_sum + before
+        floor = self._head.cleared_sum
         for piece in self._line.between(self._head.cleared + 1, self._newest.first - 1):
-            rows = yield Ask("start_upto", {**span(self._line, piece), "high": high})
+            rows = yield Ask("start_upto", {**span(self._line, piece), "floor": floor, "high": floor + before})
             if rows:
                 return self._start(rows[0])
         return self._newest
@@ -285,8 +287,9 @@ class Lookup:
         low = self._head.cleared_sum + start.before
         found = self._newest
         for piece, end in (yield from self._pieces(first=start.first + 1)):
-            rows = yield Ask("start_from", {**piece, "low": low, "high": end, "previous": 0})
-            found = self._start(rows[0]) if rows and rows[0][1] >= low else found
+            # What comes before it is not asked for.
+            rows = yield Ask("start_from", {**piece, "floor": low, "low": low, "high": end, "previous": 0})
+            found = self._start(rows[0]) if rows else found
         return found
 
     def covering(self, kind: str, cutoff: int) -> Script[BriefUpdated | Summary | None]:

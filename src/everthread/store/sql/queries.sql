@@ -324,6 +324,7 @@ LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND 
 
 -- name: start_from
 -- The first turn of a segment with at least `low` tokens before it, and the last with less, up to seq `previous`.
+-- None has less than `floor`: said, so that a segment that begins after a clear is not searched for beyond it.
 SELECT seq, settled_before, turn, messages_before FROM (
     SELECT seq, settled_before, turn, messages_before FROM events
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -335,15 +336,15 @@ SELECT seq, settled_before, turn, messages_before FROM (
     SELECT seq, settled_before, turn, messages_before FROM events
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND turn_first = seq AND +seq BETWEEN :first AND :previous
-        AND settled_before < CAST(:low AS bigint)
+        AND settled_before >= CAST(:floor AS bigint) AND settled_before < CAST(:low AS bigint)
     ORDER BY settled_before DESC, seq DESC LIMIT 1) AS less
 
 -- name: start_upto
--- The last turn of a segment with at most `high` tokens before it.
+-- The last turn of a segment with at most `high` tokens before it, and at least `floor`.
 SELECT seq, settled_before, turn, messages_before FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND turn_first = seq AND +seq BETWEEN :first AND :last
-    AND settled_before <= CAST(:high AS bigint)
+    AND settled_before BETWEEN CAST(:floor AS bigint) AND CAST(:high AS bigint)
 ORDER BY settled_before DESC, seq DESC LIMIT 1
 
 -- name: turns_of_messages
