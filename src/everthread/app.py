@@ -308,7 +308,7 @@ class Talk:
         `settings`: any others, for this context alone.
         """
         asked = _asked(settings, model, budget, strategy, instructions=instructions, tools=tools_of(tools), at=at)
-        return await self._contexts.build(self._log, await self.line(), self.conversation, asked)
+        return await self._contexts.build(self._log, await self.line(), asked)
 
     async def steps(
         self,
@@ -324,7 +324,7 @@ class Talk:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
         asked = _asked(settings, model, budget, None, instructions=instructions, tools=tools_of(tools), at=at)
         limit = _count("limit", limit)
-        return await self._contexts.steps(self._log, await self.line(), self.conversation, asked, limit=limit)
+        return await self._contexts.steps(self._log, await self.line(), asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""

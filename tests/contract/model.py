@@ -12,6 +12,7 @@ from everthread.core.events import AgentKilled, Assistant, Clear, Event, Mark, T
 from everthread.core.tokens import sizes
 
 SPOKEN = {"system", "user", "assistant", "tool_call", "tool_result"}
+IMPORTANCE = {"system": 90, "user": 40, "assistant": 30, "tool_call": 55, "tool_result": 55}
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Said:
     @property
     def text(self) -> str:
         return "" if self.is_hidden else text_of(self.event)
+
+    @property
+    def importance(self) -> int:
+        """Settled when it was said: long texts count less, and hiding one changes nothing."""
+        return IMPORTANCE.get(self.kind, 0) - (10 if len(text_of(self.event)) > 5_000 else 0)
 
     @property
     def tokens(self) -> int:
@@ -52,6 +58,10 @@ class ModelTurn:
     @property
     def last(self) -> int:
         return self.first + len(self.events) - 1
+
+    @property
+    def importance(self) -> int:
+        return max(said.importance for said in self.events)
 
     @property
     def unanswered(self) -> int:

@@ -236,7 +236,7 @@ async def test_somebody_else_has_spoken_since(talk: Talk) -> None:
 
 async def test_markers_in_between_do_not_disturb(et: Everthread, talk: Talk) -> None:
     await talk.append(user("a"))
-    await talk.append(Mark(name="m"), Other(kind="brief_updated"), Clear())
+    await talk.append(Mark(name="m"), Other(kind="flow_started"), Clear())
     await talk.append(assistant("b"), expect=1)
     await talk.append(Other(kind="note"))
     await talk.append(user("c"), expect=6)  # the marker that the caller has seen is as good as the message

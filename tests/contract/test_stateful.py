@@ -24,15 +24,19 @@ from everthread.core.branches import ENDLESS
 from everthread.core.events import (
     AgentKilled,
     Assistant,
+    BriefUpdated,
     Clear,
     Command,
     Event,
     Fork,
     Mark,
     Other,
+    Pin,
     Redacted,
     Rewind,
+    SessionEnded,
     Settings,
+    Summary,
     ToolCall,
     assistant,
     system,
@@ -65,7 +69,11 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.sampled_from(
         [
             AgentKilled(reason="why"),
+            BriefUpdated(text="So far.", covers=1),
+            Pin(turn=1),
+            SessionEnded(session=1, recap="Then."),
             Settings(values={"a": 1}),
+            Summary(text="In short.", covers=1),
             Command(name="/config"),
             Other(kind="note", data={"a": [1]}),
         ]
@@ -258,6 +266,11 @@ class LogMachine(RuleBasedStateMachine):
                 )
                 for t in line.turns
             ]
+            left = 0
+            for turn in line.turns:
+                begun, ended = await self.et.log.head(ref, at=turn.first), await self.et.log.head(ref, at=turn.last)
+                assert (begun.left_importance, ended.importance) == (left, turn.importance)
+                left = turn.importance
             recent = [turn for turn in line.turns if turn.first > line.cleared]
             for before in {0, 1, *(t.before for t in recent), *(t.before + 1 for t in recent)}:
                 upwards = next((turn.first for turn in recent if turn.before >= before), None)
@@ -327,3 +340,4 @@ def test_the_model_itself_tells_turns_apart() -> None:
     line = walk([Said(n, event, START) for n, event in enumerate(said)], GAP)
     assert [place.turn for place in line.places] == [1, 1, 2, 2, 3]
     assert [turn.before for turn in line.turns] == [0, sum(s.settled for s in line.turns[0].events), 0]
+    assert [turn.importance for turn in line.turns] == [40, 55, 30]

@@ -16,15 +16,19 @@ from everthread.core.events import (
     MESSAGES,
     AgentKilled,
     Assistant,
+    BriefUpdated,
     Clear,
     Command,
     Event,
     Fork,
     Mark,
     Other,
+    Pin,
     Redacted,
     Rewind,
+    SessionEnded,
     Settings,
+    Summary,
     System,
     ToolCall,
     ToolResult,
@@ -64,6 +68,10 @@ EXAMPLES: dict[str, Event] = {
     "rewind": Rewind(branch=1, to=3),
     "command": Command(name="switch", arguments={"branch": 2, "loud": True, "why": None, "who": "ana"}),
     "settings": Settings(values={"budget": 100, "temperature": 0.5, "on": False, "off": None, "model": "x"}),
+    "pin": Pin(turn=12, pinned=False),
+    "brief_updated": BriefUpdated(text="Ana plans a trip.", covers=40, facts="- no walnuts", turns=9, extractive=True),
+    "session_ended": SessionEnded(session=3, recap="They chose the night train.", extractive=True),
+    "summary": Summary(text="The trip was planned.", covers=40, first=7, extractive=True),
     "agent_killed": AgentKilled(reason="out of money"),
     "redacted": Redacted(was="assistant", interrupted=True),
     "other": Other(kind="canvas", data=NESTED),
@@ -104,7 +112,9 @@ ODD = ["\0", "a\0b", "\ud800", "\udfff", "\ud83d\ude00", "\ude00\ud83d", "🙂\u
 
 
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
-@pytest.mark.parametrize("place", ["text", "meta value", "meta key", "arguments", "mark", "other"])
+@pytest.mark.parametrize(
+    "place", ["text", "meta value", "meta key", "arguments", "mark", "brief", "facts", "recap", "summary", "other"]
+)
 def test_text_that_utf8_cannot_say_survives_everywhere(odd: str, place: str) -> None:
     events: dict[str, Event] = {
         "text": user(odd),
@@ -112,6 +122,10 @@ def test_text_that_utf8_cannot_say_survives_everywhere(odd: str, place: str) -> 
         "meta key": User(meta={odd: "x"}),
         "arguments": tool_call("f", odd),
         "mark": Mark(name=odd),
+        "brief": BriefUpdated(text=odd, covers=1),
+        "facts": BriefUpdated(text="x", covers=1, facts=odd),
+        "recap": SessionEnded(session=1, recap=odd),
+        "summary": Summary(text=odd, covers=1),
         "other": Other(kind="app", data={odd: [odd]}),
     }
     assert decode(encode(events[place])) == events[place]
@@ -194,6 +208,10 @@ UNFAITHFUL: dict[str, Callable[[], Event]] = {
     "a command with a number beyond 64 bits": lambda: Command(name="x", arguments={"n": 2**64}),
     "settings with a number beyond 64 bits": lambda: Settings(values={"n": -(2**63) - 1}),
     "settings with infinity": lambda: Settings(values={"n": math.inf}),
+    "a pin of a turn beyond 64 bits": lambda: Pin(turn=2**64),
+    "a brief that covers a number beyond 64 bits": lambda: BriefUpdated(text="", covers=-(2**63) - 1),
+    "a summary from a number beyond 64 bits": lambda: Summary(text="", covers=1, first=2**64),
+    "the recap of a session beyond 64 bits": lambda: SessionEnded(session=2**64, recap=""),
 }
 
 
@@ -219,6 +237,11 @@ BROKEN = {
     "a field too many": b'{"kind":"clear","x":1}',
     "a field too few": b'{"kind":"mark"}',
     "a wrong type": b'{"kind":"mark","name":1}',
+    "a pin of no turn": b'{"kind":"pin"}',
+    "a pin of a turn that is no number": b'{"kind":"pin","turn":"1"}',
+    "a brief that does not say what it covers": b'{"kind":"brief_updated","text":"x"}',
+    "a recap of no session": b'{"kind":"session_ended","recap":"x"}',
+    "a summary without its text": b'{"kind":"summary","covers":1}',
     "bytes that are no text": b'{"kind":"mark","name":"\xff"}',
 }
 
@@ -254,6 +277,7 @@ def test_the_text_of_a_message_is_what_a_reader_reads() -> None:
     assert text_of(assistant(Reasoning(text="secret"), "said")) == "said"
     assert text_of(tool_call("f", "{}")) == "f({})"
     assert text_of(Mark(name="x")) == ""
+    assert text_of(Summary(text="x", covers=1)) == text_of(BriefUpdated(text="x", covers=1)) == ""
     assert text_of(Other(kind="app", data={"text": "x"})) == ""
 
 
@@ -282,6 +306,13 @@ def test_a_tombstone_keeps_the_kind_and_nothing_that_was_said(event: Event) -> N
     assert tombstone.kind == event.kind
     assert set(json.loads(encode(tombstone))) <= {"kind", "was", "interrupted", "waits_for"}
     assert stand_in(tombstone).kind == event.kind
+
+
+@pytest.mark.parametrize("kind", ["brief_updated", "session_ended", "summary"])
+def test_the_tombstone_of_what_was_remembered_is_still_no_message(kind: str) -> None:
+    tombstone = redacted(EXAMPLES[kind])
+    assert tombstone == Redacted(was=kind)
+    assert stand_in(tombstone).kind not in MESSAGES
 
 
 @given(events)

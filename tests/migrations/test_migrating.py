@@ -7,10 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import apsw
-import asyncpg
 import pytest
 
 from everthread import Everthread, Talk, user
@@ -19,10 +16,15 @@ from everthread.store import migrate
 from everthread.store.migrate import Migration
 from tests.failures import children
 from tests.failures.aftermath import clear, intact
+from tests.migrations.databases import make_older, rows, run
 
-GOOD = Migration(2, "moods", "CREATE TABLE moods (tenant TEXT, mood TEXT); INSERT INTO moods VALUES ('x', 'good');")
-THIRD = Migration(3, "more_moods", "INSERT INTO moods VALUES ('x', 'better');")
-FAILING = Migration(2, "moods", "CREATE TABLE moods (tenant TEXT, mood TEXT); INSERT INTO nowhere VALUES (1);")
+# Made up, to follow the newest there is.
+NEWEST = migrate.migrations("sqlite")[-1].version
+NEXT, LAST = NEWEST + 1, NEWEST + 2
+MOODS = "CREATE TABLE moods (tenant TEXT, mood TEXT);"
+GOOD = Migration(NEXT, "moods", f"{MOODS} INSERT INTO moods VALUES ('x', 'good');")
+BETTER = Migration(LAST, "more_moods", "INSERT INTO moods VALUES ('x', 'better');")
+FAILING = Migration(NEXT, "moods", f"{MOODS} INSERT INTO nowhere VALUES (1);")
 
 
 @pytest.fixture
@@ -31,21 +33,9 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     real = migrate.migrations
 
     def release(*more: Migration) -> None:
-        first = real("sqlite")[-1].version
-        assert [migration.version - 1 for migration in more] == list(range(first, first + len(more)))
         monkeypatch.setattr(migrate, "migrations", lambda engine: (*real(engine), *more))
 
     return release
-
-
-async def _rows(address: str, sql: str) -> list[Any]:
-    if address.startswith("sqlite"):
-        connection = apsw.Connection(address.removeprefix("sqlite:///"))
-        rows = connection.execute(sql).fetchall()
-        connection.close()
-        return [tuple(row) for row in rows]
-    async with asyncpg.create_pool(address, min_size=0) as pool:
-        return [tuple(row) for row in await pool.fetch(sql)]
 
 
 async def _old(address: str) -> Talk:
@@ -60,29 +50,37 @@ async def test_an_older_database_is_migrated_when_opened_and_keeps_everything(
     fresh_address: str, released: Callable[..., None]
 ) -> None:
     talk = await _old(fresh_address)
-    released(GOOD, THIRD)
+    released(GOOD, BETTER)
     assert await intact(fresh_address, talk) == ["hello"]
-    assert await _rows(fresh_address, "SELECT mood FROM moods ORDER BY mood") == [("better",), ("good",)]
-    recorded = await _rows(fresh_address, "SELECT version, name FROM everthread_migrations ORDER BY version")
-    assert recorded[-2:] == [(2, "moods"), (3, "more_moods")]
+    assert await rows(fresh_address, "SELECT mood FROM moods ORDER BY mood") == [("better",), ("good",)]
+    recorded = await rows(fresh_address, "SELECT version, name FROM everthread_migrations ORDER BY version")
+    assert recorded[-2:] == [(NEXT, "moods"), (LAST, "more_moods")]
     await (await Everthread.open(fresh_address)).close()  # once is enough
-    assert len(await _rows(fresh_address, "SELECT mood FROM moods")) == 2
+    assert len(await rows(fresh_address, "SELECT mood FROM moods")) == 2
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST + 1))
+async def test_an_empty_database_of_any_older_version_is_migrated_when_opened(fresh_address: str, version: int) -> None:
+    await make_older(fresh_address, version=version)
+    assert await intact(fresh_address, await _old(fresh_address)) == ["hello"]
+    recorded = await rows(fresh_address, "SELECT version FROM everthread_migrations ORDER BY version")
+    assert recorded == [(number,) for number in range(1, NEWEST + 1)]
 
 
 async def test_a_newer_database_is_refused_with_its_version_and_name(
     fresh_address: str, released: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = await _old(fresh_address)
-    released(GOOD, THIRD)
+    released(GOOD, BETTER)
     await (await Everthread.open(fresh_address)).close()
     monkeypatch.undo()
     with pytest.raises(NewerSchema) as refused:
         await Everthread.open(fresh_address)
-    assert clear(refused.value, "schema 3 ('more_moods')", "newer Everthread", "pip install -U everthread")
-    assert (refused.value.version, refused.value.known) == (3, 1)
+    assert clear(refused.value, f"schema {LAST} ('more_moods')", "newer Everthread", "pip install -U everthread")
+    assert (refused.value.version, refused.value.known) == (LAST, NEWEST)
     shown = fresh_address.partition("?")[0].rpartition("/")[2]
     assert shown in str(refused.value)
-    released(GOOD, THIRD)
+    released(GOOD, BETTER)
     assert await intact(fresh_address, talk) == ["hello"]
 
 
@@ -91,13 +89,13 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     fresh_address: str, released: Callable[..., None], monkeypatch: pytest.MonkeyPatch, before: tuple[Migration, ...]
 ) -> None:
     talk = await _old(fresh_address)
-    failing = FAILING if not before else Migration(3, "fails", "INSERT INTO nowhere VALUES (1)")
+    failing = FAILING if not before else Migration(LAST, "fails", "INSERT INTO nowhere VALUES (1)")
     released(*before, failing)
     with pytest.raises(StoreError) as refused:
         await Everthread.open(fresh_address)
     assert clear(refused.value, fresh_address.partition("?")[0].rpartition("/")[2])
     monkeypatch.undo()
-    assert len(await _rows(fresh_address, "SELECT version FROM everthread_migrations")) == 1
+    assert len(await rows(fresh_address, "SELECT version FROM everthread_migrations")) == NEWEST
     assert await intact(fresh_address, talk) == ["hello"]
 
 
@@ -161,7 +159,7 @@ async def test_tasks_that_open_an_older_database_at_the_same_time_migrate_it_onc
     opened = await asyncio.gather(*(Everthread.open(fresh_address) for _ in range(6)))
     for et in opened:
         await et.close()
-    assert await _rows(fresh_address, "SELECT mood FROM moods") == [("good",)]
+    assert await rows(fresh_address, "SELECT mood FROM moods") == [("good",)]
     assert await intact(fresh_address, talk) == ["hello"]
 
 
@@ -175,10 +173,8 @@ async def test_a_migration_that_was_missed_in_between_is_made_up_for(
 ) -> None:
     address = f"sqlite:///{tmp_path}/talk.db"
     talk = await _old(address)
-    released(GOOD, THIRD)
+    released(GOOD, BETTER)
     assert await intact(address, talk) == ["hello"]
-    connection = apsw.Connection(f"{tmp_path}/talk.db")
-    connection.execute("DELETE FROM everthread_migrations WHERE version = 2; DROP TABLE moods")
-    connection.close()
+    await run(address, f"DELETE FROM everthread_migrations WHERE version = {NEXT}; DROP TABLE moods")
     await (await Everthread.open(address)).close()
-    assert await _rows(address, "SELECT mood FROM moods") == [("good",)]
+    assert await rows(address, "SELECT mood FROM moods") == [("good",)]

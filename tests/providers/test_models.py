@@ -8,7 +8,7 @@ import sys
 import tomllib
 from fnmatch import fnmatchcase
 from importlib.resources import files
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any
 
 import msgspec
@@ -253,6 +253,24 @@ def test_where_patches_are_charged_the_tiles_are_never_less(
     assert image_tiles(width, height, found.image_base, found.image_tile) >= patches * each
 
 
+@pytest.mark.parametrize("provider", ["openai", "openai-responses"])
+def test_the_oldest_models_of_openai_see_no_images(provider: str) -> None:
+    blind = ["gpt-3.5-turbo-0613", "gpt-3.5-turbo", "ft:gpt-3.5-turbo-0125:acme::9x", "gpt-4", "gpt-4-32k"]
+    seeing = ["gpt-4-turbo", "gpt-4-vision-preview", "gpt-4o", "gpt-4.1", "gpt-4.5-preview", "gpt-5", "o3"]
+    assert [name for name in blind + seeing if model(f"{provider}:{name}").blind] == blind
+
+
+def test_what_sees_no_images_has_no_price_for_them() -> None:
+    unseeing = [found for found in _every() if found.blind]
+    assert {found.encoding for found in unseeing} == {"cl100k"}
+    assert {(found.image_base, found.image_tile) for found in unseeing} == {(0, 0)}
+
+
+def test_a_model_that_nothing_is_known_of_is_taken_to_see() -> None:
+    assert not model("openai:qwen2.5-vl").blind
+    assert not model("anthropic:claude-of-tomorrow").blind
+
+
 def test_only_anthropic_adds_hidden_tokens_for_tools() -> None:
     assert model("anthropic:claude-sonnet-4-6").hidden == 346
     assert model("openai:gpt-5").hidden == model("google:gemini-2.5-pro").hidden == 0
@@ -282,18 +300,30 @@ def test_some_models_reason(spec: str, reasons: bool) -> None:
 @pytest.mark.parametrize(
     ("spec", "tokenizer"),
     [
-        ("openai:gpt-4", "cl100k_base"),
         ("google:gemini-2.5-pro", "gemma3"),
         ("google:gemini-1.5-pro", "gemma2"),
     ],
 )
 def test_a_measured_factor_is_near_the_most_that_text_of_any_kind_needs(spec: str, tokenizer: str) -> None:
     """The 95th percentile over kinds of text: neither the mean, which half of them exceed, nor the worst."""
-    encode = Tokenizer.from_pretrained(tokenizer).encode_ordinary
-    needed = quantiles([len(encode(text)) / count(text) for text in texts.ALL.values()], n=20, method="inclusive")
+    needed = quantiles(_needed(texts.ALL, tokenizer), n=20, method="inclusive")
     assert needed[9] < model(spec).factor
     assert model(spec).factor == pytest.approx(needed[18], rel=0.1)
     assert model(spec).calibrate
+
+
+def test_where_the_request_itself_is_counted_the_factor_need_not_be_careful() -> None:
+    """It only says how far back to read. Most text is English, code and data, and needs no more than that."""
+    usual = {"English": texts.ENGLISH} | texts.OTHERS
+    for found in (found for found in _every() if found.encoding == "cl100k"):
+        assert median(_needed(usual, "cl100k_base")) < found.factor < median(_needed(texts.LANGUAGES, "cl100k_base"))
+        assert found.calibrate
+
+
+def _needed(kinds: dict[str, str], tokenizer: str) -> list[float]:
+    """The tokens of each kind of text, for one of ours."""
+    encode = Tokenizer.from_pretrained(tokenizer).encode_ordinary
+    return [len(encode(text)) / count(text) for text in kinds.values()]
 
 
 def test_where_the_encoding_is_ours_the_factor_is_exact() -> None:
@@ -344,6 +374,7 @@ def test_no_pattern_is_hidden_by_one_above_it() -> None:
         {"factor": "1.2"},
         {"encoding": "p50k"},
         {"bound": 1},
+        {"blind": "yes"},
         {"match": []},
         {"match": "gpt*"},
         {"hidden": -1},

@@ -11,20 +11,19 @@ from typing import Any
 
 import msgspec
 
-from everthread.config import Source, from_conversation
+from everthread.config import Source
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.packing import Packing
-from everthread.context.planning import Asked, Plan, chosen, plan
+from everthread.context.planning import Asked, Plan, begun_at, chosen, plan
 from everthread.core.branches import Line
 from everthread.core.estimates import Measure
 from everthread.core.events import media_of
 from everthread.core.folded import Folded
 from everthread.core.request import Request
-from everthread.core.window import Lookups, Move, moves
+from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.providers import anthropic, google, openai, openai_responses
 from everthread.providers.base import Provider, Rendered, flattened, told
-from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.store.windowing import Planned, Sighted
 
@@ -34,6 +33,9 @@ PROVIDERS: dict[str, Provider] = {
     "openai-responses": openai_responses,
     "google": google,
 }
+
+
+TRIES = 3
 
 
 class Context:
@@ -79,28 +81,34 @@ class Contexts:
         self._sources = sources
         self._folded = Folded()
 
-    async def build(self, log: Log, line: Line, conversation: Conversation, asked: Asked) -> Context:
+    async def build(self, log: Log, line: Line, asked: Asked) -> Context:
         """What the model is told on this line."""
         planned: list[Plan] = []
-        sources = self._all(conversation)
+        sources = self._sources()
+        begin: Start | None = None
 
         def read_plan(sighted: Sighted) -> Planned:
             planned[:] = [plan(asked, sources, sighted)]
             kind, recap, _ = planned[0].memory
-            return Planned(chosen(planned[0], sighted), kind, recap)
+            choosing = chosen(planned[0], sighted)
+            return Planned(choosing if begin is None else begun_at(begin, choosing), kind, recap)
 
-        seen = await log.window(line, at=asked.at, plan=read_plan)
-        packing = Packing(planned[0], seen, self._folded)
-        estimate = packing.fit()
+        tried = 0
+        while True:
+            seen = await log.window(line, at=asked.at, plan=read_plan)
+            packing = Packing(planned[0], seen, self._folded)
+            estimate, tried = packing.fit(), tried + 1
+            if not packing.has_stepped or not seen.sighted.remembers or tried == TRIES:
+                break
+            # Turns left that memory was not read for: once more, from where the window begins now.
+            begin = packing.turns[0].start
         blobs = await _blobs(log, line, packing) if packing.shows else {}
-        return Context(packing, render(packing, blobs, key=conversation.id), estimate)
+        return Context(packing, render(packing, blobs, key=line.conversation), estimate)
 
-    async def steps(
-        self, log: Log, line: Line, conversation: Conversation, asked: Asked, *, limit: int
-    ) -> list[StepLine]:
+    async def steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
         planned: list[Plan] = []
-        sources, none = self._all(conversation), list[Move]()
+        sources, none = self._sources(), list[Move]()
 
         def ask(sighted: Sighted) -> Lookups[list[Move]]:
             planned[:] = [plan(asked, sources, sighted)]
@@ -113,9 +121,6 @@ class Contexts:
     def forget(self) -> None:
         """What is remembered of turns: something in them was to be gone."""
         self._folded.forget()
-
-    def _all(self, conversation: Conversation) -> tuple[Source, ...]:
-        return (*self._sources(), from_conversation(conversation.settings))
 
 
 def _step_line(move: Move, measure: Measure) -> StepLine:

@@ -131,6 +131,20 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
         )
         number, first, messages = start.number + 1, turn.last + 1, start.messages + count
         before = start.before + sum(event.settled for event in turn.events)
+    head = packing.seen.sighted.head
+    if not lines and head.messages_sum:
+        return (
+            TurnLine(
+                number=0,
+                number_last=head.turn,
+                first=1,
+                last=head.seq,
+                messages=head.messages_sum,
+                tokens=packing.plan.measure.tokens(head.settled_sum),
+                sent=False,
+                why="before the last clear",
+            ),
+        )
     return tuple(lines)
 
 

@@ -58,7 +58,7 @@ class Packing:
         self.shortened: dict[int, str] = {}
         self._clock = plan.settings.clock
         if seen.choice:
-            self.degraded += seen.choice.notes
+            self.degraded += [*plan.notes, *seen.choice.notes]
             self._remember()
             self._take()
         self._fold()
@@ -92,28 +92,36 @@ class Packing:
         return turns + sum(self.section_tokens().values())
 
     @property
+    def has_stepped(self) -> bool:
+        """Whether turns had to leave that the strategy would have sent."""
+        return bool(self.turns and self.seen.choice and self.turns[0].start.first > self.seen.choice.begin.first)
+
+    @property
     def repaired(self) -> list[str]:
         return [f"{count} {what}" for what, count in self._items.repaired.items()]
 
     # -- packing -------------------------------------------------------------------------------------------
 
     def _remember(self) -> None:
-        """The brief, the recap or the summary, where the strategy wants it."""
+        """The brief, the recap or the summary, where the strategy wants it; nothing where it says nothing."""
         assert self.seen.choice
-        brief, recap, begin = self.seen.brief, self.seen.recap, self.seen.choice.begin.first
-        recalls = self.plan.recalls
-        if brief and self.plan.strategy == "importance":
-            self.before = exchange(fenced("summary", brief.text, covers=brief.covers, recall=recalls))
-        elif brief:
-            self.sections["brief"] = fenced("brief", brief.text, covers=brief.covers, recall=recalls)
-            if facts := getattr(brief, "facts", ""):
-                self.sections["facts"] = fenced("facts", facts)
-        if brief and brief.covers < begin - 1:
-            self.degraded.append(f"what is remembered reaches event {brief.covers}, and the window begins at {begin}")
-        if recap and self.plan.strategy == "session":
-            self.before = exchange(fenced("recap", recap.recap, recall=recalls))
-        elif recap:
-            self.sections["recap"] = fenced("recap", recap.recap)
+        remembered, recalls = self.seen.brief, self.plan.recalls
+        if (brief := remembered.brief) and brief.text.strip():
+            if self.plan.strategy == "importance":
+                self.before = exchange(fenced("summary", brief.text, covers=brief.covers, recall=recalls))
+            else:
+                self.sections["brief"] = fenced("brief", brief.text, covers=brief.covers, recall=recalls)
+            if remembered.behind:
+                begin = self.seen.choice.begin.first
+                self.degraded.append(f"what is remembered ends at event {brief.covers}, the window begins at {begin}")
+        if (facts := getattr(remembered.brief, "facts", "")).strip():
+            self.sections["facts"] = fenced("facts", facts)
+        recap = self.seen.recap.recap
+        if recap and recap.recap.strip() and self.seen.events[0].session >= recap.session:
+            if self.plan.strategy == "session":
+                self.before = exchange(fenced("recap", recap.recap, recall=recalls))
+            else:
+                self.sections["recap"] = fenced("recap", recap.recap)
 
     def _take(self) -> None:
         choice, newest = self.seen.choice, self.seen.sighted.newest
@@ -211,11 +219,17 @@ class Packing:
         model = self.plan.model
         if step.model not in (model.name, f"{model.provider}:{model.name}"):
             return False
-        return (turn.full and not model.bound) or self.held(turn, step.seq)
+        if turn.full and not model.bound:
+            return True
+        # What stood before it in its own turn may have been shortened since, or become a stub.
+        before = [event for event in turn.events if event.seq < step.seq]
+        changed = any(e.seq in self.shortened or (not turn.full and e.settled < e.tokens) for e in before)
+        return not changed and self.held(turn, step.seq)
 
     def held(self, turn: Packed, seq: int) -> bool:
         """Whether the request before event `seq` of this turn began as this one does."""
-        choice, changed = self.seen.choice, self.seen.sighted.changed
+        choice = self.seen.choice
+        changed = max(self.seen.sighted.changed, self.seen.brief.since, self.seen.recap.since)
         if choice is None or seq <= changed or not self.turns or choice.begin.first != self.turns[0].start.first:
             return False
         so_far = [event for event in turn.events if event.seq < seq]
@@ -278,8 +292,11 @@ class Packing:
             for event in results:
                 if over <= 0:
                     break
+                short = stub(event, head, tail)
+                if len(short) >= len(event.text):
+                    continue
                 was = self._size([event], full)
-                self.shortened[event.seq] = stub(event, head, tail)
+                self.shortened[event.seq] = short
                 over -= measure.tokens(was - self._size([event], full))
             self._fold()
         if self.shortened:
@@ -295,6 +312,7 @@ class Packing:
             self.degraded.append("what is remembered was left out to fit")
         if self._over() > 0:
             self._clock = "off"
+            self.degraded.append("the time was left out to fit")
             self._fold()
 
 

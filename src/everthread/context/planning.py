@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from everthread.config import Resolved, Settings, Source, from_branch, resolve
+from everthread.config import Resolved, Settings, Source, from_branch, from_conversation, resolve
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
 from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose
 from everthread.core.tokens import WRAPPING, tools_size
-from everthread.core.window import Lookups, Room, room_of, rung
+from everthread.core.window import Lookups, Room, Start, room_of, rung
 from everthread.errors import BadValue
 from everthread.providers.models import Model, model
 from everthread.store.windowing import Sighted
@@ -62,6 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     budget: int
     room: Room
     pins: tuple[Older, ...]
+    notes: tuple[str, ...]
     running: bool
     size: int
 
@@ -85,7 +86,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> Plan:
     given = Source("the settings given", asked.settings)
-    resolved = resolve(*sources, from_branch(sighted.settings), given)
+    conversation = from_conversation(msgspec.json.decode(sighted.marks.conversation))
+    resolved = resolve(*sources, conversation, from_branch(sighted.settings), given)
     settings = resolved.settings
     if not settings.model:
         raise BadValue("model", settings.model, "named as provider:name, such as anthropic:claude-sonnet-4-6")
@@ -103,6 +105,11 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> Plan:
     room = _room(budget, fixed, measure.factor, settings, MEMORY.get(strategy, OWN)[2])
     running = sighted.head.state in ("open", "waiting")
     pins, room = _pinned(sighted.pins, room, settings)
+    notes = []
+    if left := len(sighted.pins) - len(pins):
+        notes.append(f"{left} pinned turns do not fit into the share of the room that pins have")
+    if sighted.more_pins:
+        notes.append("there may be more pinned turns than were looked at")
     return Plan(
         resolved=resolved,
         model=about,
@@ -116,6 +123,7 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> Plan:
         budget=budget,
         room=room,
         pins=pins,
+        notes=tuple(notes),
         running=running,
         size=sighted.size if running else sighted.settled,
     )
@@ -138,6 +146,12 @@ def chosen(plan: Plan, sighted: Sighted) -> Lookups[Choice]:
     older = [turn for turn in choice.older if turn.start.first not in pinned]
     both = sorted([*older, *pinned.values()], key=lambda turn: turn.start.first)
     return msgspec.structs.replace(choice, older=tuple(both))
+
+
+def begun_at(begin: Start, choosing: Lookups[Choice]) -> Lookups[Choice]:
+    """The same choice, begun later."""
+    choice = yield from choosing
+    return msgspec.structs.replace(choice, begin=begin, above=None)
 
 
 def measure_of(model: Model, settings: Settings) -> Measure:

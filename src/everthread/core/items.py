@@ -115,8 +115,10 @@ class Items:
                 calls.append((call, event))
                 parts.append(call)
             elif isinstance(event, Assistant):
+                if event.model != model:  # reasoning goes back with what its own model said, or not at all
+                    parts = [part for part in parts if not isinstance(part, Reasoning)]
                 parts += self._parts(event.parts)
-                model = event.model or model
+                model = event.model
         answers: tuple[Answer, ...] = ()
         if calls:
             answers, results = self._answers(calls, results, full)

@@ -32,6 +32,7 @@ Block = dict[str, Any]
 THINKING = ("thinking", "redacted_thinking")
 BREAKPOINTS = 4
 BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}
+LEAST_THINKING = 1_024
 _EMPTY_RESULT = "(no output)"
 
 
@@ -228,15 +229,22 @@ def _media(part: Image | File, blob: Blob) -> Block:
 
 
 def _options(body: Block, request: Request, model: Model) -> None:
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
+    if request.temperature is not None and not request.effort:  # which does not go with thinking
+        body["temperature"] = min(request.temperature, 1.0)
     if request.output is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": request.output}}
     if request.effort:
-        # The limit on the reply holds for thinking too, so it is raised by what thinking may take.
-        tokens = BUDGETS[request.effort]
-        body["thinking"] = {"type": "enabled", "budget_tokens": tokens}
-        body["max_tokens"] = request.reply_tokens + tokens
+        # The limit on the reply holds for thinking too; half of it at least is left for the answer.
+        tokens = min(BUDGETS[request.effort], request.reply_tokens // 2)
+        if tokens >= LEAST_THINKING and _may_think(body["messages"]):
+            body["thinking"] = {"type": "enabled", "budget_tokens": tokens}
+
+
+def _may_think(messages: list[Block]) -> bool:
+    """Within a tool loop only if the last reply has its thinking: it may be another model's, or left out at a step."""
+    if messages[-1]["content"][0]["type"] != "tool_result":
+        return True
+    return bool(messages[-2]["content"][0]["type"] in THINKING)
 
 
 def _mark(ttl: str, blocks: list[Block]) -> None:

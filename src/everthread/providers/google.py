@@ -6,6 +6,7 @@ they came with.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Text
@@ -40,7 +41,7 @@ def render(request: Request, model: Model, blob: Blob) -> Rendered:
     contents: list[Piece] = []
     repaired: list[str] = []
     for item in request.items:
-        for role, parts in _contents(item, blob, signs=model.name.startswith("gemini-3")):
+        for role, parts in _contents(item, blob, signs=_is_newer(model)):
             _say(contents, role, parts)
     if not contents or contents[0]["role"] != "user":
         contents.insert(0, {"role": "user", "parts": [{"text": BEGINS}]})
@@ -138,6 +139,11 @@ def _media(part: Image | File, blob: Blob) -> Piece:
     return {"text": describe(part)}
 
 
+def _is_newer(model: Model) -> bool:
+    """Gemini 3 and later: they sign their calls, and think by levels."""
+    return bool(re.match(r"gemini-([3-9]|[1-9]\d)", model.name.rpartition("/")[2]))
+
+
 def _config(request: Request, model: Model) -> Piece:
     config: Piece = {}
     if request.instructions:
@@ -156,8 +162,7 @@ def _config(request: Request, model: Model) -> Piece:
     if request.temperature is not None:
         config["temperature"] = request.temperature
     if request.effort:
-        newer = model.name.startswith("gemini-3")
-        told = {"thinkingLevel": request.effort} if newer else {"thinkingBudget": BUDGETS[request.effort]}
+        told = {"thinkingLevel": request.effort} if _is_newer(model) else {"thinkingBudget": BUDGETS[request.effort]}
         config["thinkingConfig"] = told
     if request.output is not None:
         config |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}

@@ -128,7 +128,7 @@ def _tool(tool: Tool) -> Message:
 def _options(body: dict[str, Any], request: Request, model: Model) -> None:
     # Servers that merely speak this API know the older name only, and nothing of routing to a cache.
     body["max_completion_tokens" if model.known else "max_tokens"] = request.reply_tokens
-    if request.temperature is not None:
+    if request.temperature is not None and not model.reasons:  # those that reason have one of their own
         body["temperature"] = request.temperature
     if request.effort:
         body["reasoning_effort"] = request.effort

@@ -16,6 +16,7 @@ from everthread.providers.openai import content_part
 
 Entry = dict[str, Any]
 META = "openai-responses"
+LEAST_REPLY = 16
 LED_TO = ("reasoning", "function_call")  # what may follow reasoning, beside a message of the assistant's
 
 
@@ -133,10 +134,10 @@ def _tool(tool: Tool) -> Entry:
 
 
 def _options(body: dict[str, Any], request: Request, model: Model) -> None:
-    body |= {"store": False, "max_output_tokens": request.reply_tokens}
+    body |= {"store": False, "max_output_tokens": max(LEAST_REPLY, request.reply_tokens)}
     if model.reasons:
         body["include"] = ["reasoning.encrypted_content"]
-    if request.temperature is not None:
+    if request.temperature is not None and not model.reasons:  # those that reason have one of their own
         body["temperature"] = request.temperature
     if request.effort:
         body["reasoning"] = {"effort": request.effort}

@@ -10,14 +10,16 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from everthread.core.branches import Line
-from everthread.core.events import BriefUpdated, Pin, SessionEnded, Settings, Summary, System
+from everthread.core.events import Pin, Settings, System
 from everthread.core.logged import Logged
 from everthread.core.strategies import At, Back, Choice, Level, Older, Ranked
 from everthread.core.turns import Head
 from everthread.core.window import From, Lookups, Start, Upto
 from everthread.errors import UnknownSeq
+from everthread.store import remembering
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.reading import ENDLESS_SUM, gather, head, newest_markers, onward, span
+from everthread.store.remembering import Remembered
 
 T = TypeVar("T")
 
@@ -25,7 +27,7 @@ OPENING = 8  # events among which are the system messages that open a conversati
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
 PINS = 64  # newest changes of pins that are looked at
 SETTINGS = 200
-BRIEFS = 16  # versions looked at to find the one that covers the cutoff
+NOTHING = Remembered()
 
 
 class Sighted(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +44,11 @@ class Sighted(msgspec.Struct, frozen=True, kw_only=True):
     more_pins: bool
     marks: Marks
 
+    @property
+    def remembers(self) -> bool:
+        """Whether memory has anything since the last clear."""
+        return max(self.marks.newest[2:]) > self.head.cleared
+
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A window with everything that goes into its context."""
@@ -50,8 +57,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     choice: Choice | None
     older: tuple[tuple[Older, list[Logged]], ...]
     events: list[Logged]
-    brief: BriefUpdated | Summary | None
-    recap: SessionEnded | None
+    brief: Remembered
+    recap: Remembered
 
 
 class Planned(NamedTuple):
@@ -67,7 +74,7 @@ def window(line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) ->
     sighted = yield from _sight(line, at)
     planned = plan(sighted)
     if sighted.newest is None:
-        return Seen(sighted=sighted, choice=None, older=(), events=[], brief=None, recap=None)
+        return Seen(sighted=sighted, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
     look = Lookup(line, sighted.head, sighted.newest)
     choice = yield from look.drive(planned.choosing)
     older: list[tuple[Older, list[Logged]]] = []
@@ -75,11 +82,11 @@ def window(line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) ->
         said = yield from onward(line, first=turn.start.first, last=turn.last, messages=True)
         older += [(turn, said)] if said else []
     events = yield from onward(line, first=choice.begin.first, last=sighted.head.seq, messages=True)
-    brief = recap = None
-    if planned.memory and sighted.marks.of(planned.memory) > sighted.head.cleared:
-        brief = yield from look.covering(planned.memory, choice.begin.first)
-    if planned.recap and sighted.marks.of("session_ended") > sighted.head.cleared:
-        recap = yield from look.recap()
+    newest, brief, recap = sighted.head, NOTHING, NOTHING
+    if planned.memory and sighted.marks.of(planned.memory) > newest.cleared:
+        brief = yield from remembering.brief(line, newest, planned.memory, choice.begin.first)
+    if planned.recap and sighted.marks.of("session_ended") > newest.cleared:
+        recap = yield from remembering.recap(line, newest)
     return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap)
 
 
@@ -130,6 +137,7 @@ class Marks(NamedTuple):
 
     newest: tuple[int, ...] = (0,) * len(MARKS)
     opening: str = ""
+    conversation: str = "{}"  # its settings
     begun: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def of(self, kind: str) -> int:
@@ -138,14 +146,14 @@ class Marks(NamedTuple):
 
 def _marks(line: Line, head: Head) -> Script[Marks]:
     found = Marks()
-    for piece in line.between(1, head.seq):
+    for piece in line.between(1, max(1, head.seq)):
         turn_first = head.turn_first if piece.first <= head.turn_first <= piece.last else 0
         rows = yield Ask("marks", {**span(line, piece), "turn_first": turn_first})
-        *newest, opening, first, settled_before, turn, messages, tokens_before = rows[0]
+        *newest, opening, settings, first, settled_before, turn, messages, tokens_before = rows[0]
         # Numbers go on from piece to piece, so the newest of all pieces is the highest.
         seqs = tuple([max(old, new or 0) for old, new in zip(found.newest, newest, strict=True)])
         begun = (settled_before - head.cleared_sum, turn, messages, tokens_before) if first else found.begun
-        found = Marks(seqs, opening or "" if piece.first == 1 else found.opening, begun)
+        found = Marks(seqs, opening or "" if piece.first == 1 else found.opening, settings, begun)
     return found
 
 
@@ -265,7 +273,7 @@ class Lookup:
                 found.append(Older(begun, after - 1, size, importance))
         return found
 
-    # -- pins and memory -----------------------------------------------------------------------------------
+    # -- pins ----------------------------------------------------------------------------------------------
 
     def pins(self) -> Script[Pins]:
         """The pinned turns but the newest, newest pin first."""
@@ -291,33 +299,6 @@ class Lookup:
             rows = yield Ask("start_from", {**piece, "floor": low, "low": low, "high": end, "previous": 0})
             found = self._start(rows[0]) if rows else found
         return found
-
-    def covering(self, kind: str, cutoff: int) -> Script[BriefUpdated | Summary | None]:
-        """The earliest version that covers all before the cutoff; else the last one made before it.
-
-        Both stay the same until the cutoff steps, or until the first version that covers it is there.
-        """
-        first = self._head.cleared + 1
-        if not kind or cutoff <= first:
-            return None
-        seqs = {"first": max(first, cutoff), "last": self._head.seq, "limit": BRIEFS}
-        later = yield from gather(self._line, "markers_up", oldest_first=True, kind=kind, **seqs)
-        for row in later:
-            event = Logged(*row).event
-            if isinstance(event, BriefUpdated | Summary) and event.covers >= cutoff - 1:
-                return event
-        earlier = yield from newest_markers(self._line, kind, first=first, last=cutoff - 1, limit=1)
-        last = earlier[0].event if earlier else None
-        # One that was under way when somebody cleared tells of what was cleared.
-        return last if isinstance(last, BriefUpdated | Summary) and last.covers > self._head.cleared else None
-
-    def recap(self) -> Script[SessionEnded | None]:
-        """That of the session before the current one."""
-        first = self._head.cleared + 1
-        rows = yield from newest_markers(self._line, "session_ended", first=first, last=self._head.seq, limit=4)
-        recaps = [row.event for row in rows]
-        wanted = self._head.session - 1
-        return next((event for event in recaps if isinstance(event, SessionEnded) and event.session == wanted), None)
 
     # -- pieces of the line --------------------------------------------------------------------------------
 

@@ -303,7 +303,7 @@ ORDER BY seq DESC LIMIT :limit
 
 -- name: marks
 -- Of a segment the newest marker of each kind that matters to a context, and the kind of the very first event: what
--- is not there need not be asked for. And the sums before a turn that begins in it.
+-- is not there need not be asked for. And the conversation's settings, and the sums before a turn that begins in it.
 -- Not max(seq): PostgreSQL would read every marker of a kind that it takes for rare.
 SELECT
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -317,6 +317,7 @@ SELECT
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1),
+    (SELECT settings FROM conversations WHERE tenant = :tenant AND conversation = :conversation),
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before
 FROM (SELECT 1) AS one
 LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch

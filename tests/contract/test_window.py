@@ -1,0 +1,297 @@
+"""The store's answers equal those of plain lists: windows of any strategy, on any branch, as of any event."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread.context.building import Context
+from everthread.core.events import Other
+from everthread.core.request import Step
+from everthread.core.strategies import STRATEGIES
+from everthread.store.opening import open_log
+from tests.contract.support import MINUTE, Clock, assert_sound
+from tests.contract.windows import (
+    STRATEGY_NAMES,
+    Known,
+    Wanderer,
+    had_to_give_way,
+    known,
+    plan_of,
+    seen_of,
+    sent_turns,
+    seqs,
+    spelled,
+)
+
+OPENAI, ANTHROPIC = "openai:gpt-4o", "anthropic:claude-opus-4-8"
+SMALL = {"messages": 5, "active_messages": 6}  # so that these windows move in a short conversation
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def et(address: str, clock: Clock) -> AsyncIterator[Everthread]:
+    """A store whose clock the test moves, with no settings but those that a test gives."""
+    opened = Everthread(await open_log(address, clock=clock), {})
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def another(address: str, clock: Clock) -> AsyncIterator[Everthread]:
+    """The same store, as another process would have it open."""
+    opened = Everthread(await open_log(address, clock=clock), {})
+    yield opened
+    await opened.close()
+
+
+async def look(talk: Talk, strategy: str, budget: int, **more: Any) -> Context:
+    asked: dict[str, Any] = {"model": OPENAI, "instructions": "Be kind.", "settings": SMALL, **more}
+    return await talk.context(strategy=strategy, budget=budget, **asked)
+
+
+# -- equal to plain lists --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_the_window_is_what_the_pure_functions_make_of_the_turns(
+    et: Everthread, talk: Talk, clock: Clock, seed: int
+) -> None:
+    wanderer = Wanderer(talk, clock, seed)
+    for _ in range(3):
+        await wanderer.live(14)
+        for side in wanderer.sides:
+            lists = await known(side)
+            for strategy in STRATEGY_NAMES:
+                for budget in (500, 1_200, 4_000):
+                    assert_equal_to(lists, await look(side, strategy, budget))
+    await assert_sound(et, talk)
+
+
+def assert_equal_to(lists: Known, context: Context) -> None:
+    plan, chosen = plan_of(context), seen_of(context).choice
+    if not lists.turns:
+        assert (chosen, context.sent, context.cutoff) == (None, 0, len(lists.events) + 1)
+        return
+    expected = lists.choice(STRATEGIES[context.strategy], plan)
+    assert chosen is not None
+    assert (chosen.begin, chosen.notes, chosen.above, chosen.messages) == (
+        expected.begin,
+        expected.notes,
+        expected.above,
+        expected.messages,
+    )
+    pins = fitting_pins(lists, context)
+    older = {turn.start.first: turn for turn in expected.older}
+    older |= {pin.start.first: pin for pin in pins if pin.start.first < expected.begin.first}
+    assert [(turn.start, turn.last, turn.size) for turn in chosen.older] == [
+        (turn.start, turn.last, turn.size) for _, turn in sorted(older.items())
+    ]
+    recent = {turn.first for turn in lists.turns if turn.first >= expected.begin.first}
+    if had_to_give_way(context):
+        assert context.cutoff in recent
+        assert sent_turns(context) <= recent | older.keys()
+    else:
+        assert context.cutoff == expected.begin.first
+        assert sent_turns(context) == recent | older.keys()
+
+
+def fitting_pins(lists: Known, context: Context) -> list[Any]:
+    """The pins that fit into their share of the room, from the newest; what they take is not there for others."""
+    plan = plan_of(context)
+    whole = plan.room.room + sum(pin.size for pin in plan.pins)
+    free = int(whole * plan.settings.pins)
+    kept = []
+    for pin in lists.pinned():
+        if pin.size <= free:
+            kept.append(pin)
+            free -= pin.size
+    assert [pin.start for pin in kept] == [pin.start for pin in plan.pins]
+    return kept
+
+
+async def test_a_fork_in_the_middle_of_a_turn_begins_where_its_ancestors_turns_do(talk: Talk) -> None:
+    for number in range(8):
+        await talk.append(user(f"{number} " + "word " * 60), tool_call("look"), tool_result("x " * 60, name="look"))
+        await talk.append(assistant("Done."))
+    side = await talk.fork(at=26)  # between a tool call and its result
+    deep = await side.fork(at=27)
+    await talk.append(*(user("elsewhere " * 200) for _ in range(5)))
+    await deep.append(tool_result("y " * 60, name="look"), assistant("Done so."), user("Go on."))
+    for budget in (400, 700, 1_500):
+        lists, context = await known(deep), await look(deep, "budget", budget)
+        assert_equal_to(lists, context)
+        assert context.cutoff in {1, 5, 9, 13, 17, 21, 25, 30}
+    assert "elsewhere" not in spelled(await look(deep, "budget", 8_000))
+
+
+async def test_a_clear_begins_afresh_for_every_strategy(talk: Talk) -> None:
+    for number in range(12):
+        await talk.append(user(f"before {number}"), assistant("Yes."))
+    await talk.pin(3)
+    await talk.clear()
+    for strategy in STRATEGY_NAMES:
+        assert (await look(talk, strategy, 4_000)).sent == 0
+    first = (await talk.append(user("after"), assistant("Yes.")))[0]
+    for strategy in STRATEGY_NAMES:
+        context = await look(talk, strategy, 4_000)
+        assert (context.cutoff, context.sent, context.past) == (first.seq, 2, 24)
+        assert "before" not in spelled(context)
+
+
+# -- as of any event ---------------------------------------------------------------------------------------
+
+LOOKS: list[tuple[str, int, dict[str, Any]]] = [
+    *((strategy, budget, {}) for strategy in STRATEGY_NAMES for budget in (600, 2_500)),
+    ("budget", 1_500, {"model": ANTHROPIC}),
+]
+
+
+@pytest.mark.parametrize("seed", [101, 102])
+async def test_a_past_request_is_rebuilt_byte_for_byte(
+    talk: Talk, another: Everthread, clock: Clock, seed: int
+) -> None:
+    """As of every event, of every branch, by a process that was not there: what was built right before that event."""
+    live: dict[tuple[int, int], list[str]] = {}
+
+    async def keep(side: Talk) -> None:
+        newest = await side.before(limit=1)
+        live[await branch_of(side), newest[0].seq + 1 if newest else 1] = await requests(side)
+
+    wanderer = Wanderer(talk, clock, seed)
+    wanderer.before = keep
+    await wanderer.live(15)
+    found = await another.conversation(user=talk.conversation.user, id=talk.id)
+    rebuilt = set()
+    for number in [branch.branch.number for branch in await found.branches()]:
+        side, again = await talk.on(number), await found.on(number)
+        line, (*past, now) = await again.line(), await seqs(again)
+        for place in ((line.owner(seq), seq) for seq in reversed(past)):
+            if place in live:
+                assert await requests(again, at=place[1]) == live[place]
+                rebuilt.add(place)
+        assert await requests(again, at=now) == await requests(again) == await requests(side)
+    assert rebuilt == live.keys()
+
+
+async def branch_of(talk: Talk) -> int:
+    return (await talk.line()).branch.number
+
+
+async def requests(talk: Talk, at: int | None = None) -> list[str]:
+    return [spelled(await look(talk, strategy, budget, at=at, **more)) for strategy, budget, more in LOOKS]
+
+
+# -- settings ----------------------------------------------------------------------------------------------
+
+
+async def test_changed_settings_take_effect_from_there_on(talk: Talk) -> None:
+    await chatter(talk, 40)
+    before = await configured(talk)
+    changed = await talk.configure(budget=600)
+    after = await configured(talk)
+    assert after.budget == 600
+    assert after.cutoff > before.cutoff
+    again = await configured(talk, at=changed.seq)
+    assert (spelled(again), again.budget, again.cutoff) == (spelled(before), before.budget, before.cutoff)
+    await talk.configure(budget=None)
+    assert spelled(await configured(talk)) == spelled(before)
+
+
+async def test_settings_are_inherited_by_a_fork_and_independent_afterwards(talk: Talk) -> None:
+    await chatter(talk, 40)
+    early = await talk.fork()
+    await talk.configure(budget=600)
+    side = await talk.fork()
+    assert (await configured(side)).budget == 600
+    assert (await configured(early)).budget == 100_000
+    await side.configure(budget=900)
+    await talk.configure(budget=700)
+    deep = await side.fork()
+    assert [(await configured(one)).budget for one in (talk, side, deep, early)] == [700, 900, 900, 100_000]
+
+
+async def test_a_raised_budget_may_move_the_cutoff_back(talk: Talk) -> None:
+    await chatter(talk, 60)
+    await talk.configure(budget=600)
+    low = await configured(talk)
+    await talk.configure(budget=1_800)
+    high = await configured(talk)
+    assert high.cutoff < low.cutoff
+    assert high.sent > low.sent
+
+
+async def chatter(talk: Talk, turns: int) -> None:
+    for number in range(turns):
+        await talk.append(user(f"{number}: how is it?"), assistant("It is well, and it will be well. " * 2))
+
+
+async def configured(talk: Talk, at: int | None = None) -> Context:
+    return await talk.context(model=OPENAI, at=at)
+
+
+# -- between two steps the request only grows --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("strategy", "grows"), [("budget", 40), ("session", 40), ("importance", 25)])
+async def test_between_two_steps_the_request_only_grows(talk: Talk, clock: Clock, strategy: str, grows: int) -> None:
+    """Message for message, at every model call, while the same turns are sent and no large result settles."""
+    wanderer = Wanderer(talk, clock, 7)
+    previous: tuple[Context, list[Any]] | None = None
+    grew = stepped = 0
+    for _ in range(40):
+        clock.now += wanderer.chance.choice([1, 1, 5, 70]) * MINUTE
+        events = wanderer.chance.choice([wanderer.plain, wanderer.tools, wanderer.parallel])()
+        for event in events:
+            await wanderer.say(event, *([Other(kind="note")] if wanderer.chance.random() < 0.2 else []))
+            if event.kind == "user" or (event.kind == "tool_result" and not await unanswered(talk)):
+                context = await look(talk, strategy, 3_000, settings={})
+                messages = context.request["messages"]
+                if previous and began_as(context, previous[0]) and context.degraded == previous[0].degraded:
+                    assert messages[: len(previous[1])] == previous[1]
+                    assert len(messages) > len(previous[1])
+                    grew += 1
+                stepped += previous is not None and context.cutoff != previous[0].cutoff
+                previous = context, messages
+        if any(event.kind == "tool_result" and event.settled < event.tokens for event in await talk.tail(turns=1)):
+            previous = None
+    assert grew >= grows
+    assert stepped
+
+
+async def unanswered(talk: Talk) -> int:
+    said = [event.kind for event in await talk.tail(turns=1)]
+    return said.count("tool_call") - said.count("tool_result")
+
+
+def began_as(context: Context, earlier: Context) -> bool:
+    """Whether both begin at the same turn, with the same older ones in front."""
+    now, then = context._packing, earlier._packing
+    return context.cutoff == earlier.cutoff and [t.start for t in now.older] == [t.start for t in then.older]
+
+
+@pytest.mark.parametrize("strategy", ["budget", "session", "importance"])
+async def test_what_is_said_to_have_begun_the_same_way_did(talk: Talk, clock: Clock, strategy: str) -> None:
+    """Reasoning goes back, and a cache is reckoned with, only where the request that led to it began as this one."""
+    wanderer = Wanderer(talk, clock, 2_000)
+    await wanderer.live(30)
+    side, budget = wanderer.talk, 1_500
+    contexts = {
+        seq: await look(side, strategy, budget, at=seq, settings={"active_messages": 8}) for seq in await seqs(side)
+    }
+    held = 0
+    for context in contexts.values():
+        for turn in context._packing.turns:
+            for step in (item for item in turn.items if isinstance(item, Step)):
+                earlier = contexts[step.seq]
+                if context._packing.held(turn, step.seq) and not (had_to_give_way(context) or had_to_give_way(earlier)):
+                    assert began_as(context, earlier)
+                    held += 1
+    assert held > 50
