@@ -10,7 +10,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.context.building import Context
 from everthread.core.events import Other
-from everthread.core.request import Step
+from everthread.core.request import Reply
 from everthread.core.strategies import STRATEGIES
 from everthread.store.opening import open_log
 from tests.contract.support import MINUTE, Clock, assert_sound
@@ -289,9 +289,11 @@ async def test_what_is_said_to_have_begun_the_same_way_did(talk: Talk, clock: Cl
     held = 0
     for context in contexts.values():
         for turn in context._packing.turns:
-            for step in (item for item in turn.items if isinstance(item, Step)):
-                earlier = contexts[step.seq]
-                if context._packing.held(turn, step.seq) and not (had_to_give_way(context) or had_to_give_way(earlier)):
+            for reply in (item for item in turn.items if isinstance(item, Reply)):
+                earlier = contexts[reply.seq]
+                if context._packing.held(turn, reply.seq) and not (
+                    had_to_give_way(context) or had_to_give_way(earlier)
+                ):
                     assert began_as(context, earlier)
                     held += 1
     assert held > 50

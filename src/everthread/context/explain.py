@@ -167,34 +167,34 @@ def _why_not(packing: Packing, before: int) -> str:
 
 def cache_read(packing: Packing) -> int:
     """Tokens of this request that the provider should find in its cache: as far as the request that led to the
-    newest step went, and as far as it began the same way."""
+    newest reply went, and as far as it began the same way."""
     plan = packing.plan
     if not plan.settings.cache or plan.model.cache_read >= 1:
         return 0
-    found = _newest_step(packing)
+    found = _newest_reply(packing)
     if found is None:
         return 0
     turn, place = found
-    step = turn.items[place]
+    reply = turn.items[place]
     now = packing.seen.sighted.head.time
-    then = next(event.at for event in turn.events if event.seq == step.seq)
+    then = next(event.at for event in turn.events if event.seq == reply.seq)
     if now - then > LIFETIMES[plan.settings.cache_ttl]:
         return 0
     sections = packing.section_tokens()
     read = sum(tokens for name, tokens in sections.items() if name not in ("time", "overhead"))
-    if packing.held(turn, step.seq):
+    if packing.held(turn, reply.seq):
         measure = plan.measure
         read += sum(packing.tokens(old) + measure.tokens(old.aside) for old in packing.older)
         for earlier in packing.turns:
             if earlier is turn:
-                read += measure.tokens(_until(packing, turn, step.seq))
+                read += measure.tokens(_until(packing, turn, reply.seq))
                 break
             read += packing.tokens(earlier) + measure.tokens(earlier.aside)
     # Each part is rounded up by itself, so that together they may come to a little more than the whole.
     return min(read, packing.estimate()) if read >= plan.model.cache_least else 0
 
 
-def _newest_step(packing: Packing) -> tuple[Packed, int] | None:
+def _newest_reply(packing: Packing) -> tuple[Packed, int] | None:
     for turn in reversed(packing.turns):
         for place in range(len(turn.items) - 1, -1, -1):
             if not isinstance(turn.items[place], Said):

@@ -15,7 +15,7 @@ from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
 from everthread.core.parts import Image, Reasoning
-from everthread.core.request import Item, Said, Step
+from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced
 from everthread.core.tokens import CALL_WRAPPING, WRAPPING, image_tiles, sizes
 from everthread.core.window import Start, answered, cutoff, excess, room_of, rung
@@ -205,7 +205,7 @@ class Packing:
                 reasoning = [part for part in item.parts if isinstance(part, Reasoning)]
                 if not reasoning:
                     continue
-                if isinstance(item, Step) and self._may_go_back(turn, item):
+                if isinstance(item, Reply) and self._may_go_back(turn, item):
                     turn.items[place] = msgspec.structs.replace(item, reasons=True)
                 else:
                     turn.size -= sum(map(self._reasoned, reasoning))
@@ -215,16 +215,16 @@ class Packing:
     def _reasoned(self, part: Reasoning) -> int:
         return self.plan.measure.text(part.text) + sum(len(value) // 4 for value in part.meta.values())
 
-    def _may_go_back(self, turn: Packed, step: Step) -> bool:
+    def _may_go_back(self, turn: Packed, reply: Reply) -> bool:
         model = self.plan.model
-        if step.model not in (model.name, f"{model.provider}:{model.name}"):
+        if reply.model not in (model.name, f"{model.provider}:{model.name}"):
             return False
         if turn.full and not model.bound:
             return True
         # What stood before it in its own turn may have been shortened since, or become a stub.
-        before = [event for event in turn.events if event.seq < step.seq]
+        before = [event for event in turn.events if event.seq < reply.seq]
         changed = any(e.seq in self.shortened or (not turn.full and e.settled < e.tokens) for e in before)
-        return not changed and self.held(turn, step.seq)
+        return not changed and self.held(turn, reply.seq)
 
     def held(self, turn: Packed, seq: int) -> bool:
         """Whether the request before event `seq` of this turn began as this one does."""

@@ -1,6 +1,6 @@
 """From the events of a turn to the items of a request.
 
-All pairing is settled here, by position: a result belongs to a tool call of the step that it directly follows,
+All pairing is settled here, by position: a result belongs to a tool call of the reply that it directly follows,
 because ids repeat within real conversations. A call without a result has a placeholder, and a result without
 a call (it came late, or twice) is told as text where it arrived. The log is never touched, and the same events
 always give the same items.
@@ -16,7 +16,7 @@ from typing import Any
 from everthread.core.events import Assistant, Event, Redacted, System, ToolCall, ToolResult, User, stand_in
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
-from everthread.core.request import INVALID, Answer, Call, Item, Said, Step, clean, object_of
+from everthread.core.request import INVALID, Answer, Call, Item, Reply, Said, clean, object_of
 from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
 
 _SAID = (User, System)
@@ -62,17 +62,17 @@ class Items:
                 results.append(logged)
                 continue
             if results:
-                self._step(items, spoke, results, full)
+                self._reply(items, spoke, results, full)
                 spoke, results = [], []
             if kind == "assistant" or kind == "tool_call":
                 spoke.append(logged)
                 continue
             if spoke:
-                self._step(items, spoke, results, full)
+                self._reply(items, spoke, results, full)
                 spoke = []
             items.append(self._said(logged))
         if spoke or results:
-            self._step(items, spoke, results, full)
+            self._reply(items, spoke, results, full)
         return items
 
     def admit(self, ids: frozenset[str], called: frozenset[str]) -> bool:
@@ -99,7 +99,7 @@ class Items:
 
     # -- what the model did --------------------------------------------------------------------------------
 
-    def _step(self, items: list[Item], spoke: list[Logged], results: list[Logged], full: bool) -> None:
+    def _reply(self, items: list[Item], spoke: list[Logged], results: list[Logged], full: bool) -> None:
         if len(spoke) == 1 and len(results) < 2 and (simple := self._simple(spoke[0], results, full)):
             items.append(simple)
             return
@@ -123,15 +123,15 @@ class Items:
         if calls:
             answers, results = self._answers(calls, results, full)
         if calls or _tells(parts):
-            items.append(Step(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
+            items.append(Reply(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
         items += [self._late(result, full) for result in results]
 
-    def _simple(self, spoke: Logged, results: list[Logged], full: bool) -> Step | None:
+    def _simple(self, spoke: Logged, results: list[Logged], full: bool) -> Reply | None:
         """One text, or one call with its result: nearly all there are, so they are made straight away."""
         event = spoke.event
         if isinstance(event, Assistant) and not results:
             parts = self._parts(event.parts)
-            return Step(parts=parts, model=event.model, seq=spoke.seq) if _tells(parts) else None
+            return Reply(parts=parts, model=event.model, seq=spoke.seq) if _tells(parts) else None
         if not results or not isinstance(event, ToolCall):
             return None
         result = results[0].event
@@ -139,7 +139,7 @@ class Items:
             return None
         call = self._call(spoke.seq, event)
         answer = Answer(call=call, parts=self._result(results[0], full), error=result.error, seq=results[0].seq)
-        return Step(parts=(call,), answers=(answer,), seq=spoke.seq)
+        return Reply(parts=(call,), answers=(answer,), seq=spoke.seq)
 
     def _redacted(self, event: Redacted, parts: list[Part | Call]) -> Event:
         self._note("redacted messages")

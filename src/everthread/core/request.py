@@ -1,6 +1,6 @@
 """The neutral request: what every provider is told, before any of them is told it in its own form.
 
-A request is made of items. `Said` is one message of the user or of the application; `Step` is what one model
+A request is made of items. `Said` is one message of the user or of the application; `Reply` is what one model
 call gave, with exactly one answer for each of its tool calls. How events become items is `core.items`.
 """
 
@@ -52,7 +52,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session: int = 0
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`reasons`: whether reasoning in it may go back to the model that made it. `seq`: of its first event."""
 
     parts: tuple[Part | Call, ...]
@@ -62,7 +62,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int = 0
 
 
-Item = Said | Step
+Item = Said | Reply
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

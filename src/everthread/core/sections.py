@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from everthread.core.logged import moment
 from everthread.core.parts import Text
-from everthread.core.request import Item, Said, Step, clean
+from everthread.core.request import Item, Reply, Said, clean
 from everthread.errors import BadValue
 
 ORDER = ("persona", "user", "memory", "skills")
@@ -49,7 +49,7 @@ def fenced(kind: str, text: str, *, covers: int = 0, recall: bool = False) -> st
 
 def exchange(told: str) -> tuple[Item, Item]:
     """Something told before the window, as if the user had told it and the model had taken note."""
-    return Said(role="user", parts=(Text(text=told),)), Step(parts=(Text(text="Noted, as background."),))
+    return Said(role="user", parts=(Text(text=told),)), Reply(parts=(Text(text="Noted, as background."),))
 
 
 # -- what was so at the moment of a message ----------------------------------------------------------------

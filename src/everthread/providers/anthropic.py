@@ -1,7 +1,7 @@
 """Anthropic Messages: alternating roles, results in the next user message and first in it, four breakpoints.
 
 Thinking goes back unmodified and complete, first in its message, only to the model that made it, and only as
-long as what it was produced with is still what is sent (`Step.reasons`).
+long as what it was produced with is still what is sent (`Reply.reasons`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, Request, Step, Tool
+from everthread.core.request import Answer, Call, Item, Reply, Request, Tool
 from everthread.core.tokens import is_text
 from everthread.formats.blobs import to_base64
 from everthread.providers.base import (
@@ -65,14 +65,14 @@ class _Messages:
         self.repaired: list[str] = []
         self._blob = blob
         self._said: list[Block] = []  # the last block of each user text
-        self._before_step: Block | None = None
+        self._before_reply: Block | None = None
         self._last: Block | None = None
         self._last_is_said = False
         self._names: dict[str, None] = {}
 
     def add(self, item: Item) -> None:
-        if isinstance(item, Step):
-            self._step(item)
+        if isinstance(item, Reply):
+            self._reply(item)
             self._last_is_said = False
             return
         blocks = self._content(item.parts)
@@ -85,11 +85,11 @@ class _Messages:
             self._said.append(blocks[-1])
         self._last_is_said = True
 
-    def _step(self, step: Step) -> None:
-        self._before_step = self._last
+    def _reply(self, reply: Reply) -> None:
+        self._before_reply = self._last
         thought: list[Block] = []
         blocks: list[Block] = []
-        for part in step.parts:
+        for part in reply.parts:
             if isinstance(part, Text):
                 if part.text and not part.text.isspace():
                     blocks.append({"type": "text", "text": part.text})
@@ -97,13 +97,13 @@ class _Messages:
                 self._names[part.name] = None
                 blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": part.input})
             elif isinstance(part, Reasoning):
-                thought += _thinking(part) if step.reasons and not blocks else []
+                thought += _thinking(part) if reply.reasons and not blocks else []
             else:
                 blocks.append(_text(describe(part)))
         if blocks:
             self._say("assistant", [*thought, *blocks])
-        if step.answers:
-            self._say("user", [self._answer(answer) for answer in step.answers])
+        if reply.answers:
+            self._say("user", [self._answer(answer) for answer in reply.answers])
 
     def _answer(self, answer: Answer) -> Block:
         made: Block = {"type": "tool_result", "tool_use_id": answer.call.id}
@@ -151,7 +151,7 @@ class _Messages:
         """Where the last model call ended, the newest user text (of the turn before, when it alone is new), and
         the last block there is: so that a hit never depends on how far the provider looks back."""
         said = self._said[:-1] if self._last_is_said else self._said
-        return [block for block in (*said[-1:], self._before_step, self._last) if block is not None]
+        return [block for block in (*said[-1:], self._before_reply, self._last) if block is not None]
 
 
 def check(body: dict[str, Any]) -> list[str]:

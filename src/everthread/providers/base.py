@@ -17,7 +17,7 @@ import msgspec
 
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, Request, Said, Step, clean
+from everthread.core.request import Answer, Call, Item, Reply, Request, Said, clean
 from everthread.providers.models import Model
 
 Blob = Callable[[str], bytes | None]
@@ -125,8 +125,8 @@ def flattened(request: Request) -> Request:
     """
     items: list[Item] = []
     for item in request.items:
-        if isinstance(item, Step) and item.answers:
-            items.append(Step(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
+        if isinstance(item, Reply) and item.answers:
+            items.append(Reply(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
             items += [Said(role="user", parts=(_flat_answer(answer),), seq=answer.seq) for answer in item.answers]
         else:
             items.append(item)

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, Request, Step
+from everthread.core.request import Answer, Call, Item, Reply, Request
 from everthread.core.tokens import is_text
 from everthread.formats.blobs import to_base64
 from everthread.providers.base import (
@@ -80,7 +80,7 @@ def _say(contents: list[Piece], role: str, parts: list[Piece]) -> None:
 
 
 def _contents(item: Item, blob: Blob, *, signs: bool) -> list[tuple[str, list[Piece]]]:
-    if isinstance(item, Step):
+    if isinstance(item, Reply):
         said = [piece for part in item.parts for piece in _spoken(part)]
         first = next((piece for piece in said if "functionCall" in piece), None)
         if signs and first:

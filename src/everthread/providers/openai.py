@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Call, Item, Request, Said, Step, Tool
+from everthread.core.request import Call, Item, Reply, Request, Said, Tool
 from everthread.core.tokens import is_text
 from everthread.formats.blobs import to_base64, to_data_url
 from everthread.providers.base import BEGAN, BEGINS, IMAGES, Blob, Rendered, describe, in_words, shown
@@ -58,8 +58,8 @@ def check(body: dict[str, Any]) -> list[str]:
 
 
 def _messages(item: Item, blob: Blob) -> list[Message]:
-    if isinstance(item, Step):
-        return _step(item, blob)
+    if isinstance(item, Reply):
+        return _reply(item, blob)
     if item.role == "system":
         return [{"role": "system", "content": in_words(item.parts)}]
     return [{"role": "user", "content": _content(item, blob)}]
@@ -97,9 +97,9 @@ def _file(part: File, data: bytes) -> Message:
     return {"type": "text", "text": describe(part)}
 
 
-def _step(step: Step, blob: Blob) -> list[Message]:
-    calls = [part for part in step.parts if isinstance(part, Call)]
-    said = in_words(step.parts)
+def _reply(reply: Reply, blob: Blob) -> list[Message]:
+    calls = [part for part in reply.parts if isinstance(part, Call)]
+    said = in_words(reply.parts)
     first: Message = {"role": "assistant", "content": said or (None if calls else "")}
     if not calls:
         return [first] if said else []
@@ -109,7 +109,7 @@ def _step(step: Step, blob: Blob) -> list[Message]:
     ]
     messages: list[Message] = [first]
     beside: list[Message] = []
-    for answer in step.answers:
+    for answer in reply.answers:
         told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)))  # the rest follows
         messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": told})
         beside += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, blob)]

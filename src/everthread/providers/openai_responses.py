@@ -1,7 +1,7 @@
 """OpenAI Responses: a list of items, nothing kept at the provider's.
 
 Encrypted reasoning goes back verbatim, together with the item that it led to, to the model that made it, as
-long as the window has not stepped since (`Step.reasons`).
+long as the window has not stepped since (`Reply.reasons`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, Request, Said, Step, Tool
+from everthread.core.request import Answer, Call, Item, Reply, Request, Said, Tool
 from everthread.providers.base import BEGAN, BEGINS, Blob, Rendered, describe, echoed, in_words
 from everthread.providers.models import Model
 from everthread.providers.openai import content_part
@@ -59,8 +59,8 @@ def check(body: dict[str, Any]) -> list[str]:
 
 
 def _entries(item: Item, blob: Blob, known: set[str]) -> list[Entry]:
-    if isinstance(item, Step):
-        return _step(item, blob, known)
+    if isinstance(item, Reply):
+        return _reply(item, blob, known)
     if item.role == "system":
         return [{"role": "developer", "content": in_words(item.parts)}]
     return [{"role": "user", "content": _content(item, blob)}]
@@ -91,12 +91,12 @@ def _input(piece: Entry) -> Entry:
             return {"type": "input_text", "text": piece["text"]}
 
 
-def _step(step: Step, blob: Blob, known: set[str]) -> list[Entry]:
+def _reply(reply: Reply, blob: Blob, known: set[str]) -> list[Entry]:
     entries: list[Entry] = []
     held: list[Entry] = []  # reasoning that waits for what it led to
-    for part in step.parts:
+    for part in reply.parts:
         if isinstance(part, Reasoning):
-            held += _reasoning(part, known) if step.reasons else []
+            held += _reasoning(part, known) if reply.reasons else []
             continue
         if isinstance(part, Call):
             call = {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
@@ -107,7 +107,7 @@ def _step(step: Step, blob: Blob, known: set[str]) -> list[Entry]:
                 continue
             entries += [*held, {"role": "assistant", "content": text}]
         held = []
-    return [*entries, *(_output(answer, blob) for answer in step.answers)]
+    return [*entries, *(_output(answer, blob) for answer in reply.answers)]
 
 
 def _reasoning(part: Reasoning, known: set[str]) -> list[Entry]:
