@@ -114,6 +114,7 @@ class Measuring:
             for talk in talks:
                 await self._against_bare(talk, self.budget, bar=2)
             await self._against_bare(talks[-1], WIDE, bar=None)
+            await self._first_time(talks[-1])
             await self.bare.close()
             if peers:
                 await self._against_peers(peers)
@@ -148,6 +149,18 @@ class Measuring:
         note = f"{talk.rows[1] - talk.rows[0] + 1} rows"
         what = f"context of {talk.length:,} messages as JSON, budget {budget:,}, against the same rows as JSON"
         self._add(what, one, other, bar=bar, note=note)
+
+    async def _first_time(self, talk: Going) -> None:
+        """What a process pays that has not seen these turns before."""
+        self._say(f"nothing remembered, {talk.length:,} messages")
+
+        async def afresh() -> Any:
+            talk.talk._contexts.forget()
+            return await talk.context(self.budget)
+
+        cold, warm = await self._in_turns(afresh, partial(talk.context, self.budget), going=[talk])
+        what = f"the first context of {talk.length:,} messages in a process, against the next"
+        self._add(what, cold, warm, bar=None)
 
     async def _against_peers(self, peers: Peers) -> None:
         for messages in (COMPARED, *ALSO):

@@ -9,10 +9,8 @@ specific source would win. Nothing is read but one file and the environment that
 
 from __future__ import annotations
 
-import difflib
 import os.path
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType
@@ -226,6 +224,8 @@ _READ: dict[type, Callable[[str], object]] = {
 def _known(name: str, value: object, where: str) -> Setting:
     if name in KNOWN:
         return KNOWN[name]
+    import difflib  # only where something is wrong
+
     near = difflib.get_close_matches(str(name).lower().replace("-", "_"), KNOWN, n=1)
     hint = f"the nearest is {near[0]}" if near else f"there are: {', '.join(KNOWN)}"
     raise BadSetting(str(name), value, where, f"there is no such setting; {hint}")
@@ -286,6 +286,8 @@ def from_file(path: Path) -> Source:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as problem:

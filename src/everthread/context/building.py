@@ -7,7 +7,9 @@ caller asked for. So the same question gives the same bytes in every process.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -22,18 +24,11 @@ from everthread.core.folded import Folded
 from everthread.core.request import Request
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
-from everthread.providers import anthropic, google, openai, openai_responses
-from everthread.providers.base import Provider, Rendered, flattened, told
 from everthread.store.log import Log
 from everthread.store.windowing import Planned, Sighted
 
-PROVIDERS: dict[str, Provider] = {
-    "anthropic": anthropic,
-    "openai": openai,
-    "openai-responses": openai_responses,
-    "google": google,
-}
-
+if TYPE_CHECKING:
+    from everthread.providers.base import Provider, Rendered
 
 TRIES = 3
 
@@ -137,8 +132,10 @@ def _step_line(move: Move, measure: Measure) -> StepLine:
 
 def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
     """The provider's form of what was packed, checked once more by the provider's rules."""
+    from everthread.providers.base import flattened, told  # with the provider that is asked for, not before
+
     about, settings = packing.plan.model, packing.plan.settings
-    provider = PROVIDERS[about.provider]
+    provider = provider_of(about.provider)
     request = Request(
         model=about.name,
         instructions=tuple(packing.sections.values()),
@@ -158,6 +155,12 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         rendered = provider.render(flattened(request), about, blobs.get)
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
     return rendered
+
+
+@cache
+def provider_of(name: str) -> Provider:
+    """A provider's file, imported when it is first needed."""
+    return cast("Provider", import_module(f"everthread.providers.{name.replace('-', '_')}"))
 
 
 async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | None]:

@@ -8,7 +8,6 @@ can be used all the same: it gets careful defaults, and a warning that says how 
 from __future__ import annotations
 
 import logging
-import tomllib
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -106,4 +105,6 @@ def _entries(provider: str) -> tuple[_Entry, ...]:
 @cache
 def _tables() -> dict[str, _Provider]:
     text = (files(__package__) / "models.toml").read_text("utf-8")
+    import tomllib
+
     return msgspec.convert(tomllib.loads(text), dict[str, _Provider])
