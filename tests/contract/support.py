@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from everthread import Everthread, Talk
-from everthread.core.branches import ENDLESS
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.logged import Logged
+from everthread.core.window import From, Lookups, Start, Upto
 from everthread.store.engine import Ask, Engine, Outcome, Row, Script
 from everthread.store.log import Log
+from everthread.store.windowing import Sighted
 
 T = TypeVar("T")
 
@@ -52,6 +54,27 @@ async def assert_sound(et: Everthread, talk: Talk) -> None:
         assert [event.seq for event in found] == list(range(1, branch.last + 1))
         assert len({event.id for event in found}) == len(found)
         assert sorted(event.id for event in found) == [event.id for event in found]
+
+
+async def first_from(log: Log, line: Line, before: int) -> Start | None:
+    """The first turn since the last clear with at least `before` tokens before it, if there is one."""
+
+    def ask(_: Sighted) -> Lookups[Start | None]:
+        found, _previous = yield From(before)
+        return found if found.before >= before else None
+
+    return await log.look(line, at=None, ask=ask, nothing=None)
+
+
+async def last_upto(log: Log, line: Line, before: int) -> Start | None:
+    """The last turn since the last clear with at most `before` tokens before it, the newest included."""
+
+    def ask(sighted: Sighted) -> Lookups[Start | None]:
+        newest = sighted.newest
+        found = newest if newest and newest.before <= before else (yield Upto(before))
+        return found if found.before <= before else None
+
+    return await log.look(line, at=None, ask=ask, nothing=None)
 
 
 def files_of(address: str) -> dict[str, bytes]:

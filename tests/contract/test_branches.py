@@ -9,7 +9,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import Command, Fork, Mark, Rewind
 from everthread.errors import AlreadyExists, BadValue, UnknownBranch, UnknownMark, UnknownSeq
-from tests.contract.support import assert_sound, everything, texts
+from tests.contract.support import assert_sound, everything, first_from, texts
 
 
 async def spoken(talk: Talk, *words: str) -> None:
@@ -347,7 +347,9 @@ async def test_a_clear_starts_the_sums_afresh_and_keeps_the_history(et: Everthre
     turns = await talk.turns()
     assert [turn.before for turn in turns] == [0, 0, turns[1].settled]
     assert await texts(talk) == ["a", "b", "c", "d", "e"]
-    assert (await et.log.turn_from(await talk.line(), 0)) == turns[1]
+    first = await first_from(et.log, await talk.line(), 0)
+    assert first is not None
+    assert (first.first, first.before, first.number) == (turns[1].first, 0, turns[1].number)
     await assert_sound(et, talk)
 
 
@@ -358,10 +360,10 @@ async def test_a_clear_in_the_parent_after_the_fork_point_does_not_reach_the_chi
     await side.append(user("c"))
     turns = await side.turns()
     assert turns[1].before == turns[0].settled > 0
-    first = await et.log.turn_from(await side.line(), 0)
+    first = await first_from(et.log, await side.line(), 0)
     assert first is not None
     assert first.first == 1
-    assert await et.log.turn_from(await talk.line(), 0) is None
+    assert await first_from(et.log, await talk.line(), 0) is None
     await assert_sound(et, talk)
 
 
@@ -384,7 +386,7 @@ async def test_a_clear_before_the_fork_point_holds_in_the_child(et: Everthread, 
     side = await talk.fork()
     await side.append(user("c"))
     assert [turn.before for turn in await side.turns()] == [0, 0]
-    first = await et.log.turn_from(await side.line(), 0)
+    first = await first_from(et.log, await side.line(), 0)
     assert first is not None
     assert first.first == 5
     await assert_sound(et, talk)

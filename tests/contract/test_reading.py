@@ -13,10 +13,12 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import Clear, Event, Mark, Other
 from everthread.core.logged import Logged
+from everthread.core.turns import Turn
+from everthread.core.window import Start
 from everthread.errors import BadValue
 from everthread.store.log import Log
 from everthread.store.opening import open_log
-from tests.contract.support import Interleaved, assert_sound, engine_of, everything
+from tests.contract.support import Interleaved, assert_sound, engine_of, everything, first_from, last_upto
 
 
 class Tree(NamedTuple):
@@ -231,8 +233,14 @@ async def compare(log: Log, side: Talk) -> None:
         assert await log.turns(line, limit=2, last=turn.last) == turns[max(0, place - 1) : place + 1]
     recent = [turn for turn in turns if turn.first > cleared]
     for before in sorted({0, 1, 10**9, *(t.before + d for t in recent for d in (-1, 0, 1))}):
-        assert await log.turn_from(line, before) == next((t for t in recent if t.before >= before), None)
-        assert await log.turn_upto(line, before) == next((t for t in reversed(recent) if t.before <= before), None)
+        upwards = next((t for t in recent if t.before >= before), None)
+        downwards = next((t for t in reversed(recent) if t.before <= before), None)
+        assert place_of(await first_from(log, line, before)) == place_of(upwards)
+        assert place_of(await last_upto(log, line, before)) == place_of(downwards)
+
+
+def place_of(found: Turn | Start | None) -> tuple[int, int, int] | None:
+    return (found.first, found.before, found.number) if found else None
 
 
 async def test_markers_of_a_kind_newest_first_along_the_line(et: Everthread, talk: Talk) -> None:
@@ -274,11 +282,17 @@ async def test_a_reader_sees_whole_turns_whatever_is_written_between_its_questio
     for _ in range(5):
         turns = await watched.turns(line, limit=3)
         assert all(turn.last - turn.first == 1 for turn in turns)
-        start = await watched.turn_from(line, 0)
-        end = await watched.turn_upto(line, 10**9)
-        assert start is not None
-        assert end is not None
-        assert (start.last - start.first, end.last - end.first) == (1, 1)
+        # A look-up knows the turns that there were when it was asked, and no other.
+        first, *_ = await inner.turns(line, limit=1_000)
+        assert place_of(await first_from(watched, line, 0)) == place_of(first)
+        *_, newest = await inner.turns(line)
+        assert place_of(await first_from(watched, line, newest.before)) == place_of(newest)
+        *_, newest = await inner.turns(line)
+        assert await first_from(watched, line, newest.before + 1) is None
+        *_, newest = await inner.turns(line)
+        assert place_of(await last_upto(watched, line, 10**9)) == place_of(newest)
+        *_, previous, newest = await inner.turns(line)
+        assert place_of(await last_upto(watched, line, newest.before - 1)) == place_of(previous)
         tail = await watched.tail(line, turns=2)
         assert [event.kind for event in tail] == ["user", "assistant"] * (len(tail) // 2)
         sessions = await watched.sessions(line)

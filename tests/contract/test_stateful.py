@@ -47,7 +47,7 @@ from everthread.core.events import (
 from everthread.errors import BadValue, UnknownMark
 from everthread.store.opening import open_log
 from tests.contract.model import Model, Said, walk
-from tests.contract.support import MINUTE, START, Clock, assert_sound
+from tests.contract.support import MINUTE, START, Clock, assert_sound, first_from, last_upto
 
 T = TypeVar("T")
 GAP = 30 * MINUTE
@@ -275,8 +275,8 @@ class LogMachine(RuleBasedStateMachine):
             for before in {0, 1, *(t.before for t in recent), *(t.before + 1 for t in recent)}:
                 upwards = next((turn.first for turn in recent if turn.before >= before), None)
                 downwards = next((turn.first for turn in reversed(recent) if turn.before <= before), None)
-                start = await self.et.log.turn_from(ref, before)
-                end = await self.et.log.turn_upto(ref, before)
+                start = await first_from(self.et.log, ref, before)
+                end = await last_upto(self.et.log, ref, before)
                 assert (start and start.first, end and end.first) == (upwards, downwards)
             for turns in (1, 2, len(line.turns) or 1):
                 first = line.turns[-turns].first if len(line.turns) >= turns else 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.context.building import Context
 from everthread.core.events import Other
 from everthread.core.request import Reply
-from everthread.core.strategies import STRATEGIES
+from everthread.core.strategies import STRATEGIES, At, Back, Ranked
+from everthread.core.window import From, Lookups, Upto
 from everthread.store.opening import open_log
-from tests.contract.support import MINUTE, Clock, assert_sound
+from everthread.store.windowing import Sighted
+from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.contract.windows import (
     STRATEGY_NAMES,
     Known,
@@ -115,6 +118,48 @@ def fitting_pins(lists: Known, context: Context) -> list[Any]:
             free -= pin.size
     assert [pin.start for pin in kept] == [pin.start for pin in plan.pins]
     return kept
+
+
+@pytest.mark.parametrize("seed", [31, 32])
+async def test_every_look_up_is_answered_as_the_lists_answer_it(
+    et: Everthread, talk: Talk, clock: Clock, seed: int
+) -> None:
+    """At every turn, and a token to either side of it; as of now, and as of some earlier event."""
+    wanderer = Wanderer(talk, clock, seed)
+    await wanderer.live(30)
+    for side in wanderer.sides:
+        line, last = await side.line(), len(await everything(side))
+        for at in (last + 1, max(1, last * 2 // 3)):
+            lists = await known(side, at)
+            found = await et.log.look(line, at=at, ask=partial(asking, lists), nothing=NOTHING)
+            assert found == [(question, lists.answer(question)) for question in questions(lists)]
+
+
+NOTHING: list[tuple[Any, Any]] = []
+
+
+def questions(lists: Known) -> Iterator[Any]:
+    """None where there are no turns: then nothing is asked."""
+    for start in lists.starts:
+        for before in (start.before - 1, start.before, start.before + 1):
+            yield From(max(0, before))
+        if start != lists.starts[-1]:
+            yield Upto(start.before)
+            yield Upto(start.before + 1)
+        yield At(start.first)
+        for importance in {turn.importance for turn in lists.older()}:
+            yield Ranked(importance, start.first, 3)
+    for count in (1, 2, 5, 20, 1_000) if lists.turns else ():
+        yield Back(count)
+        yield Back(count, spoken=True)
+
+
+def asking(lists: Known, _: Sighted) -> Lookups[list[tuple[Any, Any]]]:
+    found = []
+    for question in questions(lists):
+        answer = yield question
+        found.append((question, answer))
+    return found
 
 
 async def test_a_fork_in_the_middle_of_a_turn_begins_where_its_ancestors_turns_do(talk: Talk) -> None:

@@ -11,6 +11,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from everthread import Talk, assistant, system, tool_call, tool_result, user
 from everthread.context.building import Context
 from everthread.context.packing import Packing
@@ -116,8 +118,13 @@ class Known:
         raise AssertionError(f"nobody knows how to answer {asked!r}")
 
 
-async def known(talk: Talk) -> Known:
-    return Known(await talk.turns(limit=10_000), await everything(talk))
+async def known(talk: Talk, at: int | None = None) -> Known:
+    """A branch as it is, or as it was before event `at`: then its last turn ends there."""
+    turns, events = await talk.turns(limit=10_000), await everything(talk)
+    if at is not None:
+        events = events[: at - 1]
+        turns = [replace(turn, last=min(turn.last, at - 1)) for turn in turns if turn.first < at]
+    return Known(turns, events)
 
 
 # -- looking at a context ----------------------------------------------------------------------------------

@@ -126,12 +126,13 @@ def test_the_cutoff_is_what_the_specification_says(turns: list[Sizes], room: Roo
 
 
 @often
-@given(conversations, st.integers(0, 5_000), st.integers(0, 600), st.integers(0, 700))
-def test_and_so_it_is_whatever_step_and_reserve_there_are(
-    turns: list[Sizes], room: int, step: int, reserve: int
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 8), st.integers(0, 5))
+def test_and_so_it_is_where_sizes_steps_and_lines_coincide(
+    sizes: list[int], room: int, step: int, reserve: int
 ) -> None:
-    state, given_room = now(turns), Room(room, step, reserve)
-    assert state.begin(given_room).number == oracle(state.older, state.size, given_room)
+    for state in growth(plain(*sizes)):
+        given_room = Room(room, step, reserve)
+        assert state.begin(given_room).number == oracle(state.older, state.size, given_room)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,7 @@ def test_and_so_it_is_whatever_step_and_reserve_there_are(
         ([300, 300], 200, 0, "everything fits"),
         ([200] * 7, 200, 4, "stepped: sliding would begin at turn 3, at 600 tokens; the grid says 800"),
         ([900, 50, 50], 100, 1, "what had to leave is larger than a step: no further"),
+        ([100, 400, *[100] * 5], 50, 5, "what had to leave is as large as a step: to the line"),
         ([50, 900, 50], 90_000, 3, "a newest turn that is too big is alone"),
         ([50, 50, 900], 80, 3, "one large turn before a small one leaves where both do not fit"),
         ([0, 0, 0], 0, 0, "turns of nothing"),

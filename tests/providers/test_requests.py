@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks.histories import bad_history
 from everthread import Redacted, assistant, system, tool_call, tool_result, user
-from everthread.context.building import PROVIDERS
 from everthread.core.events import AgentKilled, Assistant, Clear, Event, Mark, Other, ToolCall, ToolResult, User
 from everthread.core.parts import Image, Text
 from tests.providers.conftest import Ask

@@ -8,7 +8,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     whose        begin  find  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
     writing      append (key: safe to repeat; expect: compare and set)  restore
-    reading      head  tail  before  after  range  turns  turn_from  turn_upto  sessions  markers  blob  blobs
+    reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
     windows      window  look
     living       follow  changes
     forgetting   redact  erase  erase_user
@@ -236,14 +236,6 @@ class Log:
     async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:
         """The newest turns that begin at or before seq `last`, oldest first."""
         return await self._engine.read(lambda: reading.turns(line, limit=limit, last=last))
-
-    async def turn_from(self, line: Line, before: int) -> Turn | None:
-        """The first turn since the last clear with at least `before` tokens of settled turns before it."""
-        return await self._engine.read(lambda: reading.turn_from(line, before))
-
-    async def turn_upto(self, line: Line, before: int) -> Turn | None:
-        """The last turn since the last clear with at most `before` tokens of settled turns before it."""
-        return await self._engine.read(lambda: reading.turn_upto(line, before))
 
     async def sessions(self, line: Line, *, limit: int = 50) -> list[Session]:
         """The newest sessions, oldest first."""

@@ -60,30 +60,6 @@ def turns(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Turn]]:
     return [turn_of(*ends) for ends in (yield from _ends(line, TURNS, starts))]
 
 
-def turn_from(line: Line, before: int) -> Script[Turn | None]:
-    """The first turn since the last clear with at least `before` tokens of turns before it: one look-up."""
-    newest = yield from head(line)
-    low = newest.cleared_sum + before
-    found: list[_Start] = []
-    for piece in line.between(newest.cleared + 1):
-        first = yield from _starts(line, TURNS, limit=1, first=piece.first, last=piece.last, low=low, oldest_first=True)
-        found = first or found
-        # From the newest piece back, and no further than where the sum falls below: older ones have less.
-        if (yield from head(line, at=piece.first)).settled_before < low:
-            break
-    ends = yield from _ends(line, TURNS, found)
-    return turn_of(*ends[0]) if ends else None
-
-
-def turn_upto(line: Line, before: int) -> Script[Turn | None]:
-    """The last turn since the last clear with at most `before` tokens of turns before it: one look-up."""
-    newest = yield from head(line)
-    high = newest.cleared_sum + before
-    found = yield from _starts(line, TURNS, limit=1, first=newest.cleared + 1, high=high)
-    ends = yield from _ends(line, TURNS, found)
-    return turn_of(*ends[0]) if ends else None
-
-
 def sessions(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Session]]:
     starts = yield from _starts(line, SESSIONS, limit=limit, last=last)
     return [session_of(first, end) for first, end, _ in (yield from _ends(line, SESSIONS, starts))]
@@ -144,20 +120,19 @@ def _starts(
     first: int = 1,
     last: int = ENDLESS,
     low: int = 0,
-    high: int = ENDLESS_SUM,
     oldest_first: bool = False,
 ) -> Script[list[_Start]]:
-    """The first events of turns or sessions along a line, between two seqs and two values of their measure."""
+    """The first events of turns or sessions along a line, between two seqs and from `low` of their measure on."""
     found: list[_Start] = []
     pieces = list(line.between(first, last))
     for piece in reversed(pieces) if oldest_first else pieces:
         if len(found) >= limit:
             break
         # Where a piece ends before its branch does, the measure at its end spares walking what comes after.
-        end = high
+        high = ENDLESS_SUM
         if piece.last < ENDLESS:
-            end = getattr((yield from head(line, at=piece.last)), stretch.measure)
-        bounds = {"low": low, "high": min(high, end), "limit": limit - len(found)}
+            high = getattr((yield from head(line, at=piece.last)), stretch.measure)
+        bounds = {"low": low, "high": high, "limit": limit - len(found)}
         rows = yield Ask(stretch.up if oldest_first else stretch.down, {**span(line, piece), **bounds})
         found += map(_start, rows)
     return found
