@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -13,9 +14,10 @@ from everthread.context.building import Context
 from everthread.core.events import Other
 from everthread.core.request import Reply
 from everthread.core.strategies import STRATEGIES, At, Back, Ranked
-from everthread.core.window import From, Lookups, Upto
+from everthread.core.window import From, Lookups, Upto, excess
 from everthread.store.opening import open_log
 from everthread.store.windowing import Sighted
+from tests.contract.shapes import KINDS, Shape, dialogue
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.contract.windows import (
     STRATEGY_NAMES,
@@ -342,3 +344,29 @@ async def test_what_is_said_to_have_begun_the_same_way_did(talk: Talk, clock: Cl
                     assert began_as(context, earlier)
                     held += 1
     assert held > 50
+
+
+@pytest.mark.parametrize("seed", [0, 44, 55, 67, 87])
+async def test_a_choice_by_importance_that_is_said_to_have_held_did(talk: Talk, seed: int) -> None:
+    """Older turns come and go: as the recent part grows, where it is cut by size, when a large result settles."""
+    chance = random.Random(seed)
+    kinds = chance.choice([KINDS, ("plain", "plain", "large", "tools", "many")])
+    words = (1, 3, 10, 40, 300, 900), (1, 3, 10, 40, 120)
+    turns = [Shape(chance.choice(kinds), *map(chance.choice, words)) for _ in range(20)]
+    last = (await talk.append(*dialogue(turns)))[-1].seq
+    budget, active = chance.choice([700, 1_500, 3_000, 8_000, 10_000]), chance.choice([2, 3, 5, 8])
+    given = {"active_messages": active}
+    seen = [seen_of(await look(talk, "importance", budget, at=seq, settings=given)) for seq in range(2, last + 2)]
+    room = plan_of(await look(talk, "importance", budget, settings=given)).room
+    held = 0
+    for place, now in enumerate(seen):
+        for then in (earlier for earlier in seen[:place] if earlier.sighted.head.state == "open"):
+            assert now.choice
+            assert then.choice
+            assert then.sighted.newest
+            newest, over = then.sighted.newest, excess(then.sighted.newest, then.sighted.size, room)
+            if now.choice.held(newest.number, over, then.sighted.head.messages_sum):
+                assert then.choice.begin == now.choice.begin
+                assert [turn.start for turn in then.choice.older] == [turn.start for turn in now.choice.older]
+                held += 1
+    assert held
