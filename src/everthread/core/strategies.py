@@ -154,17 +154,24 @@ def importance(view: View) -> Lookups[Choice]:
     line = max(0, view.messages - active) // grid * grid
     begin = yield Back(max(1, view.messages - line))
     if _from(view, begin) > view.room.room:
-        wanted = yield Back(active)
-        cut = yield from _cut(view, wanted=begin)
-        fewer = cut.begin.first > wanted.first
-        notes = (f"fewer than the {active} newest messages fit",) if fewer else ()
-        return msgspec.structs.replace(cut, notes=notes)
+        return (yield from _just_active(view))
     # What the newest messages took when the recent part began here; twice that is kept for what follows.
     then = yield Back(max(1, view.messages - line - active + 1))
     recent = 2 * max(then.before - begin.before, view.room.room // 16)
     free = view.room.room - view.room.reserve - rung(recent)
     older = tuple((yield from _by_score(begin, free)))
     return Choice(begin=begin, older=older, above=-1, messages=line + active)
+
+
+def _just_active(view: View) -> Lookups[Choice]:
+    """The newest messages where there is no room to let them grow in number: new every time, but all that fits."""
+    active = view.active_messages
+    begin = yield Back(active)
+    free = view.room.room - _from(view, begin)
+    if free < 0:
+        cut = yield from _cut(view, wanted=begin)
+        return msgspec.structs.replace(cut, notes=(f"fewer than the {active} newest messages fit",))
+    return Choice(begin=begin, older=tuple((yield from _by_score(begin, free))))
 
 
 MISFITS = 16  # turns too large for what is left that are passed over before giving up
