@@ -382,7 +382,9 @@ def _cells(result: Result) -> list[str]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="everthread bench cache", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="everthread bench cache", description=f"{__doc__} It takes about six minutes; with --quick half a minute."
+    )
     given = os.environ.get("EVERTHREAD_DATA")
     about = "folder of recorded conversations (by default EVERTHREAD_DATA); else they are made up"
     parser.add_argument("--data", type=Path, default=given and Path(given), help=about)

@@ -40,6 +40,11 @@ _ALLOWED = {
 
 def anthropic(request: Json) -> list[str]:
     wrong = Refusals()
+    # The SDK puts what it has no parameter for into the body.
+    request = {
+        **{name: value for name, value in request.items() if name != "extra_body"},
+        **request.get("extra_body", {}),
+    }
     wrong.fields(request, _REQUEST, "the request")
     wrong.number(request.get("max_tokens"), 1, 10**7, "max_tokens")
     if "temperature" in request:
@@ -89,9 +94,6 @@ def _message(wrong: Refusals, message: Json, where: str) -> None:
     for place, block in blocks:
         _block(wrong, block, str(message.get("role")), place)
     kinds = [block.get("type") for _, block in blocks]
-    for (place, _), kind, before in zip(blocks[1:], kinds[1:], kinds, strict=False):
-        first = kind not in _THINKING or before in _THINKING
-        wrong.unless(first, f"{place}: thinking must come first in an assistant message")
     wrong.unless(not kinds or kinds[-1] not in _THINKING, f"{where}: the final block cannot be thinking")
 
 
@@ -208,9 +210,13 @@ def _pairs(wrong: Refusals, messages: list[tuple[str, Json]], tools: bool) -> No
 
 def _thinking(wrong: Refusals, request: Json, messages: list[tuple[str, Json]]) -> None:
     setting = request.get("thinking") or {}
-    if setting.get("type") != "enabled":
+    if setting.get("type") not in ("enabled", "adaptive"):
         return
-    wrong.number(setting.get("budget_tokens"), 1024, int(request.get("max_tokens") or 0) - 1, "thinking.budget_tokens")
+    newer = re.search(r"opus-4-[78]|(fable|mythos|opus|sonnet|haiku)-5", str(request.get("model")))
+    wrong.unless(setting["type"] == "adaptive" or not newer, "thinking.type must be adaptive with this model")
+    if setting["type"] == "enabled":
+        most = int(request.get("max_tokens") or 0) - 1
+        wrong.number(setting.get("budget_tokens"), 1024, most, "thinking.budget_tokens")
     wrong.unless(request.get("temperature", 1) == 1, "temperature may only be 1 with thinking")
     last = [message for _, message in messages if message.get("role") == "assistant"][-1:]
     if last and _blocks(messages[-1][1], "tool_result"):

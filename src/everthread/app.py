@@ -11,40 +11,35 @@ points at the moment, unless it was made for one branch (`talk.on("main")`, or w
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from everthread import arguments
 from everthread.config import Source, check, general_sources, resolve
 from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
-from everthread.context.planning import Asked, tools_of
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Clear, Event, Mark, Pin, Settings, media_of
 from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
 from everthread.core.strategies import Strategy
-from everthread.core.turns import SESSION_GAP, Session, Turn
+from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.errors import BadValue, UnknownSeq
+from everthread.opening import Opening
 from everthread.store.appending import Place
-from everthread.store.conversations import (
-    NEWEST,
-    BranchTotals,
-    Conversation,
-    Totals,
-    check_name,
-    owner_of,
-)
+from everthread.store.conversations import NEWEST, BranchTotals, Conversation, Totals
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.opening import open_log
 
 TENANT = "default"
 AGENT = "default"
-OPENED = "the settings that the store was opened with"
+
+T = TypeVar("T")
+Tools = Sequence[Tool | Mapping[str, Any]]
 
 
 class Everthread:
@@ -65,7 +60,7 @@ class Everthread:
         session_gap: timedelta = timedelta(microseconds=SESSION_GAP),
         max_event_bytes: int = MAX_EVENT_BYTES,
         patience: float = 30.0,
-    ) -> Opening:
+    ) -> Opening[Everthread]:
         """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`.
 
         `settings`: instead of those in the configuration file and the environment. `importance`: what a message
@@ -73,22 +68,22 @@ class Everthread:
         `session_gap`: the pause that ends a session. `patience`: seconds to wait for a locked file or for a
         server that is restarting.
         """
-        if session_gap <= timedelta(0):
-            raise BadValue("session_gap", session_gap, "a time above zero")
-        if max_event_bytes < 1:
-            raise BadValue("max_event_bytes", max_event_bytes, "a number above zero")
-        if not 0 <= patience < float("inf"):
-            raise BadValue("patience", patience, "seconds from zero up")
-        gap = session_gap // timedelta(microseconds=1)
-        options = {"session_gap": gap, "max_event_bytes": max_event_bytes, "importance": importance}
-        return Opening(address, settings, patience=patience, **options)
+        options = arguments.log_options(
+            session_gap=session_gap, max_event_bytes=max_event_bytes, patience=patience, importance=importance
+        )
+        where, given = arguments.address(address), arguments.settings_of_store(settings)
+
+        async def opened() -> Everthread:
+            return Everthread(await open_log(where, **options), given)
+
+        return Opening(opened)
 
     async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
-        owner = owner_of(tenant, user)
+        owner = arguments.owner(tenant, user)
         if id is not None:
-            return self.talk(await self.log.find(owner, id))
-        check_name("agent", agent)
+            return self.talk(await self.log.find(owner, arguments.text("id", id)))
+        arguments.name("agent", agent)
         found = await self.log.newest_conversation(owner, agent)
         return self.talk(found or await self.log.begin(owner, agent=agent, unless_one=True))
 
@@ -103,9 +98,14 @@ class Everthread:
         tenant: str = TENANT,
     ) -> Talk:
         """Begin another conversation; from now on it is the user's newest with this agent."""
-        owner = owner_of(tenant, user)
-        details: dict[str, Any] = {"name": _name(name), "goal": _goal(goal), "settings": settings or {}}
-        return self.talk(await self.log.begin(owner, agent=check_name("agent", agent), **details))
+        owner = arguments.owner(tenant, user)
+        details: dict[str, Any] = {
+            "agent": arguments.name("agent", agent),
+            "name": arguments.name("name", name, empty=True),
+            "goal": arguments.goal(goal),
+            "settings": arguments.settings_of_conversation({} if settings is None else settings),
+        }
+        return self.talk(await self.log.begin(owner, **details))
 
     def talk(self, conversation: Conversation) -> Talk:
         """A conversation of `et.conversations` in the hand."""
@@ -114,7 +114,9 @@ class Everthread:
     def _sources(self) -> tuple[Source, ...]:
         """Where settings come from that are no conversation's: the file and the environment, read once."""
         if self._read is None:
-            self._read = general_sources(os.environ) if self._settings is None else (Source(OPENED, self._settings),)
+            self._read = (
+                general_sources(os.environ) if self._settings is None else (Source(arguments.OPENED, self._settings),)
+            )
             resolve(*self._read)
         return self._read
 
@@ -124,49 +126,24 @@ class Everthread:
         """A page of a user's conversations, newest first. Without a user there are none."""
         if not user:
             return []
-        check_name("agent", agent, empty=True)
-        check_name("before", before)
-        limit = _count("limit", limit)
-        return await self.log.conversations(owner_of(tenant, user), agent=agent, before=before, limit=limit)
+        return await self.log.conversations(
+            arguments.owner(tenant, user),
+            agent=arguments.name("agent", agent, empty=True),
+            before=arguments.name("before", before),
+            limit=arguments.count("limit", limit),
+        )
 
     async def totals(self, *, user: str, tenant: str = TENANT) -> Totals:
         """Conversations, events, messages and tokens of a user."""
-        return await self.log.user_totals(owner_of(tenant, user))
+        return await self.log.user_totals(arguments.owner(tenant, user))
 
     async def erase_user(self, *, user: str, tenant: str = TENANT) -> int:
         """Erase all of a user's conversations for ever. How many there were."""
-        self._contexts.forget()
-        return await self.log.erase_user(owner_of(tenant, user))
+        return await _forgotten(self._contexts, self.log.erase_user(arguments.owner(tenant, user)))
 
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         await self.log.close()
-
-
-class Opening:
-    """What `Everthread.open` returns: awaited, or entered with `async with`."""
-
-    def __init__(self, address: str, settings: dict[str, Any] | None = None, **options: Any) -> None:
-        self._address = address
-        self._settings = settings
-        self._options = options
-        self._opened: Everthread | None = None
-
-    def __await__(self) -> Generator[Any, None, Everthread]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> Everthread:
-        self._opened = await self._open()
-        return self._opened
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._opened:
-            await self._opened.close()
-
-    async def _open(self) -> Everthread:
-        return Everthread(await open_log(self._address, **self._options), self._settings)
 
 
 class Talk:
@@ -201,8 +178,9 @@ class Talk:
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised.
         """
-        if key:
-            check_name("key", key)
+        arguments.name("key", key, empty=True)
+        if expect is not None:
+            arguments.seq("expect", expect)
         return await self._log.append(self._place, events, key=key, expect=expect)
 
     async def clear(self) -> Logged:
@@ -211,7 +189,7 @@ class Talk:
 
     async def mark(self, name: str) -> Logged:
         """Name this point, to come back to with `rewind`."""
-        return (await self.append(Mark(name=check_name("mark", name))))[0]
+        return (await self.append(Mark(name=arguments.name("mark", name))))[0]
 
     # -- branches ------------------------------------------------------------------------------------------
 
@@ -225,55 +203,61 @@ class Talk:
 
     async def on(self, branch: str | int) -> Talk:
         """The same conversation on one of its branches, by name or number."""
-        line = await self._log.line(self.conversation, branch)
+        line = await self._log.line(self.conversation, arguments.branch(branch))
         return self._at(line.branch.number)
 
     async def fork(self, *, at: int | None = None, name: str = "") -> Talk:
         """A new branch from event `at` (the newest by default). The current branch stays current."""
         line = await self.line()
-        seq = (await self._log.head(line)).seq if at is None else at
-        grown = await self._log.fork(line, at=seq, name=check_name("name", name, empty=True))
+        seq = (await self._log.head(line)).seq if at is None else arguments.seq("at", at)
+        grown = await self._log.fork(line, at=seq, name=arguments.name("name", name, empty=True))
         return self._at(grown.branch.number)
 
     async def rewind(self, *, to: int | str, name: str = "") -> Talk:
         """Go back to an earlier seq or mark and go on from there, on a new branch that becomes the current one."""
-        grown = await self._log.rewind(await self.line(), to=to, name=check_name("name", name, empty=True))
+        to, name = arguments.point(to), arguments.name("name", name, empty=True)
+        grown = await self._log.rewind(await self.line(), to=to, name=name)
         return self._pointing_at(grown)
 
     async def switch(self, branch: str | int) -> Talk:
         """Make a branch the current one."""
-        return self._pointing_at(await self._log.switch(await self._log.line(self.conversation, branch)))
+        line = await self._log.line(self.conversation, arguments.branch(branch))
+        return self._pointing_at(await self._log.switch(line))
 
     # -- reading -------------------------------------------------------------------------------------------
 
     async def tail(self, *, turns: int = 20) -> list[Logged]:
         """The events of the newest turns, whole. Reads what was said, across a clear as well."""
-        return await self._log.tail(await self.line(), turns=_count("turns", turns))
+        return await self._log.tail(await self.line(), turns=arguments.count("turns", turns))
 
     async def before(self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that ends just before `seq`; the newest page where none is given."""
-        return await self._log.before(await self.line(), seq, limit=_count("limit", limit), messages=messages)
+        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
+        return await self._log.before(await self.line(), seq, limit=limit, messages=messages)
 
     async def after(self, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that begins just after `seq`; the first page where none is given."""
-        return await self._log.after(await self.line(), seq, limit=_count("limit", limit), messages=messages)
+        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
+        return await self._log.after(await self.line(), seq, limit=limit, messages=messages)
 
     async def range(self, first: int, last: int) -> list[Logged]:
         """The events from seq `first` to seq `last`."""
+        first, last = arguments.seq("first", first), arguments.seq("last", last)
         return await self._log.range(await self.line(), first, last)
 
     async def follow(self, *, after: int = 0) -> AsyncIterator[Logged]:
         """What came after `after`, then what comes, as it comes. Stays on the branch that is current now."""
+        after = arguments.seq("after", after)
         async for event in self._log.follow(await self.line(), after=after):
             yield event
 
     async def turns(self, *, limit: int = 50) -> list[Turn]:
         """The newest turns, oldest first, with their sizes and states."""
-        return await self._log.turns(await self.line(), limit=_count("limit", limit))
+        return await self._log.turns(await self.line(), limit=arguments.count("limit", limit))
 
     async def sessions(self, *, limit: int = 50) -> list[Session]:
         """The newest sessions, oldest first."""
-        return await self._log.sessions(await self.line(), limit=_count("limit", limit))
+        return await self._log.sessions(await self.line(), limit=arguments.count("limit", limit))
 
     async def totals(self) -> Totals:
         """Events, messages and tokens of the whole conversation, each counted once."""
@@ -281,7 +265,7 @@ class Talk:
 
     async def blob(self, hash: str) -> bytes:
         """The bytes of an image or file, by the hash in its part."""
-        return await self._log.blob(await self.line(), hash)
+        return await self._log.blob(await self.line(), arguments.text("hash", hash))
 
     async def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
         """The bytes of all images and files that these events show: `to_openai(events, blob=blobs.get)`."""
@@ -297,17 +281,19 @@ class Talk:
         budget: int | None = None,
         strategy: str | Strategy | None = None,
         instructions: str | Mapping[str, str] | None = None,
-        tools: Sequence[Tool | Mapping[str, Any]] = (),
+        tools: Tools | None = None,
         at: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Context:
         """What the model would be told now, as a request for its provider; or before event `at`.
 
         `strategy`: budget, messages, session, importance, or a function of your own. `instructions`: a text, or
-        texts for persona, user, memory and skills. `tools`: name, description and JSON Schema of the arguments.
-        `settings`: any others, for this context alone.
+        texts for persona, user, memory and skills; without a persona, the configured one. `tools`: name, description
+        and JSON Schema of the arguments, or as OpenAI or Anthropic take them; they are sent in the order of their
+        names. `settings`: any others, for this context alone.
         """
-        asked = _asked(settings, model, budget, strategy, instructions=instructions, tools=tools_of(tools), at=at)
+        given: dict[str, Any] = {"instructions": instructions, "tools": tools, "at": at}
+        asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, **given)
         return await self._contexts.build(self._log, await self.line(), asked)
 
     async def steps(
@@ -316,23 +302,29 @@ class Talk:
         model: str | None = None,
         budget: int | None = None,
         instructions: str | Mapping[str, str] | None = None,
-        tools: Sequence[Tool | Mapping[str, Any]] = (),
+        tools: Tools | None = None,
         at: int | None = None,
         settings: Mapping[str, Any] | None = None,
         limit: int = 20,
     ) -> list[StepLine]:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
-        asked = _asked(settings, model, budget, None, instructions=instructions, tools=tools_of(tools), at=at)
-        limit = _count("limit", limit)
+        given: dict[str, Any] = {"instructions": instructions, "tools": tools, "at": at}
+        asked = arguments.asked(settings, model=model, budget=budget, **given)
+        limit = arguments.count("limit", limit)
         return await self._contexts.steps(self._log, await self.line(), asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
-        return (await self.append(Pin(turn=await self._turn_of(seq))))[0]
+        turn, newest = await self._turn_of(seq)
+        if turn <= newest.cleared:
+            allowed = f"an event after the last clear, which is event {newest.cleared}: nothing before it is sent"
+            raise BadValue("seq", seq, allowed)
+        return (await self.append(Pin(turn=turn)))[0]
 
     async def unpin(self, seq: int) -> Logged:
         """No longer."""
-        return (await self.append(Pin(turn=await self._turn_of(seq), pinned=False)))[0]
+        turn, _ = await self._turn_of(seq)
+        return (await self.append(Pin(turn=turn, pinned=False)))[0]
 
     async def configure(self, **settings: str | int | float | bool | None) -> Logged:
         """Set settings of this branch from here on; None takes one back."""
@@ -341,36 +333,40 @@ class Talk:
                 check(name, value, "the settings given")
         return (await self.append(Settings(values=settings)))[0]
 
-    async def _turn_of(self, seq: int) -> int:
+    async def _turn_of(self, seq: int) -> tuple[int, Head]:
+        """The first seq of the turn that holds an event, and the newest head."""
         line = await self.line()
-        head = await self._log.head(line, at=seq)
+        head = await self._log.head(line, at=arguments.seq("seq", seq))
+        newest = await self._log.head(line)
+        if not head.seq:
+            raise UnknownSeq(seq, last=newest.seq)
         if not head.turn_first:
-            raise UnknownSeq(seq, last=(await self._log.head(line)).seq)
-        return head.turn_first
+            raise BadValue("seq", seq, "an event of a turn; this one came before the first message")
+        return head.turn_first, newest
 
     # -- changing and forgetting ---------------------------------------------------------------------------
 
     async def rename(self, name: str) -> None:
         """Give the conversation a name."""
-        self.conversation = await self._log.change(self.conversation, name=_name(name))
+        self.conversation = await self._log.change(self.conversation, name=arguments.name("name", name, empty=True))
 
     async def set_goal(self, goal: str) -> None:
         """Say what the conversation is for."""
-        self.conversation = await self._log.change(self.conversation, goal=_goal(goal))
+        self.conversation = await self._log.change(self.conversation, goal=arguments.goal(goal))
 
     async def set_settings(self, settings: dict[str, Any]) -> None:
-        """Replace the conversation's settings: any JSON object."""
+        """Replace the conversation's settings: any JSON object, where Everthread's own have values that it takes."""
+        settings = arguments.settings_of_conversation(settings)
         self.conversation = await self._log.change(self.conversation, settings=settings)
 
     async def redact(self, seq: int) -> None:
         """Take the content out of an event for ever; a tombstone keeps its place."""
-        self._contexts.forget()
-        await self._log.redact(await self.line(), seq)
+        line, seq = await self.line(), arguments.seq("seq", seq)
+        await _forgotten(self._contexts, self._log.redact(line, seq))
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""
-        self._contexts.forget()
-        await self._log.erase(self.conversation)
+        await _forgotten(self._contexts, self._log.erase(self.conversation))
 
     def _pointing_at(self, line: Line) -> Talk:
         self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
@@ -384,26 +380,10 @@ class Talk:
         return Place(self.conversation.tenant, self.conversation.id, self._branch)
 
 
-def _asked(
-    settings: Mapping[str, Any] | None, model: str | None, budget: int | None, strategy: Any, **rest: Any
-) -> Asked:
-    """What was asked for: a strategy by its name is a setting like the others, a function is not."""
-    named = strategy if isinstance(strategy, str) else None
-    own = None if isinstance(strategy, str) else strategy
-    given = {"model": model, "budget": budget, "strategy": named}
-    said = {name: value for name, value in given.items() if value is not None}
-    return Asked(settings={**(settings or {}), **said}, strategy=own, **rest)
-
-
-def _name(name: str) -> str:
-    return check_name("name", name, empty=True)
-
-
-def _goal(goal: str) -> str:
-    return check_name("goal", goal, most=2_000, empty=True)
-
-
-def _count(what: str, value: int) -> int:
-    if not 0 < value <= ENDLESS:
-        raise BadValue(what, value, "a number above zero")
-    return value
+async def _forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
+    """The work done, and nothing of it in memory: a context that was made meanwhile has read what is gone now."""
+    contexts.forget()
+    try:
+        return await work
+    finally:
+        contexts.forget()

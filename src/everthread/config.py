@@ -2,9 +2,10 @@
 
 There is one table, `Settings`. A field has a type, a default, a meaning and what is allowed; checks, errors and the
 reference page are made from these. Settings come from sources, and the most specific wins: the default, the file, the
-environment, the agent, the conversation, the branch, what is given at the moment. `resolve` takes them in that order
-and says for each setting where it came from; what is not allowed is refused wherever it stands, even where a more
-specific source would win. Nothing is read but one file and the environment that the caller hands in.
+environment (or, instead of both, what the store was opened with), the conversation, the branch, the call. `resolve`
+takes them in that order and says for each setting where it came from; what is not allowed is refused wherever it
+stands, even where a more specific source would win. Nothing is read but one file and the environment that the caller
+hands in.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from everthread.errors import BadSetting, BadSettingsFile
 
 PREFIX = "EVERTHREAD_"
 DEFAULT = "the default"
+PROVIDERS = ("anthropic", "openai", "openai-responses", "google")
 _MOST = 1_000_000_000  # whole numbers stay what every database and every float can hold
 
 
@@ -68,7 +70,8 @@ class Form(NamedTuple):
 
 
 def _is_model(text: str) -> bool:
-    return not text or (text.isprintable() and re.fullmatch(r"[a-z][a-z0-9_-]*:\S(.*\S)?", text) is not None)
+    provider, _, name = text.partition(":")
+    return not text or (provider in PROVIDERS and bool(name) and name.isprintable() and name == name.strip())
 
 
 def _is_object(text: str) -> bool:
@@ -80,7 +83,9 @@ def _is_object(text: str) -> bool:
 
 EITHER = Form("true or false", lambda _: True)
 TEXT = Form("text in valid Unicode", lambda text: not re.search("[\ud800-\udfff]", text))
-MODEL = Form("provider:name or empty", _is_model)
+MODEL = Form(
+    f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}; or empty", _is_model
+)
 SCHEMA = Form("a JSON object, as text, or empty", _is_object)
 PLACE = Form("printable text, not empty", lambda text: bool(text) and text.isprintable())
 
@@ -97,13 +102,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     step: Annotated[
         float, "how far the cutoff moves at once, as a share of the room; 0 slides it turn by turn", Between(0, 1)
     ] = 0.5
-    messages: Annotated[int, "how many messages the strategy `messages` sends", Between(1)] = 15
+    messages: Annotated[
+        int,
+        "of how many user and assistant messages the strategy `messages` sends the turns; tool calls ride along",
+        Between(1),
+    ] = 15
     active_messages: Annotated[
         int, "how many of the newest messages the strategy `importance` sends whatever their score", Between(1)
     ] = 20
     pins: Annotated[float, "the share of the room that pins may take", Between(0, 0.5)] = 0.25
     instructions: Annotated[str, "the persona: who the agent is and how it should reply", TEXT] = ""
-    reply_tokens: Annotated[int, "the room kept for the reply, and its limit", Between(1)] = 4096
+    reply_tokens: Annotated[int, "the reply's limit, reasoning included, and the room kept for it", Between(1)] = 4096
     temperature: Annotated[
         float | None, "how freely the model chooses its words; else as it does by itself", Between(0, 2)
     ] = None
@@ -166,7 +175,7 @@ KNOWN: dict[str, Setting] = {field.name: _setting(field) for field in msgspec.st
 
 
 class Source(NamedTuple):
-    """Values and where they stand, named as a sentence would: "this agent's settings". None is "not set here"."""
+    """Values and where they stand, named as a sentence would: "this branch's settings". None is "not set here"."""
 
     name: str
     values: Mapping[str, object]

@@ -74,12 +74,15 @@ class BadFormat(InputError):
 
 
 class BeyondModel(EverthreadError):
-    """What must be sent is more than the model takes; nothing was sent."""
+    """What must be sent is more than the model takes; nothing was sent. `reply`: what is kept for the reply."""
 
-    def __init__(self, model: str, *, needed: int, limit: int) -> None:
+    def __init__(self, model: str, *, needed: int, limit: int, reply: int = 0) -> None:
+        todo = "shorten the newest message, the instructions or the tools, or take a model with a larger window"
+        if not limit or needed <= limit + reply:
+            todo = f"lower reply_tokens, which keeps {f'{reply:,} of them' if reply else 'the rest'} for the reply"
         super().__init__(
             f"The instructions, tools and newest turn need {needed:,} tokens, but {model} takes {limit:,} beside its "
-            "reply: shorten the newest message, the instructions or the tools, or take a model with a larger window."
+            f"reply: {todo}."
         )
         self.model, self.needed, self.limit = model, needed, limit
 

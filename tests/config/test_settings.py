@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from everthread.config import (
     KNOWN,
+    PROVIDERS,
     Between,
     OneOf,
     Settings,
@@ -28,10 +29,11 @@ from everthread.config import (
 )
 from everthread.core import events
 from everthread.errors import BadSetting, InputError
+from everthread.providers import models
 
-HERE = "this agent's settings"
+HERE = "the settings of this test"
 WHOLE = "a whole number from {} to 1,000,000,000"
-MODEL = "provider:name or empty"
+MODEL = "provider:name, where the provider is anthropic, openai, openai-responses or google; or empty"
 NUMBERS = [True, "5", None, [5], math.nan, math.inf, -math.inf]
 BROKEN = "\ud800"
 
@@ -52,7 +54,11 @@ def _refusal(name: str, value: object) -> str:
 
 # Of every setting: what is allowed in words, values at its edges, and values that are refused.
 ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
-    "model": (MODEL, ["", "openai:llama3:8b", "local:my model"], ["gpt-4", ":x", "x:", "X:y", "a:b\n", "a: b", 4]),
+    "model": (
+        MODEL,
+        ["", "openai:llama3:8b", "openai-responses:my model"],
+        ["gpt-4", ":x", "openai:", "OpenAI:x", "openai:x\n", "openai: x", "foo:bar", "openai:\ud800", 4],
+    ),
     "budget": (WHOLE.format(0), [0, 10**9], [-1, 10**9 + 1, 10**5000, 5.0, *NUMBERS]),
     "strategy": (
         "budget, messages, session or importance",
@@ -149,6 +155,11 @@ def test_an_unknown_name_is_refused_even_when_it_is_not_set_or_no_text() -> None
     for unknown in ({"budgett": None}, {3: 5}):
         with pytest.raises(BadSetting, match="no such setting"):
             resolve(Source(HERE, unknown))  # type: ignore[arg-type]
+
+
+def test_the_providers_of_a_model_are_those_there_are() -> None:
+    """They are named where settings are checked, below the providers themselves."""
+    assert models.PROVIDERS == PROVIDERS
 
 
 def test_a_whole_number_will_do_for_a_number() -> None:
@@ -312,7 +323,8 @@ def _written(name: str) -> st.SearchStrategy[tuple[object, str]]:
 
 def _texts(name: str) -> st.SearchStrategy[str]:
     if name in ("model", "summary_model"):
-        return st.just("") | st.from_regex(r"\A[a-z][a-z0-9-]{0,9}:[A-Za-z0-9/.:_-]{1,30}\Z")
+        named = st.from_regex(r"\A[A-Za-z0-9/.:_-]{1,30}\Z")
+        return st.just("") | st.builds("{}:{}".format, st.sampled_from(PROVIDERS), named)
     if name == "output":
         key = st.text(max_size=9)
         return st.just("") | st.dictionaries(key, st.none() | st.booleans() | st.integers(-9, 9) | key).map(json.dumps)

@@ -14,6 +14,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, system, tool_result, user
 from everthread.context.building import Context
 from everthread.core.events import BriefUpdated, Clear, Event
+from everthread.errors import BadValue
 from tests.saying import DAY, HOUR, MINUTE, NINE, asked, say, turns, used
 from tests.transcripts import CHAT, CLAUDE, FORMS, instructions, transcript
 
@@ -88,7 +89,8 @@ async def test_a_clear_ends_pins(talk: Talk) -> None:
     await talk.append(*turns(3))
     await talk.pin(1)
     await talk.append(Clear(), *turns(2, name="New "))
-    await talk.pin(1)  # what lies before a clear cannot be pinned
+    with pytest.raises(BadValue, match="after the last clear"):
+        await talk.pin(1)
     assert said(await asked(talk, CHAT)) == []
 
 

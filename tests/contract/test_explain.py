@@ -101,9 +101,8 @@ async def test_model_budget_and_strategy_are_settings_like_the_others(talk: Talk
 async def test_a_bad_value_names_itself_its_source_and_what_is_allowed(
     address: str, someone: str, sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Everthread.open(address, settings={"budget": -1}) as et:
-        with pytest.raises(BadSetting, match="budget is -1 in the settings that the store was opened with, but must"):
-            await (await et.begin(user=someone)).context(model=CHAT)
+    with pytest.raises(BadSetting, match="budget is -1 in the settings that the store was opened with, but must"):
+        Everthread.open(address, settings={"budget": -1})
     monkeypatch.setenv("EVERTHREAD_STEP", "far")
     async with Everthread.open(address) as et:
         talk = await et.begin(user=someone)
@@ -111,9 +110,8 @@ async def test_a_bad_value_names_itself_its_source_and_what_is_allowed(
             await talk.context()
     monkeypatch.delenv("EVERTHREAD_STEP")
     async with Everthread.open(address) as et:
-        talk = await et.begin(user=someone, settings={"clock": "second"})
         with pytest.raises(BadSetting, match="clock is 'second' in this conversation's settings, but must be off, day"):
-            await talk.context()
+            await et.begin(user=someone, settings={"clock": "second"})
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,10 @@ async def test_a_bad_value_names_itself_its_source_and_what_is_allowed(
     [
         ({}, "model is '', but must be named as provider:name"),
         ({"model": "gpt-4o"}, "model is 'gpt-4o' in the settings given, but must be provider:name"),
-        ({"model": "mistral:large"}, "model is 'mistral:large', but must be provider:name, where the provider is"),
+        (
+            {"model": "mistral:large"},
+            "'mistral:large' in the settings given, but must be provider:name, where the provider",
+        ),
         ({"model": CHAT, "budget": -5}, "budget is -5 in the settings given, but must be a whole number from 0"),
         ({"model": CHAT, "strategy": "all"}, "strategy is 'all' in the settings given, but must be budget, messages"),
         ({"model": CHAT, "settings": {"stepp": 1}}, "there is no such setting; the nearest is step"),

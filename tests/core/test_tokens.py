@@ -29,7 +29,7 @@ from everthread.core.events import (
     tool_result,
     user,
 )
-from everthread.core.parts import Image, Reasoning, Text, file, image
+from everthread.core.parts import File, Image, Reasoning, Text, file, image
 from everthread.core.tokens import DEEPEST, IMAGE_LEAST, LARGE_RESULT, count, image_tiles, sizes, tools_size
 from tests.core.pictures import png
 from tests.core.strategies import any_text, events, plain_json
@@ -205,18 +205,23 @@ def test_an_image_has_the_same_size_with_and_without_its_bytes() -> None:
         ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", 100),
         ("audio/x-text", 100),
         ("", 100),
-        ("text/plain", 400),
-        ("text/csv; charset=utf-8", 400),
-        ("Application/JSON", 400),
-        ("application/xml", 400),
-        ("application/ld+json", 400),
-        ("image/svg+xml", 400),
-        ("application/x-yaml", 400),
+        ("text/plain", 600),
+        ("text/csv; charset=utf-8", 600),
+        ("Application/JSON", 600),
+        ("application/xml", 600),
+        ("application/ld+json", 600),
+        ("image/svg+xml", 600),
+        ("application/x-yaml", 600),
     ],
 )
 def test_a_file_is_charged_by_its_length_and_more_when_it_is_sent_as_text(media_type: str, tokens: int) -> None:
-    empty, full = (file(data, media_type=media_type) for data in (b"", b"x" * 1200))
+    empty, full = (File(size=size, media_type=media_type) for size in (0, 1200))
     assert sizes(user(full))[0] - sizes(user(empty))[0] == tokens
+
+
+def test_a_text_file_is_counted_as_text_while_its_bytes_are_at_hand() -> None:
+    numbers = ",".join(map(str, range(1000)))
+    assert sizes(user(file(numbers.encode(), media_type="text/csv")))[0] == sizes(user(numbers))[0]
 
 
 def test_what_a_provider_wants_echoed_is_charged() -> None:

@@ -185,7 +185,7 @@ async def test_results_of_a_turn_that_is_too_large_are_shortened_from_the_larges
         assert large.startswith("result large: line 0 of the log")
         assert large.endswith("line 399 of the log, which is long")
         assert "the whole is event 7 of this conversation" in large
-        assert context.degraded == ("1 results of the newest turn were shortened to fit",)
+        assert context.degraded == ("results of the newest turn, shortened to fit: 1",)
         assert context.over_budget == 0
         assert holds_user_text(context.request, question)
 
@@ -210,7 +210,7 @@ async def test_what_is_told_to_be_shortened_is(talk: Talk) -> None:
     await talk.append(user("Well?"), *used("one", LINES), *used("two", "word " * 100))
     context = await asked(talk, CHAT, budget=350)
     assert whole(context.request).count("left out;") == 1
-    assert context.degraded == ("1 results of the newest turn were shortened to fit",)
+    assert context.degraded == ("results of the newest turn, shortened to fit: 1",)
 
 
 async def test_a_question_larger_than_the_budget_is_sent_whole_and_the_context_says_what_it_needs(talk: Talk) -> None:

@@ -122,7 +122,6 @@ REFUSED_BY_CLAUDE: dict[str, tuple[str, Json]] = {
     "five marks": ("at most 4", claude(says("user", *[text(**MARK)] * 4), system=[text(**MARK)])),
     "a long mark after a short": ("after one", claude(says("user", text(**HOUR)), system=[text(**MARK)])),
     "a mark on thinking": ("cache_control", claude(HELLO, says("assistant", {**THOUGHT, **MARK}, "x"), HELLO)),
-    "thinking after text": ("first", claude(HELLO, says("assistant", "x", THOUGHT, "y"), HELLO)),
     "thinking alone": ("final block", claude(HELLO, says("assistant", THOUGHT), HELLO)),
     "thinking unsigned": ("signature", claude(HELLO, says("assistant", {**THOUGHT, "signature": ""}, "x"), HELLO)),
     "thinking of the user": ("not permitted", claude(says("user", THOUGHT, "x"))),

@@ -198,12 +198,17 @@ async def test_a_model_is_known_by_either_name(ask: Ask, model: str) -> None:
             id="half of a block",
         ),
         pytest.param(assistant(Reasoning(meta={"anthropic": "no JSON"}), "So.", model=CLAUDE), id="no block"),
-        pytest.param(assistant("So.", thought("Hm."), model=CLAUDE), id="after text, where it is refused"),
     ],
 )
 async def test_thinking_that_would_be_refused_is_left_out(ask: Ask, said: Assistant) -> None:
     context = await ask(CLAUDE, user("Go."), said, *loop("a"))
     assert transcript(context)[1:] == ["assistant: So.", "call find {}", "result find: r:a"]
+
+
+async def test_thinking_between_other_blocks_goes_back_in_its_place(ask: Ask) -> None:
+    said = assistant(thought("Hm."), "So.", thought("And then?"), model=CLAUDE)
+    told = transcript(await ask(CLAUDE, user("Go."), said, *loop("a")))[1:]
+    assert told == ["thinking: Hm.", "assistant: So.", "thinking: And then?", "call find {}", "result find: r:a"]
 
 
 async def test_of_two_models_that_replied_in_a_row_each_is_given_its_own(ask: Ask) -> None:

@@ -163,11 +163,11 @@ def test_a_known_model_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "system_messages", "bound"),
+    ("name", "adaptive", "bound"),
     [
         ("claude-3-5-haiku-latest", False, False),
         ("claude-sonnet-4-6", False, False),
-        ("claude-opus-4-7", False, False),
+        ("claude-opus-4-7", True, False),
         ("claude-opus-4-8", True, False),
         ("claude-sonnet-5", True, False),
         ("claude-fable-5", True, False),
@@ -180,11 +180,9 @@ def test_a_known_model_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> Non
         ("claude-of-tomorrow", False, True),
     ],
 )
-def test_claudes_differ_in_system_messages_and_in_what_thinking_is_bound_to(
-    name: str, system_messages: bool, bound: bool
-) -> None:
+def test_claudes_differ_in_adaptive_and_in_what_thinking_is_bound_to(name: str, adaptive: bool, bound: bool) -> None:
     found = model(f"anthropic:{name}")
-    assert (found.system_messages, found.bound) == (system_messages, bound)
+    assert (found.adaptive, found.bound) == (adaptive, bound)
 
 
 @pytest.mark.parametrize(

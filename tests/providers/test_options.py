@@ -20,7 +20,8 @@ PASSED: dict[str, list[tuple[Json, Json]]] = {
     CLAUDE: [
         ({}, {"max_tokens": 4_096}),
         ({"reply_tokens": 100}, {"max_tokens": 100}),
-        ({"temperature": 0.5}, {"temperature": 0.5}),
+        # No parameter of the SDK's any more, but still one of this model's.
+        ({"temperature": 0.5}, {"extra_body": {"temperature": 0.5}}),
         ({"effort": "minimal"}, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}),
         # The limit on the reply holds for thinking too, and half of it is left for the answer.
         ({"effort": "high"}, {"max_tokens": 4_096, "thinking": {"type": "enabled", "budget_tokens": 2_048}}),
@@ -124,10 +125,10 @@ TOOL = {"name": "find", "description": "Finds.", "schema": {"type": "object", "p
 
 @pytest.mark.parametrize("tool", [TOOL, {"name": "find"}], ids=["whole", "bare"])
 @pytest.mark.parametrize("model", FORMS)
-async def test_tools_are_declared_in_the_order_given(ask: Ask, model: str, tool: Json) -> None:
+async def test_tools_are_declared_in_the_order_of_their_names(ask: Ask, model: str, tool: Json) -> None:
     request = (await ask(model, user("Hello."), tools=[{**tool, "name": "z"}, tool])).request
     tools = request["tools"] if "tools" in request else request["config"]["tools"][0]["functionDeclarations"]
-    assert [(found.get("function") or found)["name"] for found in tools] == ["z", "find"]
+    assert [(found.get("function") or found)["name"] for found in tools] == ["find", "z"]
 
 
 async def test_claude_is_told_of_tools_that_only_the_history_knows(ask: Ask) -> None:
@@ -152,12 +153,12 @@ async def test_the_estimate_includes_tools_that_only_the_history_knows(ask: Ask)
         pytest.param([{"name": "x" * 65}], id="a name that is too long"),
         pytest.param([{"name": "f"}, {"name": "f"}], id="one name twice"),
         pytest.param([{"name": 3}], id="no text for a name"),
-        pytest.param([{"name": "f", "input_schema": {}}], id="another form of tool"),
+        pytest.param([{"name": "f", "parameters": {}}], id="another form of tool"),
         pytest.param([{"name": "f", "schema": []}], id="no schema"),
         pytest.param([{"name": "f", "schema": {"a": float("nan")}}], id="a schema that is not JSON"),
         pytest.param([{"name": "f", "schema": {"a": "\ud800"}}], id="a schema that is not UTF-8"),
     ],
 )
 async def test_tools_that_no_provider_takes_are_refused(ask: Ask, tools: list[Json]) -> None:
-    with pytest.raises(BadValue, match="tools"):
+    with pytest.raises(BadValue, match="tool"):
         await ask(CLAUDE, user("Hello."), tools=tools)

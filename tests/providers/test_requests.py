@@ -58,7 +58,7 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
     "one id for two calls of a step": (
         [user("Both."), FIND, FIND, FOUND, tool_result("again", id="a", name="find")],
         ["user: Both.", CALLS[0], CALLS[0], "result find: found", "result find: again"],
-        ["1 tool calls with an id that was used before"],
+        ["tool calls with an id that was used before: 1"],
     ),
     "one id from turn to turn": (
         [user("One."), FIND, FOUND, assistant("Yes."), user("Two."), FIND, tool_result("gone", id="a")],
@@ -68,7 +68,7 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
             CALLS[0],
             "result find: gone",
         ],
-        ["1 tool calls with an id that was used before"],
+        ["tool calls with an id that was used before: 1"],
     ),
     "results without ids": (
         [user("Both."), FIND, SEAT, _nameless("first"), _nameless("second")],
@@ -78,12 +78,12 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
     "a crash between call and result": (
         [user("Go."), FIND, user("Well?")],
         ["user: Go.", CALLS[0], f"failed find: {INTERRUPTED}", "user: Well?"],
-        ["1 tool calls without a result"],
+        ["tool calls without a result: 1"],
     ),
     "one of two results is missing": (
         [user("Both."), FIND, SEAT, TAKEN, user("Well?")],
         ["user: Both.", *CALLS, f"failed find: {INTERRUPTED}", "result seat: taken", "user: Well?"],
-        ["1 tool calls without a result"],
+        ["tool calls without a result: 1"],
     ),
     "approval comes late: the call keeps its placeholder, the result is told where it arrives": (
         [user("Buy."), _waits("approval"), user("Meanwhile?"), assistant("Yes?"), FOUND],
@@ -91,12 +91,12 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
             *["user: Buy.", CALLS[0], f"result find: {APPROVAL}", "user: Meanwhile?", "assistant: Yes?"],
             *["user: [A result of an earlier tool call to find:]", "user: found"],
         ],
-        ["1 tool calls without a result", "1 results told as text, because their tool call is not right before them"],
+        ["tool calls without a result: 1", "results told as text, because their tool call is not right before them: 1"],
     ),
     "a long job": (
         [user("Dig."), _waits("job"), assistant("It is under way."), user("Fine.")],
         ["user: Dig.", CALLS[0], "assistant: It is under way.", "result find: " + JOB, "user: Fine."],
-        ["1 tool calls without a result"],
+        ["tool calls without a result: 1"],
     ),
     "approved before anything else is said": (
         [user("Buy."), _waits("approval"), FOUND],
@@ -109,12 +109,12 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
             *["user: Go.", CALLS[0], "result find: found"],
             *["user: [A result of an earlier tool call to find:]", "user: found again"],
         ],
-        ["1 results told as text, because their tool call is not right before them"],
+        ["results told as text, because their tool call is not right before them: 1"],
     ),
     "a failed result that nobody asked for": (
         [user("Go."), tool_result("no such file", id="z", error=True), user("Well?")],
         ["user: Go.", "user: [A result of an earlier tool call to z (an error):]", "user: no such file", "user: Well?"],
-        ["1 results told as text, because their tool call is not right before them"],
+        ["results told as text, because their tool call is not right before them: 1"],
     ),
     "the user speaks between call and result": (
         [user("Go."), FIND, user("Quick!"), FOUND],
@@ -122,17 +122,17 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
             *["user: Go.", CALLS[0], f"failed find: {INTERRUPTED}", "user: Quick!"],
             *["user: [A result of an earlier tool call to find:]", "user: found"],
         ],
-        ["1 tool calls without a result", "1 results told as text, because their tool call is not right before them"],
+        ["tool calls without a result: 1", "results told as text, because their tool call is not right before them: 1"],
     ),
     "arguments that are no JSON": (
         [user("Go."), tool_call("find", "{'number': "), tool_result("what?", name="find", error=True)],
         ["user: Go.", 'call find {"INVALID_JSON": "{\'number\': "}', "failed find: what?"],
-        ["1 tool calls whose arguments are no JSON object"],
+        ["tool calls whose arguments are no JSON object: 1"],
     ),
     "arguments that are no object": (
         [user("Go."), tool_call("find", "[1, 2]"), tool_result("what?", name="find")],
         ["user: Go.", 'call find {"INVALID_JSON": "[1, 2]"}', "result find: what?"],
-        ["1 tool calls whose arguments are no JSON object"],
+        ["tool calls whose arguments are no JSON object: 1"],
     ),
     "no arguments": (
         [user("Go."), tool_call("find", ""), tool_result("done", name="find")],
@@ -147,12 +147,12 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
     "a lone surrogate, which no request can carry": (
         [user("a\ud800b"), tool_call("find", '{"x": "\\ud800"}'), tool_result("\udfff", name="find")],
         ["user: a?b", 'call find {"x": "?"}', "result find: ?"],
-        [],
+        ["texts with characters that no request can carry: 2"],
     ),
     "messages without content": (
         [User(), assistant(""), user(" \n"), Assistant(), user("Hello?")],
         ["user: (empty message)", "user: (empty message)", "user: Hello?"],
-        ["2 messages without content"],
+        ["messages without content: 2", "replies without content, left out: 2"],
     ),
     "an interrupted reply is told as far as it came": (
         [user("Go."), assistant("Half a", interrupted=True), user("Go on.")],
@@ -162,7 +162,7 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
     "an agent that was killed": (
         [user("Go."), FIND, AgentKilled(reason="restarted"), user("Again.")],
         ["user: Go.", CALLS[0], f"failed find: {INTERRUPTED}", "user: Again."],
-        ["1 tool calls without a result"],
+        ["tool calls without a result: 1"],
     ),
     "markers part nothing": (
         [user("Go."), FIND, Mark(name="here"), Other(kind="app.opened"), FOUND],
@@ -172,38 +172,38 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
     "nothing from before a clear": (
         [user("Old."), FIND, Clear(), FOUND, user("New.")],
         ["user: [A result of an earlier tool call to find:]", "user: found", "user: New."],
-        ["1 results told as text, because their tool call is not right before them"],
+        ["results told as text, because their tool call is not right before them: 1"],
     ),
     "a redacted question": (
         [Redacted(was="user"), assistant("Yes."), user("Thanks.")],
         ["user: (redacted)", "assistant: Yes.", "user: Thanks."],
-        ["1 redacted messages"],
+        ["redacted messages: 1"],
     ),
     "a redacted reply": (
         [user("Well?"), Redacted(was="assistant"), user("Thanks.")],
         ["user: Well?", "assistant: (redacted)", "user: Thanks."],
-        ["1 redacted messages"],
+        ["redacted messages: 1"],
     ),
     "a redacted result still answers its call": (
         [user("Go."), FIND, Redacted(was="tool_result")],
         ["user: Go.", CALLS[0], "result find: (redacted)"],
-        [],
+        ["redacted messages: 1"],
     ),
     "a redacted call still has its result": (
         [user("Go."), Redacted(was="tool_call"), FOUND],
         ["user: Go.", "call unknown {}", "result unknown: found"],
         [
-            "1 redacted messages",
-            "1 tool calls with an id that providers refuse",
-            "1 tool calls with a name that providers refuse",
+            "redacted messages: 1",
+            "tool calls with an id that providers refuse: 1",
+            "tool calls with a name that providers refuse: 1",
         ],
     ),
     "a redacted call that waits": (
         [user("Go."), Redacted(was="tool_call", waits_for="approval"), user("Well?")],
         ["user: Go.", "call unknown {}", f"result unknown: {APPROVAL}", "user: Well?"],
         [
-            *["1 redacted messages", "1 tool calls with an id that providers refuse"],
-            *["1 tool calls with a name that providers refuse", "1 tool calls without a result"],
+            *["redacted messages: 1", "tool calls with an id that providers refuse: 1"],
+            *["tool calls with a name that providers refuse: 1", "tool calls without a result: 1"],
         ],
     ),
     "neighbours of one kind": (
@@ -283,7 +283,7 @@ async def test_a_name_that_providers_refuse_is_told_otherwise(ask: Ask, name: st
         call = ToolCall(id="a", name=name)
         context = await ask(model, user("Go."), call, tool_result("done", id="a"))
         assert transcript(context)[1:] == [f"call {sent} {{}}", f"result {sent}: done"]
-        assert ("1 tool calls with a name that providers refuse" in context.repaired) == (name != sent)
+        assert ("tool calls with a name that providers refuse: 1" in context.repaired) == (name != sent)
 
 
 @pytest.mark.parametrize("id", ["", "a.b:c", "id with space", "é", "\ud800", "x" * 41, "x" * 90, "functions.f:0", "\n"])
@@ -300,7 +300,7 @@ async def test_an_id_that_providers_refuse_is_made_anew(ask: Ask, id: str) -> No
     for model in FORMS:
         context = await ask(model, *events)
         assert transcript(context)[1:] == ["call f {}", "result f: one", "call g {}", "result g: two"]
-        assert "1 tool calls with an id that providers refuse" in context.repaired
+        assert "tool calls with an id that providers refuse: 1" in context.repaired
 
 
 @pytest.mark.parametrize("model", FORMS)

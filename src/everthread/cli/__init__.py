@@ -6,6 +6,8 @@ What they share (which store, whose conversations, errors, tables, JSON) is in `
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
 
 import click
@@ -17,7 +19,7 @@ COMMANDS = {
     "import": ("carry", "Import conversations from a file."),
     "export": ("carry", "Export conversations as JSON Lines."),
     "doctor": ("doctor", "Check a store against its own laws."),
-    "bench": ("bench", "Measure Everthread against the bare engine."),
+    "bench": ("bench", "Measure Everthread: speed, cost, validity."),
     "tour": ("tour", "A guided tour on a fresh store."),
 }
 
@@ -43,6 +45,8 @@ class _Commands(click.Group):
 def main() -> None:
     """LLM conversations that never end: kept for ever, in SQLite or PostgreSQL.
 
-    The store is --store, or EVERTHREAD_STORE, or a file in your data folder. Commands that show or do something
-    take --json.
+    The store is --store, or EVERTHREAD_STORE, or a file in your data folder. All but the tour take --json.
     """
+    # What the terminal's encoding does not have is shown as a question mark, not as a traceback.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")

@@ -16,11 +16,12 @@ NAMES = {
 }
 
 
-@click.command("bench", context_settings={"ignore_unknown_options": True})
+@click.command("bench", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("name", type=click.Choice(list(NAMES)))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench_command(name: str, arguments: tuple[str, ...]) -> None:
-    """Measure Everthread against the bare engine in one run, as ratios. `bench log --help` says more."""
+    """Measure Everthread in one run, as ratios: log and window against the bare engine, cache against a sliding window;
+    validity counts what a provider would refuse. What follows NAME is the benchmark's own: `bench cache --help`."""
     folder = Path(__file__).parents[3] / "benchmarks"
     if not (folder / f"{name}.py").exists():
         raise click.ClickException(

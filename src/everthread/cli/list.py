@@ -45,7 +45,7 @@ def _table(scope: Scope, rows: list[tuple[Conversation, Totals]], *, more: bool)
     from rich.text import Text
 
     if not rows:
-        console().print(f"No conversations of {scope.user!r} yet in {scope.store}.", markup=False)
+        console().print(f"No conversations {scope.place} yet: name whose with --user.", markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("conversation", no_wrap=True, min_width=26)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,13 @@ class Scope(NamedTuple):
     user: str
     tenant: str
     json: bool
+
+    @property
+    def place(self) -> str:
+        """Whose and where, for a sentence."""
+        tenant = f" (tenant {self.tenant!r})" if self.tenant != TENANT else ""
+        store = re.sub(r"(://[^/:@]*:)[^@]*@", r"\1…@", self.store)  # never a password
+        return f"of {self.user!r}{tenant} in {store}"
 
 
 def scoped(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,26 +111,36 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     """The conversation with this id, the beginning or end of one, or this name; the newest where none is given."""
     if name is not None and is_id(name.upper()):
         return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())
-    before, matches = NEWEST, []
+    before, matches, some = NEWEST, [], False
     while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
         if name is None:
             return et.talk(page[0])
         matches += [c for c in page if c.name == name or c.id.startswith(name.upper()) or c.id.endswith(name.upper())]
-        before = page[-1].id
-    if not matches:
-        raise NoConversation(f"There is no conversation {name!r} for this user" if name else "There are none yet")
-    if len(matches) > 1:
-        raise NoConversation(f"{len(matches)} conversations fit {name!r}: give more of the id")
+        before, some = page[-1].id, True
+    if not some:
+        raise NoConversation(f"There are no conversations {scope.place}: name whose with --user.")
+    if len(matches) != 1:
+        fit = f"There are {len(matches)} conversations" if matches else "There is no conversation"
+        hint = "give more of the id" if matches else "`everthread conversations` lists those there are"
+        raise NoConversation(f"{fit} {name!r} {scope.place}: {hint}.")
     return et.talk(matches[0])
 
 
 class NoConversation(NotFound):
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{why}; `everthread conversations` lists those there are.")
+    pass
 
 
 def say_json(value: object, file: Any = None) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=str), file=file or sys.stdout)
+    print(json_text(value, indent=2), file=file or sys.stdout)
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:  # a lone surrogate, or a terminal that knows few characters: JSON can spell them all
+        return json.dumps(value, indent=indent, default=str)
+    return text
 
 
 def console(*, table: bool = False) -> Console:

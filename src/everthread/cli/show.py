@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everthread.app import Everthread, Talk
-from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped
+from everthread.cli.shared import console, counted, find, json_text, printable, run, say_json, scope_of, scoped
 from everthread.core.events import (
     Command,
     Event,
@@ -93,7 +93,7 @@ class Page:
 
     def show(self, event: Logged) -> None:
         if self._as_json:
-            click.echo(json.dumps(as_json(event), ensure_ascii=False))
+            click.echo(json_text(as_json(event)))
             return
         if event.turn != self._turn:
             time = f"{event.time.astimezone():%Y-%m-%d %H:%M}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from everthread.app import Everthread, Talk
-from everthread.cli.context import Picture
+from everthread.cli.picture import Picture
 from everthread.cli.shared import console, guarded
 from everthread.cli.show import Page
 from everthread.core.events import assistant, tool_call, tool_result, user

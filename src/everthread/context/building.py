@@ -81,6 +81,7 @@ class Contexts:
         planned: list[Plan] = []
         sources = self._sources()
         begin: Start | None = None
+        at = asked.at
 
         def read_plan(sighted: Sighted) -> Planned:
             planned[:] = [plan(asked, sources, sighted)]
@@ -90,13 +91,13 @@ class Contexts:
 
         tried = 0
         while True:
-            seen = await log.window(line, at=asked.at, plan=read_plan)
+            seen = await log.window(line, at=at, plan=read_plan)
             packing = Packing(planned[0], seen, self._folded)
             estimate, tried = packing.fit(), tried + 1
             if not packing.has_stepped or not seen.sighted.remembers or tried == TRIES:
                 break
-            # Turns left that memory was not read for: once more, from where the window begins now.
-            begin = packing.turns[0].start
+            # Turns left that memory was not read for: once more, of the same moment, from where it begins now.
+            begin, at = packing.turns[0].start, seen.sighted.head.seq + 1
         blobs = await _blobs(log, line, packing) if packing.shows else {}
         return Context(packing, render(packing, blobs, key=line.conversation), estimate)
 
@@ -108,7 +109,8 @@ class Contexts:
         def ask(sighted: Sighted) -> Lookups[list[Move]]:
             planned[:] = [plan(asked, sources, sighted)]
             assert sighted.newest is not None
-            return moves(sighted.newest, planned[0].size, planned[0].room, limit)
+            asking = moves(sighted.newest, planned[0].size, planned[0].room, limit)
+            return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
 
         found = await log.look(line, at=asked.at, ask=ask, nothing=none)
         return [_step_line(move, planned[0].measure) for move in found]
@@ -116,6 +118,11 @@ class Contexts:
     def forget(self) -> None:
         """What is remembered of turns: something in them was to be gone."""
         self._folded.forget()
+
+
+def _nothing() -> Lookups[list[Move]]:
+    yield from ()
+    return []
 
 
 def _step_line(move: Move, measure: Measure) -> StepLine:
@@ -132,7 +139,7 @@ def _step_line(move: Move, measure: Measure) -> StepLine:
 
 def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
     """The provider's form of what was packed, checked once more by the provider's rules."""
-    from everthread.providers.base import flattened, told  # with the provider that is asked for, not before
+    from everthread.providers.base import Media, flattened, told  # with the provider that is asked for, not before
 
     about, settings = packing.plan.model, packing.plan.settings
     provider = provider_of(about.provider)
@@ -149,11 +156,14 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         cache_ttl=settings.cache_ttl,
         key=key,
     )
-    request = told(request) if about.blind else request
-    rendered = provider.render(request, about, blobs.get)
+    media = Media(blobs)
+    request = told(request, media) if about.blind else request
+    rendered = provider.render(request, about, media)
     if problems := provider.check(rendered.body):
-        rendered = provider.render(flattened(request), about, blobs.get)
+        rendered = provider.render(flattened(request, media), about, Media(blobs))
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
+    if media.unsent:
+        rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")
     return rendered
 
 

@@ -15,6 +15,7 @@ from everthread.core.request import Said
 
 FIVE_MINUTES = 300 * 1_000_000
 EXCERPT = 80
+REMEMBERED = ("brief", "facts", "recap", "told before")  # what changes when the cutoff steps
 LIFETIMES = {"5m": FIVE_MINUTES, "1h": 12 * FIVE_MINUTES}
 
 
@@ -80,7 +81,7 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
         budget=plan.budget,
         limit=plan.limit,
         estimate=estimate,
-        exact=plan.measure.exact,
+        exact=plan.measure.exact and not packing.shows,
         factor=plan.measure.factor,
         over_budget=estimate if estimate > plan.budget else 0,
         cutoff=cutoff,
@@ -100,7 +101,7 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
 def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
     """Every turn of the branch in order: those that are sent one by one, the others in ranges."""
     lines: list[TurnLine] = []
-    number, first, before, messages = 0, 1, -packing.seen.sighted.head.cleared_sum, 0
+    number, first, before, messages = _first_turn(packing), 1, -packing.seen.sighted.head.cleared_sum, 0
     for turn in (*packing.older, *packing.turns):
         start, count = turn.start, len(turn.events)
         if start.messages > messages:
@@ -135,7 +136,7 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
     if not lines and head.messages_sum:
         return (
             TurnLine(
-                number=0,
+                number=_first_turn(packing),
                 number_last=head.turn,
                 first=1,
                 last=head.seq,
@@ -148,10 +149,16 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
     return tuple(lines)
 
 
+def _first_turn(packing: Packing) -> int:
+    """Turn 0 is there only where somebody else spoke before the user."""
+    return 1 if packing.seen.sighted.marks.opening == "user" else 0
+
+
 def _beginning(turn: Packed) -> str:
     """The first words that were said in a turn."""
     said = next((event.text for event in turn.events if event.text.strip()), "")
-    return " ".join(said[: 2 * EXCERPT].split())[:EXCERPT]
+    words = " ".join(said[: 2 * EXCERPT].split())
+    return words if len(words) <= EXCERPT else f"{words[: EXCERPT - 1]}…"
 
 
 def _why_not(packing: Packing, before: int) -> str:
@@ -180,9 +187,10 @@ def cache_read(packing: Packing) -> int:
     then = next(event.at for event in turn.events if event.seq == reply.seq)
     if now - then > LIFETIMES[plan.settings.cache_ttl]:
         return 0
-    sections = packing.section_tokens()
-    read = sum(tokens for name, tokens in sections.items() if name not in ("time", "overhead"))
-    if packing.held(turn, reply.seq):
+    held = packing.held(turn, reply.seq)
+    other = ("time", "overhead") if held else ("time", "overhead", *REMEMBERED)
+    read = sum(tokens for name, tokens in packing.section_tokens().items() if name not in other)
+    if held:
         measure = plan.measure
         read += sum(packing.tokens(old) + measure.tokens(old.aside) for old in packing.older)
         for earlier in packing.turns:

@@ -7,6 +7,8 @@ if even they do not fit, the estimate stays above the budget, and the context sa
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from everthread.context.planning import Plan
@@ -18,12 +20,11 @@ from everthread.core.parts import Image, Reasoning
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced
 from everthread.core.tokens import CALL_WRAPPING, WRAPPING, image_tiles, sizes
-from everthread.core.window import Start, answered, cutoff, excess, room_of, rung
+from everthread.core.window import Start, excess, rung
 from everthread.store.windowing import Seen
 
 SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
-SHRINK = 0.95
 DECLARED = 20  # tokens of a tool that only its name is known of
 
 
@@ -45,6 +46,14 @@ class Packed(msgspec.Struct, kw_only=True):
         return self.why == "pinned"
 
 
+class SoFar(NamedTuple):
+    """How far a turn has come: events, tokens in full, and whether any of it is sent otherwise by now."""
+
+    events: int = 0
+    tokens: int = 0
+    changed: bool = False
+
+
 class Packing:
     def __init__(self, plan: Plan, seen: Seen, folded: Folded) -> None:
         self._folded = folded
@@ -57,6 +66,7 @@ class Packing:
         self.turns: list[Packed] = []
         self.shortened: dict[int, str] = {}
         self._clock = plan.settings.clock
+        self._gave_way = False
         if seen.choice:
             self.degraded += [*plan.notes, *seen.choice.notes]
             self._remember()
@@ -98,7 +108,7 @@ class Packing:
 
     @property
     def repaired(self) -> list[str]:
-        return [f"{count} {what}" for what, count in self._items.repaired.items()]
+        return [f"{what}: {count}" for what, count in self._items.repaired.items()]
 
     # -- packing -------------------------------------------------------------------------------------------
 
@@ -108,7 +118,11 @@ class Packing:
         remembered, recalls = self.seen.brief, self.plan.recalls
         if (brief := remembered.brief) and brief.text.strip():
             if self.plan.strategy == "importance":
-                self.before = exchange(fenced("summary", brief.text, covers=brief.covers, recall=recalls))
+                first = getattr(brief, "first", 1)
+                told = fenced("summary", brief.text, covers=brief.covers, first=first, recall=recalls)
+                self.before = exchange(told)
+                if first > self.seen.sighted.head.cleared + 1:
+                    self.degraded.append(f"what is remembered begins at event {first}")
             else:
                 self.sections["brief"] = fenced("brief", brief.text, covers=brief.covers, recall=recalls)
             if remembered.behind:
@@ -201,40 +215,50 @@ class Packing:
 
     def _reason(self) -> None:
         for turn in self.turns:
+            so_far = SoFar()
             for place, item in enumerate(turn.items):
                 reasoning = [part for part in item.parts if isinstance(part, Reasoning)]
                 if not reasoning:
                     continue
-                if isinstance(item, Reply) and self._may_go_back(turn, item):
+                so_far = self._onward(turn, so_far, item.seq)
+                if isinstance(item, Reply) and self._may_go_back(turn, item, so_far):
                     turn.items[place] = msgspec.structs.replace(item, reasons=True)
                 else:
                     turn.size -= sum(map(self._reasoned, reasoning))
         for turn in self.older:
             turn.size -= sum(self._reasoned(p) for item in turn.items for p in item.parts if isinstance(p, Reasoning))
 
+    def _onward(self, turn: Packed, so_far: SoFar, seq: int) -> SoFar:
+        """How far a turn had come before event `seq`, counted on from an earlier one."""
+        events, tokens, changed = so_far
+        while events < len(turn.events) and (event := turn.events[events]).seq < seq:
+            events, tokens = events + 1, tokens + event.tokens
+            changed = changed or event.seq in self.shortened or (not turn.full and event.settled < event.tokens)
+        return SoFar(events, tokens, changed)
+
     def _reasoned(self, part: Reasoning) -> int:
         return self.plan.measure.text(part.text) + sum(len(value) // 4 for value in part.meta.values())
 
-    def _may_go_back(self, turn: Packed, reply: Reply) -> bool:
+    def _may_go_back(self, turn: Packed, reply: Reply, so_far: SoFar) -> bool:
         model = self.plan.model
         if reply.model not in (model.name, f"{model.provider}:{model.name}"):
             return False
         if turn.full and not model.bound:
             return True
-        # What stood before it in its own turn may have been shortened since, or become a stub.
-        before = [event for event in turn.events if event.seq < reply.seq]
-        changed = any(e.seq in self.shortened or (not turn.full and e.settled < e.tokens) for e in before)
-        return not changed and self.held(turn, reply.seq)
+        return not so_far.changed and self._held(turn, so_far, reply.seq)
 
     def held(self, turn: Packed, seq: int) -> bool:
         """Whether the request before event `seq` of this turn began as this one does."""
+        return self._held(turn, self._onward(turn, SoFar(), seq), seq)
+
+    def _held(self, turn: Packed, so_far: SoFar, seq: int) -> bool:
         choice = self.seen.choice
         changed = max(self.seen.sighted.changed, self.seen.brief.since, self.seen.recap.since)
-        if choice is None or seq <= changed or not self.turns or choice.begin.first != self.turns[0].start.first:
+        # What gave way in this request had not when there was less, or gave way otherwise.
+        if choice is None or seq <= changed or self._gave_way or not self.turns:
             return False
-        so_far = [event for event in turn.events if event.seq < seq]
-        over = excess(turn.start, sum([event.tokens for event in so_far]), self.plan.room)
-        return choice.held(turn.start.number, over, turn.start.messages + len(so_far))
+        over = excess(turn.start, so_far.tokens, self.plan.room)
+        return choice.held(turn.start.number, over, turn.start.messages + so_far.events)
 
     # -- giving way ----------------------------------------------------------------------------------------
 
@@ -243,6 +267,7 @@ class Packing:
         for give_way in (self._older_leave, self._turns_leave, self._pins_leave, self._shorten, self._forget):
             if (estimate := self.estimate()) <= self.plan.budget:
                 return estimate
+            self._gave_way = True
             give_way()
         return self.estimate()
 
@@ -252,28 +277,32 @@ class Packing:
     def _older_leave(self) -> None:
         while (loose := [turn for turn in self.older if not turn.pinned]) and self._over() > 0:
             self.older.remove(min(loose, key=lambda turn: (turn.score, turn.start.first)))
+        self._fold()
 
     def _turns_leave(self) -> None:
-        """As the cutoff would have it for a smaller room, a twentieth at a time."""
-        room, step = self.plan.room.room, self.plan.settings.step
+        """From line to line of the grid on which the cutoff steps, so that it comes to stand where it will stay."""
         while len(self.turns) > 1 and (over := self._over()) > 0:
-            starts = [turn.start for turn in self.turns]
-            while over > 0 and room:
-                room = int(room * SHRINK)
-                smaller = room_of(room, set_aside=0, factor=1.0, step=step)
-                begin = answered(cutoff(starts[-1], self.plan.size, smaller), starts).begin
-                over -= sum(self.tokens(turn) for turn in self.turns if turn.start.first < begin.first)
-                self.turns = [turn for turn in self.turns if turn.start.first >= begin.first]
+            left = 0
+            while over > 0 and left < len(self.turns) - 1:
+                until = self._next_line(left)
+                over -= sum(map(self.tokens, self.turns[left:until]))
+                left = until
+            self.turns = self.turns[left:]
             self._fold()  # the first turn that is left now tells the time
-            if not room:
-                self.turns = self.turns[-1:] if self._over() > 0 else self.turns
+
+    def _next_line(self, place: int) -> int:
+        """The last turn up to the next line after this one, the newest excepted unless it comes next."""
+        starts, step = [turn.start for turn in self.turns], self.plan.room.step
+        line = (starts[place].before // step + 1) * step if step else starts[place].before
+        upto = [n for n in range(place + 1, len(starts) - 1) if starts[n].before <= line]
+        return max(place + 1, *upto[-1:]) if upto else place + 1
 
     def _pins_leave(self) -> None:
         count = len(self.older)
         while self.older and self._over() > 0:
             self.older.pop(0)
         if left := count - len(self.older):
-            self.degraded.append(f"{left} pinned turns do not fit")
+            self.degraded.append(f"pinned turns that do not fit: {left}")
             self._fold()
 
     def _shorten(self) -> None:
@@ -300,7 +329,7 @@ class Packing:
                 over -= measure.tokens(was - self._size([event], full))
             self._fold()
         if self.shortened:
-            self.degraded.append(f"{len(self.shortened)} results of the newest turn were shortened to fit")
+            self.degraded.append(f"results of the newest turn, shortened to fit: {len(self.shortened)}")
 
     def _forget(self) -> None:
         """What memory adds, from what changes most to what changes least; and the time."""

@@ -7,7 +7,6 @@ happens to hold: so the room stays the same from turn to turn, and with it the g
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +32,6 @@ MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "importance": ("summary", False, ("summary_tokens",)),
 }
 PRIMING = 3
-_NAME = re.compile(r"[A-Za-z_-][A-Za-z0-9_-]{0,63}")  # what every provider takes
 OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
 
 
@@ -93,7 +91,7 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> Plan:
         raise BadValue("model", settings.model, "named as provider:name, such as anthropic:claude-sonnet-4-6")
     about = model(settings.model)
     measure = measure_of(about, settings)
-    sections = instructions_of(asked.instructions if asked.instructions is not None else settings.instructions)
+    sections = instructions_of(_told(asked.instructions, settings.instructions))
     if opening := clean("\n\n".join(event.text for event in sighted.opening)):
         sections["opening"] = opening
     tools_tokens = measure.tokens(_tools_size(asked.tools, about, measure)) + (about.hidden if asked.tools else 0)
@@ -107,7 +105,7 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> Plan:
     pins, room = _pinned(sighted.pins, room, settings)
     notes = []
     if left := len(sighted.pins) - len(pins):
-        notes.append(f"{left} pinned turns do not fit into the share of the room that pins have")
+        notes.append(f"pinned turns that do not fit into the share for pins: {left}")
     if sighted.more_pins:
         notes.append("there may be more pinned turns than were looked at")
     return Plan(
@@ -167,6 +165,13 @@ def measure_of(model: Model, settings: Settings) -> Measure:
     return Measure(factor=model.factor, exact=True)
 
 
+def _told(given: str | Mapping[str, str] | None, persona: str) -> str | Mapping[str, str]:
+    """The instructions given; the persona is the configured one where they say nothing of it."""
+    if given is None or isinstance(given, str):
+        return persona if given is None else given
+    return {"persona": persona, **given}
+
+
 def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:
     """OpenAI turns the schemas into a shorter text first; the others are told them as they are."""
     if not tools:
@@ -205,20 +210,3 @@ def _pinned(pins: tuple[Older, ...], room: Room, settings: Settings) -> tuple[tu
         return tuple(kept), room
     rest = room_of(room.room - taken, set_aside=0, factor=1.0, step=settings.step)
     return tuple(kept), rest
-
-
-def tools_of(given: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
-    """Tools as the caller gives them: name, description and the JSON Schema of the arguments."""
-    found = []
-    for tool in given:
-        try:
-            made = tool if isinstance(tool, Tool) else msgspec.convert(dict(tool), Tool, strict=True)
-            json.dumps(made.schema, ensure_ascii=False, allow_nan=False).encode()
-        except (msgspec.ValidationError, TypeError, ValueError) as problem:
-            raise BadValue("tools", tool, f"tools with name, description and schema ({problem})") from None
-        found.append(made)
-    names = [tool.name for tool in found]
-    for name in names:
-        if names.count(name) > 1 or not _NAME.fullmatch(name):
-            raise BadValue("tools", name, "tools with names of their own: a to z, digits, _ and -, at most 64")
-    return tuple(found)

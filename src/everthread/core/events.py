@@ -218,13 +218,22 @@ def assistant(*pieces: str | Part, model: str = "", interrupted: bool = False) -
 
 def tool_call(name: str, arguments: str | dict[str, Any] = "{}", *, id: str = "") -> ToolCall:
     """A tool call. Give it an id where a turn calls a tool more than once, and its result the same one."""
-    raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    raw = arguments if isinstance(arguments, str) else _spelled(arguments)
     return ToolCall(id=id or f"call_{name}", name=name, arguments=raw)
 
 
 def tool_result(*pieces: str | Part, id: str = "", name: str = "", error: bool = False) -> ToolResult:
     """What a tool answered, for the call with this id (or, without one, for the call of the tool of this name)."""
     return ToolResult(id=id or f"call_{name}", name=name, parts=_parts(pieces), error=error)
+
+
+def _spelled(arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        raise BadValue("arguments", arguments, "the text that the model wrote, or a dict")
+    try:
+        return json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise BadValue("arguments", arguments, f"plain JSON ({problem})") from None
 
 
 def _parts(pieces: tuple[str | Part, ...]) -> tuple[Part, ...]:

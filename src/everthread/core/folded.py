@@ -20,8 +20,7 @@ MOST = 8_000_000  # bytes of events, as they are stored
 class Kept(NamedTuple):
     events: list[Logged]
     items: list[Item]
-    ids: frozenset[str]
-    called: frozenset[str]
+    calls: dict[str, str]  # names by their ids
     size: int
 
 
@@ -36,15 +35,14 @@ class Folded:
         if not events:
             return []
         kept = self._kept.get(events[0].id)
-        if kept is not None and kept.events == events and items.admit(kept.ids, kept.called):
+        if kept is not None and kept.events == events and items.admit(kept.calls):
             self._kept.move_to_end(events[0].id)
             return kept.items.copy()
         repairs = sum(items.repaired.values())
         made = items.of(events, full=False)
         if items.plain and sum(items.repaired.values()) == repairs:
-            ids = frozenset(call.id for call in items.fresh)
-            called = frozenset(call.name for call in items.fresh)
-            self._keep(Kept(events, made.copy(), ids, called, sum([len(event.body) for event in events])))
+            calls = {call.id: call.name for call in items.fresh}
+            self._keep(Kept(events, made.copy(), calls, sum([len(event.body) for event in events])))
         return made
 
     def forget(self) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from everthread.core.events import Assistant, Event, Redacted, System, ToolCall, ToolResult, User, stand_in
 from everthread.core.logged import Logged
@@ -47,6 +47,7 @@ class Items:
         self.called: set[str] = set()
         self.ids: set[str] = set()
         self.fresh: list[Call] = []  # the calls of the turn that was folded last
+        self._names: dict[str, str] = {}  # of the tools that were called, by the ids that the log has
         self._size = size
         self._shortened = shortened or {}
 
@@ -75,12 +76,13 @@ class Items:
             self._reply(items, spoke, results, full)
         return items
 
-    def admit(self, ids: frozenset[str], called: frozenset[str]) -> bool:
-        """Let in a turn that was folded before, with these ids; not if one of them has been used by now."""
-        if not self.ids.isdisjoint(ids):
+    def admit(self, calls: dict[str, str]) -> bool:
+        """Let in a turn that was folded before, with the ids and names of its calls; not if an id was used by now."""
+        if not self.ids.isdisjoint(calls):
             return False
-        self.ids |= ids
-        self.called |= called
+        self.ids.update(calls)
+        self.called.update(calls.values())
+        self._names.update(calls)
         return True
 
     # -- what was said -------------------------------------------------------------------------------------
@@ -122,7 +124,11 @@ class Items:
         answers: tuple[Answer, ...] = ()
         if calls:
             answers, results = self._answers(calls, results, full)
-        if calls or _tells(parts):
+        if not spoke:
+            pass  # results alone
+        elif not calls and not _tells(parts):
+            self._note("replies without content, left out")
+        else:
             items.append(Reply(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
         items += [self._late(result, full) for result in results]
 
@@ -163,26 +169,26 @@ class Items:
             self._note("tool calls with a name that providers refuse")
             name = _ODD.sub("_", name)[:64] or "unknown"
         self.called.add(name)
-        input = object_of(arguments) if arguments.isascii() and "\\u" not in arguments else None
-        if input is None:
-            arguments, input = self._spelled(clean(arguments))
-        elif not input:
+        spelt = object_of(arguments) if arguments.isascii() and "\\u" not in arguments else None
+        if spelt is None:
+            arguments = self._spelled(clean(arguments))
+        elif not spelt:
             arguments = "{}"
-        call = Call(id=id, name=name, arguments=arguments, input=input, seq=seq, meta=event.meta)
+        call = Call(id=id, name=name, arguments=arguments, seq=seq, meta=event.meta)
         self.fresh.append(call)
+        self._names[event.id] = name
         return call
 
-    def _spelled(self, arguments: str) -> tuple[str, dict[str, Any]]:
-        """Arguments and the object they spell, where that takes a second look."""
-        input = object_of(arguments)
-        if input is None:
+    def _spelled(self, arguments: str) -> str:
+        """Arguments that spell an object, where that takes a second look."""
+        found = object_of(arguments)
+        if found is None:
             self._note("tool calls whose arguments are no JSON object")
-            input = {INVALID: arguments}
-            return json.dumps(input, ensure_ascii=False), input
-        spelled = json.dumps(input, ensure_ascii=False)
+            return json.dumps({INVALID: arguments}, ensure_ascii=False)
+        spelled = json.dumps(found, ensure_ascii=False)
         if (cleaned := clean(spelled)) != spelled:  # a lone surrogate can be spelled in ASCII, too
-            return cleaned, json.loads(cleaned)
-        return arguments if input else "{}", input
+            return cleaned
+        return arguments if found else "{}"
 
     # -- answers -------------------------------------------------------------------------------------------
 
@@ -206,6 +212,7 @@ class Items:
     def _result(self, logged: Logged, full: bool) -> tuple[Part, ...]:
         event = logged.event
         if not isinstance(event, ToolResult):
+            self._note("redacted messages")
             return _GONE
         if logged.seq in self._shortened:
             return (Text(text=self._shortened[logged.seq]),)
@@ -217,7 +224,7 @@ class Items:
     def _late(self, logged: Logged, full: bool) -> Said:
         self._note("results told as text, because their tool call is not right before them")
         event = logged.event
-        name = (event.name or event.id) if isinstance(event, ToolResult) else ""
+        name = (event.name or self._names.get(event.id, event.id)) if isinstance(event, ToolResult) else ""
         how = " (an error)" if isinstance(event, ToolResult) and event.error else ""
         heading = self._put(clean(f"[A result of an earlier tool call{f' to {name}' if name else ''}{how}:]"))
         parts = (heading, *self._result(logged, full))
@@ -229,12 +236,14 @@ class Items:
         if len(parts) == 1 and type(only := parts[0]) is Text and only.text.isascii():
             return parts  # nearly all there are
         self.plain = self.plain and all(isinstance(part, Text) for part in parts)
-        return tuple(
-            part
-            if not isinstance(part, Text) or (cleaned := clean(part.text)) is part.text
-            else Text(text=cleaned, meta=part.meta)
-            for part in parts
-        )
+        return tuple([self._cleaned(part) if isinstance(part, Text) else part for part in parts])
+
+    def _cleaned(self, part: Text) -> Text:
+        cleaned = clean(part.text)
+        if cleaned is part.text:
+            return part
+        self._note("texts with characters that no request can carry")
+        return Text(text=cleaned, meta=part.meta)
 
     def _put(self, text: str, wrapping: int = 0) -> Text:
         self.added += self._size(text) + wrapping
@@ -260,11 +269,15 @@ def _matched(ids: list[str], results: list[Logged]) -> tuple[dict[int, Logged], 
             found[open_calls[id].pop()] = result
         else:
             rest.append((id, result))
+    anywhere = deque(number for number in range(len(ids)) if number not in found)
+    nameless = deque(number for number in anywhere if not ids[number])
     left = []
     for id, result in rest:
-        free = [number for number in range(len(ids)) if number not in found and not (ids[number] and id)]
-        if free:
-            found[free[0]] = result
+        places = nameless if id else anywhere
+        while places and places[0] in found:
+            places.popleft()
+        if places:
+            found[places.popleft()] = result
         else:
             left.append(result)
     return found, left

@@ -69,13 +69,22 @@ def image(data: bytes | str, *, media_type: str = "") -> Image:
         if "://" not in data:
             raise BadValue("image", data, "bytes, or a URL; of a file: image(Path(…).read_bytes())")
         return Image(url=data, media_type=media_type)
+    _check_bytes("image", data)
     width, height = dimensions(data)
     return Image(blob=digest(data), media_type=media_type or media_type_of(data), width=width, height=height, data=data)
 
 
 def file(data: bytes, *, name: str = "", media_type: str = "application/octet-stream") -> File:
     """A file from its bytes."""
+    _check_bytes("file", data)
     return File(blob=digest(data), media_type=media_type, name=name, size=len(data), data=data)
+
+
+def _check_bytes(what: str, data: object) -> None:
+    if not isinstance(data, bytes):
+        raise BadValue(
+            what, data, f"bytes{', or a URL' if what == 'image' else ''}; of a file: {what}(Path(…).read_bytes())"
+        )
 
 
 def digest(data: bytes) -> str:

@@ -21,12 +21,11 @@ INVALID = "INVALID_JSON"
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tool call with an id that is the only one of its kind in the request. `arguments` spells the object `input`."""
+    """A tool call with an id that is the only one of its kind in the request. `arguments` spells a JSON object."""
 
     id: str
     name: str
     arguments: str
-    input: dict[str, Any]
     seq: int
     meta: dict[str, str] = {}
 
@@ -75,7 +74,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one provider request says. `instructions` are texts from what changes least to what
-    changes most; `before` is what precedes the window (a recap, a summary)."""
+    changes most."""
 
     model: str
     instructions: tuple[str, ...] = ()

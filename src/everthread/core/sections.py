@@ -39,10 +39,11 @@ def instructions_of(given: str | Mapping[str, str] | None) -> dict[str, str]:
     return {name: f"# {_HEADINGS[name]}\n\n{text}" if name in _HEADINGS else text for name, text in found.items()}
 
 
-def fenced(kind: str, text: str, *, covers: int = 0, recall: bool = False) -> str:
+def fenced(kind: str, text: str, *, covers: int = 0, first: int = 1, recall: bool = False) -> str:
     """A text from the past, as reference. It cannot end its own fence."""
     inside = _END.sub(r"<\\/", clean(text))
-    about = f' covers="events up to {covers}"' if covers else ""
+    events = f"up to {covers}" if first <= 1 else f"{first} to {covers}"
+    about = f' covers="events {events}"' if covers else ""
     opening = f"{_REFERENCE} {_LOOK_UP}" if recall else _REFERENCE
     return f'{opening}\n<reference kind="{kind}"{about}>\n{inside}\n</reference>'
 

@@ -13,13 +13,14 @@ the window shall begin. Whatever it chooses, the window stays under the budget: 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from everthread.core.importance import score
 from everthread.core.window import Lookups, Room, Start, above, cutoff, rung
+from everthread.errors import BadValue
 
 
 class At(NamedTuple):
@@ -102,11 +103,16 @@ Strategy = Callable[[View], "Choice | int | Generator[Any, Any, Choice | int]"]
 
 
 def choose(strategy: Strategy, view: View) -> Lookups[Choice]:
-    """What a strategy chooses, whichever form it has, under the budget."""
+    """What a strategy chooses, whichever form it has, under the budget. BadValue: it returned something else."""
     made = strategy(view)
-    chosen = (yield from made) if isinstance(made, Generator) else made
-    if isinstance(chosen, int):
+    chosen: object = (yield from made) if isinstance(made, Generator) else made
+    if isinstance(chosen, int) and not isinstance(chosen, bool):
         chosen = Choice(begin=(yield At(chosen)))
+    if not isinstance(chosen, Choice) or not isinstance(chosen.begin, Start):
+        if isinstance(chosen, Coroutine):
+            chosen.close()  # it will never be awaited, and need not complain
+        allowed = "a Choice with its begin, or the seq at which the window shall begin; a strategy cannot be async"
+        raise BadValue("what the strategy returned", chosen, allowed)
     return (yield from under_budget(view, chosen))
 
 

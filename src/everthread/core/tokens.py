@@ -35,7 +35,7 @@ STUB_NOTE = 60  # tokens of the line that says what was left out and how to open
 PIXELS_A_TOKEN = 750
 IMAGE_LEAST = 258  # what Gemini charges for the smallest; OpenAI's least is 255
 IMAGE_MOST, IMAGE_UNKNOWN = 1_600, 1_000  # large images are scaled down by the providers
-BYTES_A_TOKEN_OF_FILE, BYTES_A_TOKEN_OF_TEXT = 12, 3
+BYTES_A_TOKEN_OF_FILE, BYTES_A_TOKEN_OF_TEXT = 12, 2
 TEXT_FILES = {"json", "xml", "yaml", "x-yaml", "toml", "sql", "graphql", "javascript", "x-ndjson", "x-sh", "csv"}
 TOOLS_WRAPPING = 9  # the message that the tools are put into
 DEEPEST = 64  # levels of a tool's schema that are read; no provider takes as many
@@ -102,6 +102,8 @@ def _part(part: Part, counter: Counter) -> int:
             area = part.width * part.height
             return max(IMAGE_LEAST, min(IMAGE_MOST, -(-area // PIXELS_A_TOKEN))) if area else IMAGE_UNKNOWN
         case File():
+            if part.data is not None and is_text(part.media_type):  # sent as text, so counted as text
+                return counter(part.name) + counter(part.data.decode("utf-8", "replace"))
             each = BYTES_A_TOKEN_OF_TEXT if is_text(part.media_type) else BYTES_A_TOKEN_OF_FILE
             return counter(part.name) + -(-part.size // each)
 

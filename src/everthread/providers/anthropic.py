@@ -18,11 +18,11 @@ from everthread.providers.base import (
     GOES_ON,
     IMAGES,
     WENT_ON,
-    Blob,
+    Media,
     Rendered,
-    describe,
     echoed,
     in_words,
+    input_of,
     shown,
 )
 from everthread.providers.models import Model
@@ -32,12 +32,13 @@ Block = dict[str, Any]
 THINKING = ("thinking", "redacted_thinking")
 BREAKPOINTS = 4
 BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}
+EFFORTS = {"minimal": "low"}
 LEAST_THINKING = 1_024
 _EMPTY_RESULT = "(no output)"
 
 
-def render(request: Request, model: Model, blob: Blob) -> Rendered:
-    made = _Messages(blob)
+def render(request: Request, model: Model, media: Media) -> Rendered:
+    made = _Messages(media)
     for item in request.items:
         made.add(item)
     made.finish()
@@ -49,7 +50,7 @@ def render(request: Request, model: Model, blob: Blob) -> Rendered:
     if system:
         body["system"] = system
     body["messages"] = made.messages
-    _options(body, request, model)
+    made.repaired += _options(body, request, model)
     if request.cache:
         _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])
     if made.called() and not request.tools:
@@ -60,10 +61,10 @@ def render(request: Request, model: Model, blob: Blob) -> Rendered:
 class _Messages:
     """Messages as they grow, with the blocks that breakpoints may stand on."""
 
-    def __init__(self, blob: Blob) -> None:
+    def __init__(self, media: Media) -> None:
         self.messages: list[Block] = []
         self.repaired: list[str] = []
-        self._blob = blob
+        self._media = media
         self._said: list[Block] = []  # the last block of each user text
         self._before_reply: Block | None = None
         self._last: Block | None = None
@@ -87,7 +88,6 @@ class _Messages:
 
     def _reply(self, reply: Reply) -> None:
         self._before_reply = self._last
-        thought: list[Block] = []
         blocks: list[Block] = []
         for part in reply.parts:
             if isinstance(part, Text):
@@ -95,20 +95,22 @@ class _Messages:
                     blocks.append({"type": "text", "text": part.text})
             elif isinstance(part, Call):
                 self._names[part.name] = None
-                blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": part.input})
+                blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": input_of(part)})
             elif isinstance(part, Reasoning):
-                thought += _thinking(part) if reply.reasons and not blocks else []
+                blocks += _thinking(part) if reply.reasons else []
             else:
-                blocks.append(_text(describe(part)))
+                blocks.append(_text(self._media.tell(part)))
+        while blocks and blocks[-1]["type"] in THINKING:  # what it led to never came
+            blocks.pop()
         if blocks:
-            self._say("assistant", [*thought, *blocks])
+            self._say("assistant", blocks)
         if reply.answers:
             self._say("user", [self._answer(answer) for answer in reply.answers])
 
     def _answer(self, answer: Answer) -> Block:
         made: Block = {"type": "tool_result", "tool_use_id": answer.call.id}
         if answer.error:  # takes nothing but text
-            return {**made, "content": in_words(answer.parts).strip() or _EMPTY_RESULT, "is_error": True}
+            return {**made, "content": in_words(answer.parts, self._media).strip() or _EMPTY_RESULT, "is_error": True}
         blocks = self._content(answer.parts)
         if len(blocks) == 1 and blocks[0]["type"] == "text":
             made["content"] = blocks[0]["text"]
@@ -123,7 +125,7 @@ class _Messages:
                 if part.text and not part.text.isspace():
                     blocks.append({"type": "text", "text": part.text})
             elif isinstance(part, Image | File):
-                blocks.append(_media(part, self._blob))
+                blocks.append(_media(part, self._media))
         return blocks
 
     def _say(self, role: str, blocks: list[Block]) -> None:
@@ -211,33 +213,50 @@ def _thinking(part: Reasoning) -> list[Block]:
             return []
 
 
-def _media(part: Image | File, blob: Blob) -> Block:
-    found = shown(part, blob)
+def _media(part: Image | File, media: Media) -> Block:
+    found = shown(part, media)
     kind = "image" if isinstance(part, Image) else "document"
     if found.media_type in (IMAGES if kind == "image" else ("application/pdf",)) and found.data:
         source = {"type": "base64", "media_type": found.media_type, "data": to_base64(found.data)}
         return {"type": kind, "source": source}
     if found.data and kind == "document" and is_text(found.media_type):
         text = found.data.decode("utf-8", "replace")
-        return _text(describe(part, "empty") if not text or text.isspace() else text)
+        return _text(media.tell(part, "empty") if not text or text.isspace() else text)
     if found.url and (kind == "image" or found.media_type in ("", "application/pdf")):
         return {"type": kind, "source": {"type": "url", "url": found.url}}
-    return _text(describe(part))
+    return _text(media.tell(part))
 
 
 # -- options and breakpoints -------------------------------------------------------------------------------
 
 
-def _options(body: Block, request: Request, model: Model) -> None:
-    if request.temperature is not None and not request.effort:  # which does not go with thinking
-        body["temperature"] = min(request.temperature, 1.0)
+def _options(body: Block, request: Request, model: Model) -> list[str]:
+    """What goes with the messages; and what could not."""
+    left: list[str] = []
     if request.output is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": request.output}}
-    if request.effort:
-        # The limit on the reply holds for thinking too; half of it at least is left for the answer.
-        tokens = min(BUDGETS[request.effort], request.reply_tokens // 2)
-        if tokens >= LEAST_THINKING and _may_think(body["messages"]):
-            body["thinking"] = {"type": "enabled", "budget_tokens": tokens}
+    if request.temperature is not None:
+        if model.adaptive or request.effort:
+            left.append("the temperature was left out, because this model does not take it, or not with thinking")
+        else:  # not a parameter of the SDK's any more, but of the older models
+            body["extra_body"] = {"temperature": min(request.temperature, 1.0)}
+    if request.effort and not _think(body, request, model):
+        left.append("thinking was not asked for, because this tool loop began without it or the reply is too short")
+    return left
+
+
+def _think(body: Block, request: Request, model: Model) -> bool:
+    if not model.reasons or not _may_think(body["messages"]):
+        return False
+    if model.adaptive:
+        body["thinking"] = {"type": "adaptive"}
+        body["output_config"] = {**body.get("output_config", {}), "effort": EFFORTS.get(request.effort, request.effort)}
+        return True
+    # The limit on the reply holds for thinking too; half of it at least is left for the answer.
+    tokens = min(BUDGETS[request.effort], request.reply_tokens // 2)
+    if tokens >= LEAST_THINKING:
+        body["thinking"] = {"type": "enabled", "budget_tokens": tokens}
+    return tokens >= LEAST_THINKING
 
 
 def _may_think(messages: list[Block]) -> bool:

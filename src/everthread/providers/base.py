@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -17,10 +16,8 @@ import msgspec
 
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, Reply, Request, Said, clean
+from everthread.core.request import Answer, Call, Item, Reply, Request, Said, clean, object_of
 from everthread.providers.models import Model
-
-Blob = Callable[[str], bytes | None]
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -28,7 +25,7 @@ IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 # What stands in for a message that a provider's rules demand and that nobody said.
 BEGINS = "(The conversation begins here.)"
 GOES_ON = "(Go on.)"
-BEGAN = "a first message of the user's was put in front, because the window begins with the model's"
+BEGAN = "a first message of the user's was put in, because the window does not begin with one"
 WENT_ON = "a last message of the user's was added, because the window ends with the model's"
 
 
@@ -37,8 +34,25 @@ class Rendered(msgspec.Struct):
     repaired: list[str] = []
 
 
+class Media:
+    """The bytes of what a request shows, by their hash, and how much of it cannot be sent."""
+
+    def __init__(self, found: dict[str, bytes | None]) -> None:
+        self._found = found
+        self.unsent = 0
+
+    def bytes_of(self, part: Image | File) -> bytes:
+        """Nothing where they are elsewhere, or gone."""
+        return (part.data if part.data is not None else self._found.get(part.blob)) or b""
+
+    def tell(self, part: Image | File, why: str = "not sent") -> str:
+        """A picture or file in words, because it cannot be sent itself."""
+        self.unsent += 1
+        return describe(part, why)
+
+
 class Provider(Protocol):
-    def render(self, request: Request, model: Model, blob: Blob) -> Rendered:
+    def render(self, request: Request, model: Model, media: Media) -> Rendered:
         """The provider's request body, ready for its SDK."""
 
     def check(self, body: dict[str, Any]) -> list[str]:
@@ -53,9 +67,9 @@ class Shown(msgspec.Struct, frozen=True):
     url: str = ""
 
 
-def shown(part: Image | File, blob: Blob) -> Shown:
+def shown(part: Image | File, media: Media) -> Shown:
     """What there is of a part. Pictures are often declared as another type than they are, and then refused."""
-    data = part.data if part.data is not None else blob(part.blob) if part.blob else None
+    data = media.bytes_of(part)
     if not data:
         return Shown(url=part.url if _is_address(part.url) else "", media_type=part.media_type)
     return Shown(data, media_type_of(data) if isinstance(part, Image) else part.media_type)
@@ -78,15 +92,20 @@ def describe(part: Image | File, why: str = "not sent") -> str:
     return clean(f"[{what}{f': {about}' if about else ''}; {why}]")
 
 
-def in_words(parts: tuple[Part | Call, ...] | tuple[Part, ...]) -> str:
+def in_words(parts: tuple[Part | Call, ...] | tuple[Part, ...], media: Media) -> str:
     """Text and descriptions of the rest, as one text."""
     told = []
     for part in parts:
         if isinstance(part, Text):
             told.append(part.text)
         elif isinstance(part, Image | File):
-            told.append(describe(part))
+            told.append(media.tell(part))
     return "\n\n".join(text for text in told if text)
+
+
+def input_of(call: Call) -> dict[str, Any]:
+    """The object that a call's arguments spell, afresh: a request is its receiver's to change."""
+    return object_of(call.arguments) or {}
 
 
 def echoed(meta: dict[str, str], provider: str) -> dict[str, Any] | None:
@@ -102,23 +121,23 @@ def echoed(meta: dict[str, str], provider: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def told(request: Request) -> Request:
+def told(request: Request, media: Media) -> Request:
     """The same request with pictures and files told in words, for a model that takes text only."""
-    return msgspec.structs.replace(request, items=tuple(map(_told_item, request.items)))
+    return msgspec.structs.replace(request, items=tuple([_told_item(item, media) for item in request.items]))
 
 
-def _told_item(item: Item) -> Item:
+def _told_item(item: Item, media: Media) -> Item:
     if isinstance(item, Said):
-        return msgspec.structs.replace(item, parts=_told_parts(item.parts))
-    answers = tuple(msgspec.structs.replace(answer, parts=_told_parts(answer.parts)) for answer in item.answers)
-    return msgspec.structs.replace(item, answers=answers)
+        return msgspec.structs.replace(item, parts=_told_parts(item.parts, media))
+    told = [msgspec.structs.replace(answer, parts=_told_parts(answer.parts, media)) for answer in item.answers]
+    return msgspec.structs.replace(item, answers=tuple(told))
 
 
-def _told_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    return tuple(Text(text=describe(part)) if isinstance(part, Image | File) else part for part in parts)
+def _told_parts(parts: tuple[Part, ...], media: Media) -> tuple[Part, ...]:
+    return tuple(Text(text=media.tell(part)) if isinstance(part, Image | File) else part for part in parts)
 
 
-def flattened(request: Request) -> Request:
+def flattened(request: Request, media: Media) -> Request:
     """The same request with every tool call and answer told as text: valid for any provider, whatever went before.
 
     The last resort, should a finished request not pass its check.
@@ -127,7 +146,9 @@ def flattened(request: Request) -> Request:
     for item in request.items:
         if isinstance(item, Reply) and item.answers:
             items.append(Reply(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
-            items += [Said(role="user", parts=(_flat_answer(answer),), seq=answer.seq) for answer in item.answers]
+            items += [
+                Said(role="user", parts=(_flat_answer(answer, media),), seq=answer.seq) for answer in item.answers
+            ]
         else:
             items.append(item)
     return msgspec.structs.replace(request, items=tuple(items))
@@ -137,5 +158,5 @@ def _flat(part: Part | Call) -> Part:
     return Text(text=f"[tool call {part.name}: {part.arguments}]") if isinstance(part, Call) else part
 
 
-def _flat_answer(answer: Answer) -> Text:
-    return Text(text=f"[result of {answer.call.name}: {in_words(answer.parts)}]")
+def _flat_answer(answer: Answer, media: Media) -> Text:
+    return Text(text=f"[result of {answer.call.name}: {in_words(answer.parts, media)}]")

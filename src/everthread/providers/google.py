@@ -18,11 +18,11 @@ from everthread.providers.base import (
     BEGINS,
     GOES_ON,
     WENT_ON,
-    Blob,
+    Media,
     Rendered,
-    describe,
     echoed,
     in_words,
+    input_of,
     shown,
 )
 from everthread.providers.models import Model
@@ -37,11 +37,11 @@ _FILES = ("application/pdf", "audio/", "video/")
 BUDGETS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
 
 
-def render(request: Request, model: Model, blob: Blob) -> Rendered:
+def render(request: Request, model: Model, media: Media) -> Rendered:
     contents: list[Piece] = []
     repaired: list[str] = []
     for item in request.items:
-        for role, parts in _contents(item, blob, signs=_is_newer(model)):
+        for role, parts in _contents(item, media, signs=_is_newer(model)):
             _say(contents, role, parts)
     if not contents or contents[0]["role"] != "user":
         contents.insert(0, {"role": "user", "parts": [{"text": BEGINS}]})
@@ -49,6 +49,8 @@ def render(request: Request, model: Model, blob: Blob) -> Rendered:
     if contents[-1]["role"] != "user":
         contents.append({"role": "user", "parts": [{"text": GOES_ON}]})
         repaired.append(WENT_ON)
+    if request.effort and not model.reasons:
+        repaired.append("the effort was left out, because this model does not reason")
     return Rendered({"model": model.name, "contents": contents, "config": _config(request, model)}, repaired)
 
 
@@ -79,18 +81,18 @@ def _say(contents: list[Piece], role: str, parts: list[Piece]) -> None:
         contents.append({"role": role, "parts": parts})
 
 
-def _contents(item: Item, blob: Blob, *, signs: bool) -> list[tuple[str, list[Piece]]]:
+def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[Piece]]]:
     if isinstance(item, Reply):
-        said = [piece for part in item.parts for piece in _spoken(part)]
+        said = [piece for part in item.parts for piece in _spoken(part, media)]
         first = next((piece for piece in said if "functionCall" in piece), None)
         if signs and first:
             first.setdefault(SIGNATURE, UNSIGNED)
-        answers = [_response(answer) for answer in item.answers]
-        shown = [
-            _media(part, blob) for answer in item.answers for part in answer.parts if isinstance(part, Image | File)
+        answers = [_response(answer, media) for answer in item.answers]
+        beside = [
+            _media(part, media) for answer in item.answers for part in answer.parts if isinstance(part, Image | File)
         ]
-        return [("model", said), ("user", [*answers, *shown])]
-    parts = [piece for part in item.parts for piece in _heard(part, blob)]
+        return [("model", said), ("user", [*answers, *beside])]
+    parts = [piece for part in item.parts for piece in _heard(part, media)]
     if item.role == "system":
         parts = [{"text": "<instructions>"}, *parts, {"text": "</instructions>"}]
     if item.aside:
@@ -98,16 +100,16 @@ def _contents(item: Item, blob: Blob, *, signs: bool) -> list[tuple[str, list[Pi
     return [("user", parts)]
 
 
-def _spoken(part: Part | Call) -> list[Piece]:
+def _spoken(part: Part | Call, media: Media) -> list[Piece]:
     if isinstance(part, Call):
-        made: Piece = {"functionCall": {"name": _name(part.name), "args": part.input}}
+        made: Piece = {"functionCall": {"name": _name(part.name), "args": input_of(part)}}
         signed = echoed(part.meta, "google")
         if signed and isinstance(signed.get(SIGNATURE), str):
             made[SIGNATURE] = signed[SIGNATURE]
         return [made]
     if isinstance(part, Text):
         return [{"text": part.text}] if part.text else []
-    return [{"text": describe(part)}] if isinstance(part, Image | File) else []
+    return [{"text": media.tell(part)}] if isinstance(part, Image | File) else []
 
 
 def _name(name: str) -> str:
@@ -115,20 +117,20 @@ def _name(name: str) -> str:
     return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:64]
 
 
-def _heard(part: Part, blob: Blob) -> list[Piece]:
+def _heard(part: Part, media: Media) -> list[Piece]:
     if isinstance(part, Text):
         return [{"text": part.text}] if part.text else []
-    return [_media(part, blob)] if isinstance(part, Image | File) else []
+    return [_media(part, media)] if isinstance(part, Image | File) else []
 
 
-def _response(answer: Answer) -> Piece:
+def _response(answer: Answer, media: Media) -> Piece:
     key = "error" if answer.error else "output"
-    told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)))  # the rest follows
+    told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
     return {"functionResponse": {"name": _name(answer.call.name), "response": {key: told}}}
 
 
-def _media(part: Image | File, blob: Blob) -> Piece:
-    found = shown(part, blob)
+def _media(part: Image | File, media: Media) -> Piece:
+    found = shown(part, media)
     taken = found.media_type in PICTURES if isinstance(part, Image) else found.media_type.startswith(_FILES)
     if found.data and taken:
         return {"inlineData": {"mimeType": found.media_type, "data": to_base64(found.data)}}
@@ -136,7 +138,7 @@ def _media(part: Image | File, blob: Blob) -> Piece:
         return {"text": found.data.decode("utf-8", "replace")}
     if found.url and taken:
         return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}}
-    return {"text": describe(part)}
+    return {"text": media.tell(part)}
 
 
 def _is_newer(model: Model) -> bool:
@@ -161,8 +163,13 @@ def _config(request: Request, model: Model) -> Piece:
     config["maxOutputTokens"] = request.reply_tokens
     if request.temperature is not None:
         config["temperature"] = request.temperature
-    if request.effort:
-        told = {"thinkingLevel": request.effort} if _is_newer(model) else {"thinkingBudget": BUDGETS[request.effort]}
+    if request.effort and model.reasons:
+        most = request.reply_tokens // 2  # which holds for thinking, too
+        told = (
+            {"thinkingLevel": request.effort}
+            if _is_newer(model)
+            else {"thinkingBudget": min(BUDGETS[request.effort], most)}
+        )
         config["thinkingConfig"] = told
     if request.output is not None:
         config |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}

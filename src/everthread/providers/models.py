@@ -40,7 +40,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     blind: bool = False
     reasons: bool = False
     bound: bool = False
-    system_messages: bool = False
+    adaptive: bool = False
     image_base: _Tokens = 0
     image_tile: _Tokens = 0
     hidden: _Tokens = 0

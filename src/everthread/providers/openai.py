@@ -6,13 +6,14 @@ user's, because a tool message takes text only.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Call, Item, Reply, Request, Said, Tool
 from everthread.core.tokens import is_text
 from everthread.formats.blobs import to_base64, to_data_url
-from everthread.providers.base import BEGAN, BEGINS, IMAGES, Blob, Rendered, describe, in_words, shown
+from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown
 from everthread.providers.models import Model
 
 Message = dict[str, Any]
@@ -20,21 +21,20 @@ Message = dict[str, Any]
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
-def render(request: Request, model: Model, blob: Blob) -> Rendered:
+def render(request: Request, model: Model, media: Media) -> Rendered:
     messages: list[Message] = []
     repaired: list[str] = []
     if request.instructions:
         messages.append({"role": "system", "content": "\n\n".join(request.instructions)})
     for item in request.items:
-        messages += _messages(item, blob)
+        messages += _messages(item, media)
     if len(messages) == bool(request.instructions):
         messages.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
     body: dict[str, Any] = {"model": model.name, "messages": messages}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
-    _options(body, request, model)
-    return Rendered(body, repaired)
+    return Rendered(body, [*repaired, *_options(body, request, model)])
 
 
 def check(body: dict[str, Any]) -> list[str]:
@@ -57,36 +57,36 @@ def check(body: dict[str, Any]) -> list[str]:
     return [*problems, *([f"tool calls {waiting} have no result"] if waiting else [])]
 
 
-def _messages(item: Item, blob: Blob) -> list[Message]:
+def _messages(item: Item, media: Media) -> list[Message]:
     if isinstance(item, Reply):
-        return _reply(item, blob)
+        return _reply(item, media)
     if item.role == "system":
-        return [{"role": "system", "content": in_words(item.parts)}]
-    return [{"role": "user", "content": _content(item, blob)}]
+        return [{"role": "system", "content": in_words(item.parts, media)}]
+    return [{"role": "user", "content": _content(item, media)}]
 
 
-def _content(said: Said, blob: Blob) -> str | list[Message]:
+def _content(said: Said, media: Media) -> str | list[Message]:
     if all(isinstance(part, Text) for part in said.parts):
         texts = [part.text for part in said.parts if isinstance(part, Text)]
         return "\n\n".join([*texts, said.aside] if said.aside else texts)
-    parts = [piece for part in said.parts for piece in content_part(part, blob)]
+    parts = [piece for part in said.parts for piece in content_part(part, media)]
     return [*parts, {"type": "text", "text": said.aside}] if said.aside else parts
 
 
-def content_part(part: Part, blob: Blob) -> list[Message]:
+def content_part(part: Part, media: Media) -> list[Message]:
     """One part of a user's message; none where there is nothing to say."""
     if isinstance(part, Text):
         return [{"type": "text", "text": part.text}] if part.text else []
     if not isinstance(part, Image | File):
         return []
-    found = shown(part, blob)
+    found = shown(part, media)
     if isinstance(part, Image):
         url = to_data_url(found.data, found.media_type) if found.media_type in IMAGES and found.data else found.url
-        return [{"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": describe(part)}]
-    return [_file(part, found.data)]
+        return [{"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": media.tell(part)}]
+    return [_file(part, found.data, media)]
 
 
-def _file(part: File, data: bytes) -> Message:
+def _file(part: File, data: bytes, media: Media) -> Message:
     if data and part.media_type == "application/pdf":
         file = {"filename": part.name or "file.pdf", "file_data": to_data_url(data, part.media_type)}
         return {"type": "file", "file": file}
@@ -94,12 +94,12 @@ def _file(part: File, data: bytes) -> Message:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
     if data and is_text(part.media_type):
         return {"type": "text", "text": data.decode("utf-8", "replace")}
-    return {"type": "text", "text": describe(part)}
+    return {"type": "text", "text": media.tell(part)}
 
 
-def _reply(reply: Reply, blob: Blob) -> list[Message]:
+def _reply(reply: Reply, media: Media) -> list[Message]:
     calls = [part for part in reply.parts if isinstance(part, Call)]
-    said = in_words(reply.parts)
+    said = in_words(reply.parts, media)
     first: Message = {"role": "assistant", "content": said or (None if calls else "")}
     if not calls:
         return [first] if said else []
@@ -110,9 +110,9 @@ def _reply(reply: Reply, blob: Blob) -> list[Message]:
     messages: list[Message] = [first]
     beside: list[Message] = []
     for answer in reply.answers:
-        told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)))  # the rest follows
+        told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
         messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": told})
-        beside += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, blob)]
+        beside += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, media)]
     if beside:
         heading = {"type": "text", "text": "[What the tools returned beside text:]"}
         messages.append({"role": "user", "content": [heading, *beside]})
@@ -125,15 +125,36 @@ def _tool(tool: Tool) -> Message:
     return {"type": "function", "function": function}
 
 
-def _options(body: dict[str, Any], request: Request, model: Model) -> None:
+def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
+    """What goes with the messages; and what could not."""
     # Servers that merely speak this API know the older name only, and nothing of routing to a cache.
     body["max_completion_tokens" if model.known else "max_tokens"] = request.reply_tokens
-    if request.temperature is not None and not model.reasons:  # those that reason have one of their own
-        body["temperature"] = request.temperature
-    if request.effort:
-        body["reasoning_effort"] = request.effort
     if request.output is not None:
         schema = {"name": "reply", "schema": request.output}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if request.cache and request.key and model.known:
         body["prompt_cache_key"] = request.key
+    taken, left = sampling(request, model)
+    if "effort" in taken:
+        taken["reasoning_effort"] = taken.pop("effort")
+    body |= taken
+    return left
+
+
+def sampling(request: Request, model: Model) -> tuple[dict[str, Any], list[str]]:
+    """Temperature and effort as far as a model takes them: those that reason have no temperature, the others no
+    effort; what is not known takes both."""
+    taken: dict[str, Any] = {}
+    left: list[str] = []
+    if request.temperature is not None:
+        if model.reasons:
+            left.append("the temperature was left out, because this model does not take it")
+        else:
+            taken["temperature"] = request.temperature
+    if request.effort:
+        if model.known and not model.reasons:
+            left.append("the effort was left out, because this model does not reason")
+        else:
+            older = re.match(r"o\d", model.name)  # knows no less than low
+            taken["effort"] = "low" if older and request.effort == "minimal" else request.effort
+    return taken, left

@@ -10,9 +10,9 @@ from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, Tool
-from everthread.providers.base import BEGAN, BEGINS, Blob, Rendered, describe, echoed, in_words
+from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words
 from everthread.providers.models import Model
-from everthread.providers.openai import content_part
+from everthread.providers.openai import content_part, sampling
 
 Entry = dict[str, Any]
 META = "openai-responses"
@@ -20,12 +20,12 @@ LEAST_REPLY = 16
 LED_TO = ("reasoning", "function_call")  # what may follow reasoning, beside a message of the assistant's
 
 
-def render(request: Request, model: Model, blob: Blob) -> Rendered:
+def render(request: Request, model: Model, media: Media) -> Rendered:
     entries: list[Entry] = []
     repaired: list[str] = []
     known: set[str] = set()  # reasoning that is there already
     for item in request.items:
-        entries += _entries(item, blob, known)
+        entries += _entries(item, media, known)
     if not entries:
         entries.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
@@ -35,8 +35,7 @@ def render(request: Request, model: Model, blob: Blob) -> Rendered:
     body["input"] = entries
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
-    _options(body, request, model)
-    return Rendered(body, repaired)
+    return Rendered(body, [*repaired, *_options(body, request, model)])
 
 
 def check(body: dict[str, Any]) -> list[str]:
@@ -58,24 +57,24 @@ def check(body: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _entries(item: Item, blob: Blob, known: set[str]) -> list[Entry]:
+def _entries(item: Item, media: Media, known: set[str]) -> list[Entry]:
     if isinstance(item, Reply):
-        return _reply(item, blob, known)
+        return _reply(item, media, known)
     if item.role == "system":
-        return [{"role": "developer", "content": in_words(item.parts)}]
-    return [{"role": "user", "content": _content(item, blob)}]
+        return [{"role": "developer", "content": in_words(item.parts, media)}]
+    return [{"role": "user", "content": _content(item, media)}]
 
 
-def _content(said: Said, blob: Blob) -> str | list[Entry]:
+def _content(said: Said, media: Media) -> str | list[Entry]:
     if all(isinstance(part, Text) for part in said.parts):
         texts = [part.text for part in said.parts if isinstance(part, Text)]
         return "\n\n".join([*texts, said.aside] if said.aside else texts)
-    parts = _parts(said.parts, blob)
+    parts = _parts(said.parts, media)
     return [*parts, {"type": "input_text", "text": said.aside}] if said.aside else parts
 
 
-def _parts(parts: tuple[Part, ...], blob: Blob) -> list[Entry]:
-    return [_input(piece) for part in parts for piece in content_part(part, blob)]
+def _parts(parts: tuple[Part, ...], media: Media) -> list[Entry]:
+    return [_input(piece) for part in parts for piece in content_part(part, media)]
 
 
 def _input(piece: Entry) -> Entry:
@@ -91,7 +90,7 @@ def _input(piece: Entry) -> Entry:
             return {"type": "input_text", "text": piece["text"]}
 
 
-def _reply(reply: Reply, blob: Blob, known: set[str]) -> list[Entry]:
+def _reply(reply: Reply, media: Media, known: set[str]) -> list[Entry]:
     entries: list[Entry] = []
     held: list[Entry] = []  # reasoning that waits for what it led to
     for part in reply.parts:
@@ -102,12 +101,12 @@ def _reply(reply: Reply, blob: Blob, known: set[str]) -> list[Entry]:
             call = {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
             entries += [*held, call]
         else:
-            text = part.text if isinstance(part, Text) else describe(part)
+            text = part.text if isinstance(part, Text) else media.tell(part)
             if not text:
                 continue
             entries += [*held, {"role": "assistant", "content": text}]
         held = []
-    return [*entries, *(_output(answer, blob) for answer in reply.answers)]
+    return [*entries, *(_output(answer, media) for answer in reply.answers)]
 
 
 def _reasoning(part: Reasoning, known: set[str]) -> list[Entry]:
@@ -121,9 +120,9 @@ def _reasoning(part: Reasoning, known: set[str]) -> list[Entry]:
             return []
 
 
-def _output(answer: Answer, blob: Blob) -> Entry:
+def _output(answer: Answer, media: Media) -> Entry:
     shows = any(isinstance(part, Image | File) for part in answer.parts)
-    output = _parts(answer.parts, blob) if shows else in_words(answer.parts)
+    output = _parts(answer.parts, media) if shows else in_words(answer.parts, media)
     return {"type": "function_call_output", "call_id": answer.call.id, "output": output}
 
 
@@ -133,15 +132,17 @@ def _tool(tool: Tool) -> Entry:
     return {**made, "parameters": schema, "strict": False}
 
 
-def _options(body: dict[str, Any], request: Request, model: Model) -> None:
+def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
+    """What goes with the input; and what could not."""
     body |= {"store": False, "max_output_tokens": max(LEAST_REPLY, request.reply_tokens)}
     if model.reasons:
         body["include"] = ["reasoning.encrypted_content"]
-    if request.temperature is not None and not model.reasons:  # those that reason have one of their own
-        body["temperature"] = request.temperature
-    if request.effort:
-        body["reasoning"] = {"effort": request.effort}
     if request.output is not None:
         body["text"] = {"format": {"type": "json_schema", "name": "reply", "schema": request.output}}
     if request.cache and request.key:
         body["prompt_cache_key"] = request.key
+    taken, left = sampling(request, model)
+    if "effort" in taken:
+        taken["reasoning"] = {"effort": taken.pop("effort")}
+    body |= taken
+    return left

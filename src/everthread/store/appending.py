@@ -127,7 +127,7 @@ def prepare(
         largest = max(len(body), *map(len, blobs.values())) if blobs else len(body)
         if largest > max_bytes:
             raise EventTooLarge(size=largest, limit=max_bytes)
-        size, important = draft.sizes or sizes(event), _importance(event, worth)
+        size, important = draft.sizes or sizes(draft.event), _importance(event, worth)
         items.append(Item(event, event.kind, body, size, important, draft, hashes))
     return Batch(items, blobs, key=key, expect=expect)
 

@@ -15,7 +15,7 @@ from everthread.core.turns import Head
 from everthread.store.engine import Script
 from everthread.store.reading import gather, head, newest_markers
 
-PAGE = 16
+PAGE, PAGES = 16, 16
 RECAPS = 4  # sessions' ends looked at: more than one may have been written for the same
 
 
@@ -34,7 +34,10 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered
     if said <= newest.cleared:
         return Remembered()
     first = said + 1
-    while page := (yield from _onward(line, kind, first, newest.seq)):
+    for _ in range(PAGES):
+        page = yield from _onward(line, kind, first, newest.seq)
+        if not page:
+            break
         for row in page:
             event = row.event
             if isinstance(event, BriefUpdated | Summary) and event.covers >= said:

@@ -4,12 +4,12 @@ what was chosen. All of it in one script, as of any seq, and no more rows than a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from everthread.core.branches import Line
+from everthread.core.branches import Line, Segment
 from everthread.core.events import Pin, Settings, System
 from everthread.core.logged import Logged
 from everthread.core.strategies import At, Back, Choice, Level, Older, Ranked
@@ -25,8 +25,7 @@ T = TypeVar("T")
 
 OPENING = 8  # events among which are the system messages that open a conversation
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
-PINS = 64  # newest changes of pins that are looked at
-SETTINGS = 200
+PINS, SETTINGS = 1_000, 2_000  # newest changes that are looked at
 NOTHING = Remembered()
 
 
@@ -210,7 +209,8 @@ class Lookup:
         floor = self._head.cleared_sum
         low = floor + before
         found: Start | None = None
-        for piece, end in (yield from self._pieces()):
+        for segment in self._since():
+            piece, end = yield from self._bounded(segment)
             # The newest turn is not its own predecessor, however far below the line it begins.
             previous = min(piece["last"], self._newest.first - 1)
             bounds = {"floor": floor, "low": low, "high": end, "previous": previous}
@@ -250,8 +250,8 @@ class Lookup:
 
     def _level(self, below: int) -> Script[int | None]:
         found: list[int] = []
-        for piece, _ in (yield from self._pieces()):
-            rows = yield Ask("importance_below", {**piece, "below": below})
+        for segment in self._since():
+            rows = yield Ask("importance_below", {**span(self._line, segment), "below": below})
             found += [rows[0][0]] if rows else []
         return max(found, default=None)
 
@@ -294,7 +294,8 @@ class Lookup:
         """The turn after another that is not the newest."""
         low = self._head.cleared_sum + start.before
         found = self._newest
-        for piece, end in (yield from self._pieces(first=start.first + 1)):
+        for segment in self._since(start.first + 1):
+            piece, end = yield from self._bounded(segment)
             # What comes before it is not asked for.
             rows = yield Ask("start_from", {**piece, "floor": low, "low": low, "high": end, "previous": 0})
             found = self._start(rows[0]) if rows else found
@@ -302,19 +303,17 @@ class Lookup:
 
     # -- pieces of the line --------------------------------------------------------------------------------
 
-    def _pieces(self, *, first: int = 1, last: int | None = None) -> Script[list[tuple[dict[str, Any], int]]]:
-        """The pieces of the line since the last clear, newest first, with the sum before each one's last event.
+    def _since(self, first: int = 1) -> Iterator[Segment]:
+        """The pieces of the line since the last clear, newest first."""
+        return self._line.between(max(first, self._head.cleared + 1), self._head.seq)
 
-        A branch goes on after the piece that is read of it; the sum keeps a look-up from walking there.
-        """
-        last = self._head.seq if last is None else last
-        found = []
-        for piece in self._line.between(max(first, self._head.cleared + 1), last):
-            end = ENDLESS_SUM
-            if piece.last != self._head.seq:
-                end = (yield from head(self._line, at=piece.last)).settled_before
-            found.append((span(self._line, piece), min(end, self._head.settled_before)))
-        return found
+    def _bounded(self, segment: Segment) -> Script[tuple[dict[str, Any], int]]:
+        """A piece, and the sum before its last event: the branch goes on after the piece that is read of it, and the
+        sum keeps a look-up from walking there."""
+        end = ENDLESS_SUM
+        if segment.last != self._head.seq:
+            end = (yield from head(self._line, at=segment.last)).settled_before
+        return span(self._line, segment), min(end, self._head.settled_before)
 
     def _start(self, row: Row) -> Start:
         first, before, number, messages = row

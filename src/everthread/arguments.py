@@ -1,0 +1,160 @@
+"""What a caller hands to the verbs, looked at before anything else happens.
+
+Each function gives back what may be used, or raises `BadValue` with the argument's name and what it may be: so that
+nobody meets an error from the inside, and nothing wrong is taken in silence. Whether what is named exists is the log's
+to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from everthread.config import Source, from_conversation, resolve
+from everthread.context.planning import Asked
+from everthread.context.tools import tools_of
+from everthread.core.branches import ENDLESS
+from everthread.core.sections import ORDER
+from everthread.core.strategies import STRATEGIES
+from everthread.errors import BadValue, NoUser
+from everthread.store.conversations import Owner, check_name, owner_of
+
+OPENED = "the settings that the store was opened with"
+
+
+# -- texts -----------------------------------------------------------------------------------------------
+
+
+def text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadValue(what, value, "text")
+    return value
+
+
+def name(what: str, value: object, *, empty: bool = False) -> str:
+    return check_name(what, text(what, value), empty=empty)
+
+
+def goal(value: object) -> str:
+    return check_name("goal", text("goal", value), most=2_000, empty=True)
+
+
+def owner(tenant: object, user: object) -> Owner:
+    if user is None:
+        raise NoUser
+    return owner_of(text("tenant", tenant), text("user", user))
+
+
+def address(value: object) -> str:
+    if not isinstance(value, str):
+        raise BadValue("address", value, "text such as sqlite:///talk.db or postgresql://user@host/database")
+    return value
+
+
+# -- numbers ---------------------------------------------------------------------------------------------
+
+
+def whole(value: object) -> bool:
+    """True is a number to Python, and a slip of the hand to everybody else."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def count(what: str, value: int) -> int:
+    if not whole(value) or not 0 < value <= ENDLESS:
+        raise BadValue(what, value, "a whole number above zero")
+    return value
+
+
+def seq(what: str, value: int) -> int:
+    """The number of an event; whether there is one, and which a page may begin at, is the log's to say."""
+    if not whole(value):
+        raise BadValue(what, value, "the seq of an event, a whole number")
+    return value
+
+
+def branch(value: str | int) -> str | int:
+    if not isinstance(value, str) and not whole(value):
+        raise BadValue("branch", value, "the name of a branch, or its number")
+    return value
+
+
+def point(value: int | str) -> int | str:
+    if not isinstance(value, str) and not whole(value):
+        raise BadValue("to", value, "the seq of an event, or the name of a mark")
+    return value
+
+
+# -- settings --------------------------------------------------------------------------------------------
+
+
+def settings(given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise BadValue("settings", given, "names and values, as in {'budget': 50_000}")
+    return dict(given)
+
+
+def settings_of_store(given: object) -> dict[str, Any] | None:
+    """They stand in place of the file and the environment: none is not the same as no names."""
+    if given is None:
+        return None
+    resolve(Source(OPENED, found := settings(given)))
+    return found
+
+
+def settings_of_conversation(given: object) -> dict[str, Any]:
+    """Names that Everthread does not know are the application's own."""
+    resolve(from_conversation(found := settings(given)))
+    return found
+
+
+def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, importance: Any) -> dict[str, Any]:
+    """What `Everthread.open` hands on to the log."""
+    if not isinstance(session_gap, timedelta) or session_gap <= timedelta(0):
+        raise BadValue("session_gap", session_gap, "a timedelta above zero")
+    if not isinstance(patience, int | float) or isinstance(patience, bool) or not 0 <= patience < float("inf"):
+        raise BadValue("patience", patience, "seconds from zero up")
+    if not callable(importance):
+        raise BadValue("importance", importance, "a function that gives a message's worth, from 0 to 100")
+    return {
+        "session_gap": session_gap // timedelta(microseconds=1),
+        "max_event_bytes": count("max_event_bytes", max_event_bytes),
+        "patience": patience,
+        "importance": importance,
+    }
+
+
+# -- what the model shall see ----------------------------------------------------------------------------
+
+
+def asked(
+    given: object,
+    *,
+    model: str | None,
+    budget: int | None,
+    strategy: Any = None,
+    instructions: Any,
+    tools: Any,
+    at: int | None,
+) -> Asked:
+    """What was asked of `talk.context`: a strategy by its name is a setting like the others, a function is not."""
+    own = None if isinstance(strategy, str) else strategy
+    if own is not None and not callable(own):
+        raise BadValue("strategy", strategy, f"{', '.join(STRATEGIES)}, or a function of your own")
+    beside = {"model": model, "budget": budget, "strategy": None if own else strategy}
+    return Asked(
+        settings=({} if given is None else settings(given))
+        | {name: value for name, value in beside.items() if value is not None},
+        strategy=own,
+        instructions=_instructions(instructions),
+        tools=tools_of(tools),
+        at=None if at is None else seq("at", at),
+    )
+
+
+def _instructions(given: Any) -> str | dict[str, str] | None:
+    if given is None or isinstance(given, str):
+        return given
+    if not isinstance(given, Mapping) or not all(isinstance(said, str) for pair in given.items() for said in pair):
+        raise BadValue("instructions", given, f"text, or texts for some of {', '.join(ORDER)}")
+    return dict(given)

@@ -1,0 +1,104 @@
+"""Tools as the caller gives them, made into one form, in the order of their names.
+
+Ours is name, description and schema. Those who have tools for OpenAI or Anthropic already may give them as they are:
+what such a tool says beyond these three is about that provider's own request and is left out. What a provider runs by
+itself is no tool of ours. The order is fixed, because tools stand first in a request: in another order they would be
+other bytes, and all of the prompt cache lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.request import Tool
+from everthread.errors import BadValue
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # what every provider takes
+_FORM = "a tool with name, description and schema, or in OpenAI's or Anthropic's form"
+_ONE = "one of the tools"
+
+
+class _Form(NamedTuple):
+    """A provider's form of a tool: whose it is, where the schema stands, and which other keys it may have."""
+
+    whose: str
+    schema: str
+    others: frozenset[str]
+
+
+_CHAT = _Form("OpenAI's", "parameters", frozenset({"strict"}))
+_RESPONSES = _Form(
+    "OpenAI's",
+    "parameters",
+    frozenset({"type", "strict", "defer_loading", "allowed_callers", "async", "output_schema"}),
+)
+_ANTHROPIC = _Form(
+    "Anthropic's",
+    "input_schema",
+    frozenset({"type", "strict", "cache_control", "defer_loading", "allowed_callers"})
+    | {"input_examples", "eager_input_streaming"},
+)
+
+
+def tools_of(given: Any) -> tuple[Tool, ...]:
+    """The tools of a list, which may be None."""
+    if given is None:
+        return ()
+    if isinstance(given, str | bytes | Mapping | Tool) or not isinstance(given, Iterable):
+        raise BadValue("tools", given, f"a list, of which each is {_FORM}")
+    found = sorted(map(_tool, given), key=lambda tool: tool.name)
+    for one, other in pairwise(found):
+        if one.name == other.name:
+            raise BadValue(_ONE, one.name, "named like no other; there are two of this name")
+    return tuple(found)
+
+
+def _tool(given: object) -> Tool:
+    if isinstance(given, Tool):
+        given = msgspec.structs.asdict(given)  # its types were not looked at when it was made
+    if not isinstance(given, Mapping):
+        raise BadValue(_ONE, given, _FORM)
+    try:
+        tool = msgspec.convert(_plain(given), Tool)
+        json.dumps([tool.description, tool.schema], ensure_ascii=False, allow_nan=False).encode()
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as problem:
+        raise BadValue(_ONE, given, f"{_FORM} ({problem})") from None
+    if not _NAME.fullmatch(tool.name):
+        named = "named with a to z, digits, _ and -, at most 64, of which the first is a letter or _"
+        raise BadValue(_ONE, tool.name, named)
+    if tool.schema.get("type", "object") != "object":
+        raise BadValue(f"the schema of the tool {tool.name}", tool.schema, "of the type 'object': arguments have names")
+    return tool
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The tool in our form, from whichever it has."""
+    kind = given.get("type")
+    if kind == "function" and "function" in given:
+        if beside := [key for key in given if key not in ("type", "function")]:
+            raise ValueError(f"OpenAI's have no {beside[0]!r} beside the function")
+        return _from(_CHAT, given["function"])
+    if kind == "function":
+        return _from(_RESPONSES, given)
+    if kind in (None, "custom") and "input_schema" in given:
+        return _from(_ANTHROPIC, given)
+    if kind is not None:
+        own = f"a function of your application; what has the type {kind!r} is a provider's own"
+        raise BadValue(_ONE, given, f"{own}, to be added to the request that comes of it")
+    return dict(given)
+
+
+def _from(form: _Form, given: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TypeError("the function has no name")
+    for key in given:
+        if key not in ("name", "description", form.schema) and key not in form.others:
+            raise ValueError(f"{form.whose} have no {key!r}")
+    said = {"name": given.get("name"), "description": given.get("description"), "schema": given.get(form.schema)}
+    return {key: value for key, value in said.items() if value is not None}
