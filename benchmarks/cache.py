@@ -3,7 +3,8 @@
 Conversations are joined into long ones and appended to a real store, one model call at a time, with times. Before
 each model call Everthread is asked for the request that it would send: with the whole history, with a window
 that slides every turn, and with the stepped cutoff. Each goes to a simulated cache of its own
-(`benchmarks.caching`), which says how much of it is read and what it costs. Where no folder of recorded
+(`benchmarks.caching`), which says how much of it is read and what it costs. The simulated provider counts
+tokens as we do, so the factor that calibration would find for it is 1. Where no folder of recorded
 conversations is given, they are made up in the shape of recorded ones.
 """
 
@@ -392,7 +393,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=4)
     parser.add_argument("--scenarios", default="abc", help="a: no long pauses, b: tool-heavy turns, c: long pauses")
     parser.add_argument(
-        "--factor", type=float, default=0, help="Claude's tokens for one of the simulator's; 0 is what Everthread knows"
+        "--factor",
+        type=float,
+        default=1.0,
+        help="Claude's tokens for one of ours; 0 is what Everthread assumes before it is calibrated",
     )
     parser.add_argument("--quick", action="store_true", help="one session, 16k only, no full history")
     parser.add_argument("--json", action="store_true", help="write JSON for programs")

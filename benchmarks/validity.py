@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from everthread.core.branches import ENDLESS
 from everthread.core.events import MESSAGES, Assistant, Clear, User
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
-from everthread.errors import BeyondModel
+from everthread.errors import BadValue, BeyondModel
 from everthread.store.appending import Draft, Place
 
 STRATEGIES = ("budget", "messages", "session", "importance")
@@ -161,7 +162,8 @@ class Asking:
             case "rewind":
                 return await talk.rewind(to=seq)
             case "pin":
-                await talk.pin(seq)
+                with suppress(BadValue):  # what lies before a clear cannot be pinned
+                    await talk.pin(seq)
             case "clear":
                 await talk.clear()
             case "redact":

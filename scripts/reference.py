@@ -9,12 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 
 import everthread
 from everthread import Everthread, Talk, errors, formats, transfer
 from everthread.cli import COMMANDS, main
 from everthread.config import KNOWN
+from everthread.context.building import Context
+from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
+from everthread.core.request import Tool
+from everthread.core.strategies import Choice, View
 from everthread.core.turns import Session, Turn
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
@@ -28,6 +33,7 @@ def page() -> str:
         "# Reference\n\nWritten from the code by `make reference`; a test fails when they differ.",
         _verbs("Everthread", Everthread, "An open store. `Everthread.open(address)` gives one."),
         _verbs("Talk", Talk, "A conversation in the hand, from `et.conversation`, `et.begin`, `talk.fork` …"),
+        _context(),
         _verbs("Log", Log, "What `Everthread` and `Talk` stand on (`et.log`)."),
         _verbs("Engine", Engine, "What a database must offer to hold a log."),
         _functions(),
@@ -66,6 +72,34 @@ def _parameter(parameter: inspect.Parameter) -> str:
     return f"{parameter.name}={shown}"
 
 
+# A context's attributes; a test holds them against a context.
+CONTEXT = {
+    "request": "the provider's request, ready for its SDK. BeyondModel: it is more than the model can take",
+    "model": "as provider:name",
+    "strategy": "the strategy's name; `own` for a function",
+    "budget": "the most tokens of the request: the setting, or the model's own limit where that is less",
+    "estimate": "the request's tokens by our own reckoning",
+    "over_budget": "the tokens that would be needed; 0 where the request fits",
+    "cutoff": "the seq at which the window begins",
+    "sent": "how many messages are sent",
+    "past": "how many are not",
+    "degraded": "what was given up, in words",
+    "repaired": "what was mended in the request, in words",
+}
+
+
+def _context() -> str:
+    lines = ["## Context", "", "What `talk.context` gives.", "", "| attribute | meaning |", "| --- | --- |"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in CONTEXT.items()]
+    lines += ["", "| verb | what it does |", "| --- | --- |", _row("explain", Context.explain), ""]
+    return "\n".join([*lines, *(_struct(cls) for cls in (Explanation, TurnLine, StepLine, Tool, View, Choice))])
+
+
+def _struct(cls: type[msgspec.Struct]) -> str:
+    about = " ".join((inspect.getdoc(cls) or "").split())
+    return f"- `{cls.__name__}`: {', '.join(cls.__struct_fields__)}. {about}"
+
+
 def _functions() -> str:
     lines = ["## Building and converting", "", "| function | what it does |", "| --- | --- |"]
     builders = (everthread.user, everthread.assistant, everthread.system, everthread.tool_call, everthread.tool_result)
@@ -87,7 +121,9 @@ def _values() -> str:
 def _settings() -> str:
     about = (
         "From least to most specific: default, file (`EVERTHREAD_CONFIG`), environment (`EVERTHREAD_BUDGET` …), "
-        "agent, conversation, branch, what is given at the moment. The most specific wins."
+        "conversation (`et.begin(settings=…)`, `talk.set_settings`), branch (`talk.configure`), call "
+        "(`talk.context(…)`). The most specific wins. What is given to `Everthread.open(settings=…)` takes the "
+        "place of file and environment."
     )
     lines = ["## Settings", "", about, "", "| setting | default | allowed | meaning |", "| --- | --- | --- | --- |"]
     for name, default, allowed, meaning in ((s.name, s.default, s.allowed, s.meaning) for s in KNOWN.values()):

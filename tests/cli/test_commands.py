@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.cli import COMMANDS, main
-from everthread.cli.shared import ago
+from everthread.cli.shared import Scope, ago
 from everthread.core.events import AgentKilled, Clear, Command, Other
 from everthread.store.log import now
 
@@ -345,5 +345,36 @@ def test_a_reader_that_has_seen_enough_ends_the_export_quietly(address: str, som
 
 
 def test_bench_says_what_it_is_for(run: Run) -> None:
-    assert "bare engine" in run("bench", "--help").output
+    assert "bare engine" in " ".join(run("bench", "--help").output.split())
     assert run("bench", "nothing").exit_code == 2
+
+
+def test_a_benchmark_has_its_own_help_which_says_how_long_it_takes(run: Run) -> None:
+    said = run("bench", "cache", "--help").output
+    assert "--quick" in said
+    assert "minutes" in said
+
+
+@pytest.mark.parametrize("command", [["show"], ["context", "--model", "openai:gpt-5"]])
+def test_where_nobody_said_anything_it_says_whose_and_where(run: Run, empty: None, command: list[str]) -> None:
+    said = run(*command, "--user", "nobody", "--tenant", "acme").stderr
+    assert "There are no conversations of 'nobody' (tenant 'acme') in " in said
+    assert "name whose with --user" in said
+
+
+def test_no_password_is_shown() -> None:
+    place = Scope("postgresql://ana:secret@host/db", "ana", "default", False).place
+    assert place == "of 'ana' in postgresql://ana:…@host/db"
+
+
+@pytest.mark.parametrize("command", [["show"], ["context", "--model", "openai:gpt-5"]])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_terminal_that_knows_few_characters_is_no_reason_to_fail(
+    address: str, someone: str, command: list[str], form: list[str]
+) -> None:
+    asyncio.run(_say(address, someone, "Straße – 10 €"))
+    few = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = everthread(*command, *form, "--store", address, "--user", someone, env=few)
+    said, problems = shown.communicate(timeout=30)
+    assert (shown.returncode, problems) == (0, "")
+    assert ("Stra\\u00dfe" if form else "Stra?e") in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,54 @@ def test_instructions_and_tools_come_from_files(run: Run, long: str, tmp_path: P
     said = _json(run(long, "--model", "openai:gpt-5", *given, "--json"))
     assert said["request"]["messages"][0] == {"role": "system", "content": "Be kind."}
     assert said["request"]["tools"][0]["function"]["name"] == "find"
+
+
+def test_the_request_alone_can_be_piped(run: Run, long: str) -> None:
+    given = (long, *CLAUDE, "--budget", "4000")
+    assert _json(run(*given, "--request")) == _json(run(*given, "--json"))["request"]
+    assert run(*given, "--request", "--explain").exit_code == 2
+
+
+def test_a_request_that_no_model_takes_is_an_error(run: Run, long: str) -> None:
+    refused = run(long, "--model", "openai:gpt-5", "--set", "model_window=4100", "--request")
+    assert refused.exit_code == 1
+    assert refused.stdout == ""
+    assert "takes 4 beside its reply" in refused.stderr
+
+
+def test_instructions_that_are_no_text_are_a_sentence(run: Run, long: str, tmp_path: Path) -> None:
+    (tmp_path / "persona.txt").write_bytes(b"Be \xff kind.")
+    refused = run(long, *CLAUDE, "--instructions", f"{tmp_path}/persona.txt")
+    assert refused.exit_code == 1
+    assert "a text file in UTF-8" in refused.stderr
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 150])
+def test_on_a_terminal_nothing_is_wider_than_it(
+    run: Run, long: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = re.sub("\x1b.*?m", "", run(long, *CLAUDE, "--budget", "4000", "--explain").output).splitlines()
+    width = min(columns, 120)
+    [bar] = [line for line in shown if set(line) <= {"█", "░"} and line]
+    [rule] = [line for line in shown if "begins here" in line]
+    assert (len(bar), len(rule)) == (width, width)
+    assert max(map(len, shown)) == width
+    assert not any(line.rstrip().endswith("█") for line in shown if line != bar)  # a swatch stays with its label
+
+
+def test_a_pipe_gets_each_sentence_in_one_line(run: Run, long: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = run(long, *CLAUDE, "--budget", "4000").output
+    assert any(line.startswith("Cost: ") and line.endswith(".") for line in shown.splitlines())
+
+
+def test_only_what_is_out_of_the_ordinary_has_a_reason(run: Run, long: str) -> None:
+    shown = run(long, *CLAUDE, "--budget", "4000").output
+    assert "in the window" not in shown
+    assert "the newest turn  And" in shown
 
 
 def test_without_a_model_it_says_how_to_name_one(run: Run, long: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from everthread import Everthread
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +39,17 @@ def test_the_first_example_of_the_readme_prints_what_the_readme_shows(tmp_path: 
     assert [line.rstrip() for line in done.stdout.splitlines()] == shown.splitlines()
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", "docs/decisions/README.md"])
+async def test_the_reference_names_every_attribute_of_a_context(fresh_address: str) -> None:
+    names = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["CONTEXT"]
+    async with Everthread.open(fresh_address) as et:
+        context = await (await et.begin(user="ana")).context(model="openai:gpt-5")
+    verbs = {"explain"}
+    assert {name for name in dir(context) if not name.startswith("_")} - verbs == set(names)
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", "docs/stepped-cutoff.md", "docs/decisions/README.md"]
+)
 def test_links_to_files_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     targets = [t.split("#")[0] for t in re.findall(r"\]\(([^)]+)\)", text) if "://" not in t]

@@ -29,7 +29,7 @@ from everthread.errors import BadValue, BeyondModel
 @click.option("--instructions", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="A text file.")
 @click.option("--tools", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="A JSON list of tools.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Any other setting; may be repeated.")
-@click.option("--request", is_flag=True, help="Write the provider's request alone, as JSON, for its SDK or for curl.")
+@click.option("--request", is_flag=True, help="Write the provider's request alone, as JSON: what its SDK takes.")
 @click.option("--explain", is_flag=True, help="Also every turn, the steps so far, and the settings with their sources.")
 def context_command(
     conversation: str | None,

@@ -96,7 +96,7 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from(form: _Form, given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        raise TypeError("the function has no name")
+        raise TypeError("the function is no object")
     for key in given:
         if key not in ("name", "description", form.schema) and key not in form.others:
             raise ValueError(f"{form.whose} have no {key!r}")
