@@ -29,7 +29,6 @@ from everthread.config import (
 )
 from everthread.core import events
 from everthread.errors import BadSetting, InputError
-from everthread.providers import models
 
 HERE = "the settings of this test"
 WHOLE = "a whole number from {} to 1,000,000,000"
@@ -155,11 +154,6 @@ def test_an_unknown_name_is_refused_even_when_it_is_not_set_or_no_text() -> None
     for unknown in ({"budgett": None}, {3: 5}):
         with pytest.raises(BadSetting, match="no such setting"):
             resolve(Source(HERE, unknown))  # type: ignore[arg-type]
-
-
-def test_the_providers_of_a_model_are_those_there_are() -> None:
-    """They are named where settings are checked, below the providers themselves."""
-    assert models.PROVIDERS == PROVIDERS
 
 
 def test_a_whole_number_will_do_for_a_number() -> None:

@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from splintr import Tokenizer
 
+from everthread.config import PROVIDERS
 from everthread.core.tokens import count, image_tiles
 from everthread.errors import BadValue
 from everthread.providers import models
-from everthread.providers.models import PROVIDERS, Model, model
+from everthread.providers.models import Model, model
 from tests.core import texts
 
 DATA: dict[str, Any] = tomllib.loads((files("everthread.providers") / "models.toml").read_text("utf-8"))

@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.histories import bad_history
 from everthread import Redacted, assistant, system, tool_call, tool_result, user
+from everthread.config import PROVIDERS
 from everthread.context.building import provider_of
 from everthread.core.events import AgentKilled, Assistant, Clear, Event, Mark, Other, ToolCall, ToolResult, User
 from everthread.core.parts import Image, Text
-from everthread.providers.models import PROVIDERS
 from tests.providers.conftest import Ask
 from tests.transcripts import BEGINS, CHAT, CLAUDE, FORMS, GEMINI, GOES_ON, RESPONSES, transcript
 

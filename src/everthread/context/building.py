@@ -60,7 +60,8 @@ class Context:
         """The provider's request body, ready for its SDK. BeyondModel: it is more than the model can take."""
         limit = self._packing.plan.limit
         if self.estimate > limit:
-            raise BeyondModel(self.model, needed=self.estimate, limit=limit)
+            reply = self._packing.plan.settings.reply_tokens
+            raise BeyondModel(self.model, needed=self.estimate, limit=limit, reply=reply)
         return self._body
 
     def explain(self) -> Explanation:
@@ -91,8 +92,11 @@ class Contexts:
 
         tried = 0
         while True:
+            forgotten = self._folded.forgotten
             seen = await log.window(line, at=at, plan=read_plan)
-            packing = Packing(planned[0], seen, self._folded)
+            # What was read before something was redacted is used this once, and not remembered.
+            folded = self._folded if self._folded.forgotten == forgotten else Folded()
+            packing = Packing(planned[0], seen, folded)
             estimate, tried = packing.fit(), tried + 1
             if not packing.has_stepped or not seen.sighted.remembers or tried == TRIES:
                 break

@@ -29,6 +29,7 @@ class Folded:
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._most = most
         self._size = 0
+        self.forgotten = 0  # times
 
     def fold(self, items: Items, events: list[Logged]) -> list[Item]:
         """The items of a turn that is over, folded by `items` unless they are known."""
@@ -49,6 +50,7 @@ class Folded:
         """Everything, at once: somebody asked for something to be gone."""
         self._kept.clear()
         self._size = 0
+        self.forgotten += 1
 
     def _keep(self, kept: Kept) -> None:
         old = self._kept.pop(kept.events[0].id, None)

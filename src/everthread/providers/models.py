@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from everthread.config import PROVIDERS
 from everthread.core.tokens import Encoding
 from everthread.errors import BadValue
-
-PROVIDERS: tuple[str, ...] = ("anthropic", "openai", "openai-responses", "google")
 
 _log = logging.getLogger("everthread.models")
 _Tokens = Annotated[int, msgspec.Meta(ge=0)]

@@ -15,7 +15,7 @@ from everthread.core.logged import Logged
 from everthread.core.strategies import At, Back, Choice, Level, Older, Ranked
 from everthread.core.turns import Head
 from everthread.core.window import From, Lookups, Start, Upto
-from everthread.errors import UnknownSeq
+from everthread.errors import BadValue, UnknownSeq
 from everthread.store import remembering
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.reading import ENDLESS_SUM, gather, head, newest_markers, onward, span
@@ -201,7 +201,7 @@ class Lookup:
                 case Ranked(importance, before, limit):
                     answer = yield from self._ranked(importance, before, limit)
                 case other:
-                    raise TypeError(f"a strategy asked for {other!r}, which is no look-up")
+                    raise BadValue("strategy", other, "a function that asks for look-ups: From, Upto, At, Back")
 
     # -- turns by their place ------------------------------------------------------------------------------
 
