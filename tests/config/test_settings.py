@@ -315,8 +315,12 @@ def _written(name: str) -> st.SearchStrategy[tuple[object, str]]:
     return _texts(name).map(lambda text: (text, text))
 
 
+# Letters, marks, numbers, punctuation, symbols and the plain space: what `str.isprintable` calls printable.
+_printable = st.characters(categories=["L", "M", "N", "P", "S"]) | st.just(" ")
+
+
 def _texts(name: str) -> st.SearchStrategy[str]:
-    if name in ("model", "summary_model"):
+    if name in ("model", "summary_model", "fallback"):
         named = st.from_regex(r"\A[A-Za-z0-9/.:_-]{1,30}\Z")
         return st.just("") | st.builds("{}:{}".format, st.sampled_from(PROVIDERS), named)
     if name == "output":
@@ -324,7 +328,10 @@ def _texts(name: str) -> st.SearchStrategy[str]:
         return st.just("") | st.dictionaries(key, st.none() | st.booleans() | st.integers(-9, 9) | key).map(json.dumps)
     anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
     if name == "archive_path":
-        return anything.filter(lambda text: bool(text) and text.isprintable())
+        return st.text(_printable, min_size=1, max_size=30)
+    if name == "address":
+        host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[0-9]{2,5})?(/v1)?\Z")
+        return st.just("") | host
     assert name == "instructions", f"say how a valid {name} is made"
     return anything
 
