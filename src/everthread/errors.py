@@ -30,6 +30,13 @@ class BadValue(InputError):
         self.name = name
 
 
+class NoModel(BadValue):
+    """Neither the caller nor the settings name a model."""
+
+    def __init__(self) -> None:
+        super().__init__("model", "", "named as provider:name, such as anthropic:claude-sonnet-4-6")
+
+
 class BadSetting(InputError):
     """A setting that does not exist, or a value that it may not have; `source` is where it was set."""
 
@@ -46,7 +53,7 @@ class BadSettingsFile(InputError):
         super().__init__(
             f"The settings file {path} cannot be used ({problem}): correct it, or name another in EVERTHREAD_CONFIG."
         )
-        self.path = path
+        self.path, self.problem = path, problem
 
 
 class NoUser(InputError):
@@ -142,6 +149,17 @@ class Moved(Conflict):
         self.expected, self.found = expected, found
 
 
+class Changed(Conflict):
+    """A document has another version by now than its writer knew."""
+
+    def __init__(self, name: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"The document {_short(name)} was expected to be at version {expected}, but is at version {found}: "
+            "read it again, then write your change on top of it."
+        )
+        self.name, self.expected, self.found = name, expected, found
+
+
 class KeyReused(Conflict):
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -164,6 +182,139 @@ class Outdated(Conflict):
         super().__init__("Something was redacted while it was exported: export it again.")
 
 
+# -- models and tools --------------------------------------------------------------------------------------
+
+
+class ModelError(EverthreadError):
+    """A model call failed. `again`: the same call may succeed later; `after`: in so many seconds, says the provider."""
+
+    again = False
+
+    def __init__(self, sentence: str, *, after: float | None = None) -> None:
+        super().__init__(sentence)
+        self.after = after
+
+
+class NoKey(ModelError):
+    def __init__(self, provider: str, variable: str) -> None:
+        super().__init__(
+            f"There is no key for {provider}: set {variable}, or `{provider}` in the [keys] table of the settings file."
+        )
+
+
+class WrongKey(ModelError):
+    def __init__(self, provider: str, said: str) -> None:
+        super().__init__(f"{provider} does not accept the key ({said}): check it, and what it is allowed to do.")
+
+
+class NoCredit(ModelError):
+    def __init__(self, provider: str, said: str) -> None:
+        super().__init__(f"{provider} wants to be paid ({said}): add credit there, or use another model.")
+
+
+class UnknownModel(ModelError):
+    def __init__(self, provider: str, model: str, said: str) -> None:
+        super().__init__(f"{provider} has no model {_short(model)} for you ({said}): check the name, or use another.")
+
+
+class TooLong(ModelError):
+    """The provider counted more than the model takes. `needed` and `limit` are its figures, 0 where it gave none."""
+
+    def __init__(self, provider: str, said: str, *, needed: int = 0, limit: int = 0) -> None:
+        super().__init__(f"{provider} found the request too long ({said}): lower the budget, or shorten the message.")
+        self.needed, self.limit = needed, limit
+
+
+class RequestRefused(ModelError):
+    """The provider's rules forbid the request, or it declined to take it."""
+
+    def __init__(self, provider: str, said: str) -> None:
+        super().__init__(
+            f"{provider} refused the request ({said}): `everthread context --request` shows it; the message is kept."
+        )
+
+
+class Overloaded(ModelError):
+    """Too many requests, or the provider has a fault of its own."""
+
+    again = True
+
+    def __init__(self, provider: str, said: str, *, after: float | None = None) -> None:
+        sentence = f"{provider} cannot reply now ({said}): try again later, or set a fallback model."
+        super().__init__(sentence, after=after)
+
+
+class Unreachable(ModelError):
+    again = True
+
+    def __init__(self, provider: str, why: str) -> None:
+        super().__init__(f"{provider} cannot be reached ({why}): check the network and the address, then try again.")
+
+
+class BrokenOff(ModelError):
+    """The reply stopped in the middle, or was not what the provider's protocol says."""
+
+    again = True
+
+    def __init__(self, provider: str, why: str) -> None:
+        super().__init__(f"The reply of {provider} broke off ({why}): what came of it is kept; ask again to go on.")
+
+
+class NoModelFile(ModelError):
+    """The model in the process has no file to run, or one that cannot be run."""
+
+    def __init__(self, model: str, why: str) -> None:
+        super().__init__(f"The model {_short(model)} cannot run in this process: {why}.")
+
+
+class LimitReached(EverthreadError):
+    """A turn came to a limit of its own: model calls, time or price."""
+
+    def __init__(self, setting: str, limit: float, unit: str) -> None:
+        super().__init__(
+            f"This turn came to its limit of {limit:,g} {unit} and was ended: say something to go on, or raise "
+            f"{setting}."
+        )
+        self.setting = setting
+
+
+class TurnBusy(Conflict):
+    """Another turn of this branch is under way."""
+
+    def __init__(self, conversation: str, holder: str) -> None:
+        super().__init__(
+            f"A turn of conversation {conversation} is under way ({holder}): wait for it, cancel it, or fork the "
+            "branch."
+        )
+
+
+class NotWaiting(Conflict):
+    """Nothing waits for what was said."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: `talk.waiting()` lists the tool calls that wait for approval.")
+
+
+class BadTool(InputError):
+    """A tool that cannot be offered to a model."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"The tool {_short(name)} cannot be used: {problem}.")
+
+
+class BadAgent(InputError):
+    """An agent's file that cannot be understood."""
+
+    def __init__(self, where: object, problem: str) -> None:
+        super().__init__(f"The agent in {where} cannot be used ({problem}): correct it and try again.")
+
+
+class UnknownAgent(NotFound):
+    def __init__(self, agent: str, known: str) -> None:
+        super().__init__(f"There is no agent {_short(agent)}; there are: {known or 'none'}.")
+        self.agent = agent
+
+
 # -- the store -------------------------------------------------------------------------------------------
 
 
@@ -180,9 +331,12 @@ class BadAddress(StoreError):
         )
 
 
-class MissingExtra(StoreError):
+class MissingExtra(EverthreadError):
+    """Packages that are installed only where they are wanted."""
+
     def __init__(self, extra: str) -> None:
-        super().__init__(f"This store needs more packages: pip install 'everthread[{extra}]'.")
+        super().__init__(f"This needs more packages: pip install 'everthread[{extra}]'.")
+        self.extra = extra
 
 
 class NotADatabase(StoreError):

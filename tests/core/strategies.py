@@ -16,6 +16,7 @@ from everthread.core.events import (
     Event,
     Fork,
     Mark,
+    ModelCall,
     Other,
     Pin,
     Redacted,
@@ -97,6 +98,7 @@ markers: st.SearchStrategy[Event] = st.one_of(
     st.builds(SessionEnded, session=_whole, recap=any_text, extractive=st.booleans()),
     st.builds(Summary, text=any_text, covers=_whole, first=_whole, extractive=st.booleans()),
     st.builds(AgentKilled, reason=any_text),
+    st.builds(ModelCall, model=any_text, at=_whole, price=st.none() | st.floats(0, 9), error=any_text),
     st.builds(Redacted, was=st.sampled_from(MESSAGES), interrupted=st.booleans(), waits_for=_waits),
 )
 others: st.SearchStrategy[Event] = st.builds(

@@ -18,6 +18,7 @@ from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin
 from everthread.core.turns import Head
 from everthread.store.engine import Statement, statements
 from everthread.testing.postgres import Server
+from tests.migrations.databases import run
 
 NAMES = sorted(statements("?{n}"))
 INTENDED = {
@@ -41,7 +42,19 @@ INTENDED = {
     "head_at": "events_by_seq",
     "branch_heads": "events_by_seq",
 }
-ABOUT_ONE = sorted({*NAMES} - {"all_conversations"} - {name for name in NAMES if name.startswith("insert_")})
+# Totals are sorted; what they add up is found by these columns.
+TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
+ABOUT_MANY = {"all_conversations", "calibrations", "usage_of_tenant", *TOTALS}
+ABOUT_ONE = sorted({*NAMES} - ABOUT_MANY - {name for name in NAMES if name.startswith("insert_")})
+
+# One for each reply.
+MODEL_CALLS = """
+    INSERT INTO model_calls (tenant, conversation, branch, seq, "user", turn, session, time, model, agent,
+        input, output, cache_read, cache_write, reasoning, price, ms, failed)
+    SELECT e.tenant, e.conversation, e.branch, e.seq, c."user", e.turn, e.session, e.time, 'm', '',
+        1, 1, 0, 0, 0, 0, 1, 0
+    FROM events e JOIN conversations c ON c.tenant = e.tenant AND c.conversation = e.conversation
+    WHERE e.kind = 'assistant'"""
 
 
 def _values(talk: Talk) -> dict[str, Any]:
@@ -79,6 +92,17 @@ def _values(talk: Talk) -> dict[str, Any]:
         "at": 0,
         "current": 1,
         "state": "idle",
+        "holder": "x",
+        "over": "",
+        "now": 0,
+        "since": 0,
+        "until": 2**62,
+        "prefix": "x",
+        "end": "y",
+        "version": 1,
+        "model": "x",
+        "step": 20,
+        "by": "day",
     }
 
 
@@ -88,6 +112,7 @@ def _filled(address: str, *, conversations: int, turns: int) -> dict[str, Any]:
     async def work() -> dict[str, Any]:
         async with Everthread.open(address) as et:
             talk = await _fill(et, conversations=conversations, turns=turns)
+        await run(address, MODEL_CALLS)
         if address.startswith("postgres"):
             async with asyncpg.create_pool(address, min_size=0) as pool:
                 await pool.execute("ANALYZE")
@@ -203,6 +228,16 @@ def test_sqlite_finds_the_tail_by_two_indexes(lite: apsw.Connection, filled: tup
     ]
 
 
+@pytest.mark.parametrize(("name", "columns"), TOTALS.items())
+def test_sqlite_finds_what_totals_add_up(
+    name: str, columns: tuple[str, ...], lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
+) -> None:
+    plan = _plan(lite, statements("?{n}")[name], filled[1])
+    found = re.search(r"SEARCH model_calls USING (?:INDEX|PRIMARY KEY) ?\w* ?\((.*)\)", plan)
+    assert found, plan
+    assert tuple(dict.fromkeys(re.findall(r"(\w+)[=<>]", found[1]))) == columns, plan
+
+
 @pytest.mark.parametrize("name", ABOUT_ONE)
 def test_sqlite_neither_scans_events_nor_sorts(
     name: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
@@ -261,6 +296,17 @@ async def test_postgres_uses_the_intended_index_without_sorting(
     assert "Seq Scan on events" not in plan, plan
     if name != "branch_heads":  # its few branches may be sorted
         assert "Sort" not in plan, plan
+
+
+@pytest.mark.parametrize(("name", "columns"), TOTALS.items())
+async def test_postgres_can_find_what_totals_add_up(
+    name: str, columns: tuple[str, ...], big: tuple[str, dict[str, Any]]
+) -> None:
+    """Whether it does depends on how many there are: a short table is read as fast without an index."""
+    plan = await _explain(big[0], name, big[1], "force_generic_plan; SET enable_seqscan = off")
+    condition = re.search(r"Index Cond: (.*)", plan)
+    assert condition, plan
+    assert tuple(dict.fromkeys(re.findall(r"\(\"?(\w+)\"? (?:=|>=|<)", condition[1]))) == columns, plan
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The numbered migrations add up to schema.sql, and every key begins with tenant and conversation."""
+"""The numbered migrations add up to schema.sql, and a conversation's keys begin with tenant and conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ from everthread.store.migrate import migrations
 from everthread.testing.postgres import Server
 
 ENGINES = ["sqlite", "postgres"]
-TABLES = ["blob_uses", "blobs", "branches", "conversations", "events", "everthread_migrations", "receipts"]
+TABLES = [
+    *("blob_uses", "blobs", "branches", "calibrations", "conversations", "documents", "events"),
+    *("everthread_migrations", "leases", "model_calls", "receipts"),
+]
+# What stands beside conversations.
+OTHER_KEYS = {
+    "calibrations": ["model", "step"],
+    "documents": ["tenant", "user", "name", "version"],
+    "everthread_migrations": ["version"],
+    "leases": ["tenant", "name"],
+}
 
 
 def _schema(engine: str) -> str:
@@ -68,22 +78,25 @@ async def test_sqlites_migrations_add_up_to_its_schema(tmp_path: Path) -> None:
     assert {f"table {table}" for table in TABLES} <= _described(migrated).keys()
 
 
-async def test_every_key_in_sqlite_begins_with_tenant_and_conversation(tmp_path: Path) -> None:
+async def test_every_key_of_a_conversation_in_sqlite_begins_with_tenant_and_conversation(tmp_path: Path) -> None:
     await (await Everthread.open(f"sqlite:///{tmp_path}/talk.db")).close()
     connection = apsw.Connection(f"{tmp_path}/talk.db")
     keys = {}
     for table in TABLES:
+        columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
+        primary = [name for _, name in sorted((row[5], row[1]) for row in columns if row[5])]
         assert connection.execute(f"SELECT strict FROM pragma_table_list('{table}')").fetchall() == [(1,)]
+        if table in OTHER_KEYS:
+            assert primary == OTHER_KEYS[table]
+            continue
         for _, name, unique, *_ in connection.execute(f"PRAGMA index_list({table})"):
             if unique:
                 keys[name] = [row[2] for row in connection.execute(f"PRAGMA index_info({name})")]
-        columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
-        if primary := sorted((row[5], row[1]) for row in columns if row[5]):
-            keys[f"{table} primary key"] = [name for _, name in primary]
+        if primary:
+            keys[f"{table} primary key"] = primary
         for row in connection.execute(f"PRAGMA foreign_key_list({table})").fetchall():
             keys.setdefault(f"{table} foreign key {row[0]}", []).append(row[3])
-    assert keys.pop("everthread_migrations primary key") == ["version"]
-    assert len(keys) >= 12
+    assert len(keys) >= 14
     assert {name: columns[:2] for name, columns in keys.items()} == {name: ["tenant", "conversation"] for name in keys}
 
 
@@ -123,7 +136,7 @@ async def test_postgres_migrations_add_up_to_its_schema(postgres: Server) -> Non
     assert sorted({row[0] for row in await _fetch(migrated, _COLUMNS)}) == TABLES
 
 
-async def test_every_key_in_postgres_begins_with_tenant_and_conversation(postgres: Server) -> None:
+async def test_every_key_of_a_conversation_in_postgres_begins_with_tenant_and_conversation(postgres: Server) -> None:
     address = postgres.create_database("keys")
     await (await Everthread.open(address)).close()
     constraints = """
@@ -138,8 +151,10 @@ async def test_every_key_in_postgres_begins_with_tenant_and_conversation(postgre
         FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
         WHERE indisunique AND relnamespace = 'public'::regnamespace"""
     found = [*await _fetch(address, constraints), *await _fetch(address, indexes)]
-    keys = {f"{table} {name}": columns for table, name, columns in found if table != "everthread_migrations"}
-    assert len(keys) >= 10
+    others = {table: columns for table, _, columns in found if table in OTHER_KEYS}
+    assert others == OTHER_KEYS
+    keys = {f"{table} {name}": columns for table, name, columns in found if table not in OTHER_KEYS}
+    assert len(keys) >= 12
     assert {name: columns[:2] for name, columns in keys.items()} == {name: ["tenant", "conversation"] for name in keys}
 
 

@@ -1,7 +1,7 @@
 """Events: what a branch's log is made of.
 
 A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
-Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, those of memory
+Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, those of memory
 (brief_updated, session_ended, summary), and whatever kinds applications add (`Other`), which come back as they
 went in. These are values without identity: where and when an event stands in the log is
 `core.logged.Logged`, not here.
@@ -153,7 +153,40 @@ class Summary(_Event, tag="summary", frozen=True):
 
 
 class AgentKilled(_Event, tag="agent_killed", frozen=True):
+    """The turn ended before the agent was idle: cancelled, failed, or its process died."""
+
     reason: str = ""
+
+
+class ModelCall(_Event, tag="model_call", frozen=True):
+    """One request to a provider, and what came of it.
+
+    It was built before event `at`, with the window from `cutoff` on, the memory of event `memory` (0: none) and the
+    factor `factor`. `inputs` are hashes of what else went into it, by name, and `request` is the request's own; so it
+    can be built again, or be told what is no longer the same. Tokens are the provider's figures, all of them 0 where it
+    gave none, `estimate` is ours; `price` is in US dollars, and times in milliseconds.
+    """
+
+    model: str
+    at: int
+    cutoff: int = 0
+    memory: int = 0
+    factor: float = 1.0
+    agent: str = ""
+    inputs: dict[str, str] = {}
+    request: str = ""
+    estimate: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    price: float | None = None
+    first_ms: int = 0
+    ms: int = 0
+    tries: int = 1
+    finish: str = ""
+    error: str = ""
 
 
 class Redacted(_Event, tag="redacted", frozen=True):
@@ -183,7 +216,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 
 Message = System | User | Assistant | ToolCall | ToolResult
 Remembered = BriefUpdated | SessionEnded | Summary
-Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | AgentKilled | Redacted
+Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | AgentKilled | ModelCall | Redacted
 Event = Message | Marker | Other
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
@@ -192,7 +225,7 @@ _CLASSES: dict[str, type[Message | Marker]] = {
     for c in (
         *(System, User, Assistant, ToolCall, ToolResult),
         *(Clear, Mark, Fork, Rewind, Command, Settings, Pin, AgentKilled, Redacted),
-        *(BriefUpdated, SessionEnded, Summary),
+        *(BriefUpdated, SessionEnded, Summary, ModelCall),
     )
 }
 KINDS = frozenset(_CLASSES)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.events import MESSAGES, Event, decode, detach, encode, media_of
+from everthread.core.events import MESSAGES, Event, ModelCall, decode, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
@@ -24,6 +24,7 @@ from everthread.core.tokens import sizes
 from everthread.core.turns import Head, advance
 from everthread.errors import BadValue, EventTooLarge, KeyReused, Moved, UnknownBlob, UnknownConversation, UnknownSeq
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
+from everthread.store.usage import figures
 
 
 class Place(NamedTuple):
@@ -189,7 +190,7 @@ class Numbered(NamedTuple):
 
 def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Numbered:
     """The events with their numbers, times and ids after `head`, and the statements that write them."""
-    events, heads, rows = [], [], []
+    events, heads, rows, calls = [], [], [], []
     for event, kind, body, size, important, draft, _ in batch.items:
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if draft.time is None else draft.time
@@ -197,12 +198,16 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
         settled = draft.session
         head = advance(head, event, id=id, time=time, sizes=size, importance=important, gap=gap, session=settled)
         heads.append(head)
+        if isinstance(event, ModelCall):
+            calls.append(place._asdict() | figures(event, head)._asdict())
         rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
         of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
         events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
     if events:
         batch.tries.made.append(Attempt(events[0].branch, events[0].seq, events[-1].seq, events[0].id))
     writes = [Tell("insert_event", rows)] if rows else []
+    if calls:
+        writes.append(Tell("insert_model_call", calls))
     if batch.key or any(item.blobs for item in batch.items):
         writes = [
             *_blobs(place, batch),

@@ -1,21 +1,23 @@
 """Checking a log against its own laws: what `everthread doctor` runs.
 
-Folds every branch again and compares each stored head; decodes every event; compares every image and file
-with its hash. Says what is wrong and where, and changes nothing.
+Folds every branch again and compares each stored head; decodes every event; compares the figures of model calls
+with their events, and every image and file with its hash. Says what is wrong and where, and changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from everthread.core.branches import ENDLESS, Branch
-from everthread.core.events import decode
+from everthread.core.events import ModelCall, Redacted, decode
 from everthread.core.parts import digest
 from everthread.core.turns import Head, advance
 from everthread.store.appending import head_of
-from everthread.store.engine import Ask, Script
+from everthread.store.engine import Ask, Row, Script
+from everthread.store.usage import Figures, figures, stored
 
 PAGE = 1_000
 
@@ -42,9 +44,12 @@ def _check_branch(tenant: str, conversation: str, branch: Branch) -> Script[tupl
     while True:
         rows = yield Ask("folds", {**key, "first": first, "last": ENDLESS, "limit": PAGE})
         for kind, body, *columns in rows:
-            stored = head_of(columns)
-            problems += _check_event(head, stored, kind, bytes(body))
-            head = stored
+            found = head_of(columns)
+            problems += _check_event(head, found, kind, bytes(body))
+            head = found
+        # The last page asks for what is kept beyond the last event, too.
+        end = head.seq if len(rows) == PAGE else ENDLESS
+        problems += yield from _check_figures(key, rows, first, end)
         count += len(rows)
         if len(rows) < PAGE:
             if not count and branch.parent is not None:
@@ -87,6 +92,39 @@ def _check_event(before: Head, stored: Head, kind: str, body: bytes) -> Iterator
     if (again := msgspec.structs.replace(again, **settled)) != stored:
         wrong = [f for f in Head.__struct_fields__ if getattr(again, f) != getattr(stored, f)]
         yield f"event {stored.seq} has wrong {', '.join(wrong)}"
+
+
+def _check_figures(key: dict[str, Any], rows: Sequence[Row], first: int, last: int) -> Script[list[str]]:
+    """Whether what is kept of model calls from seq `first` to seq `last` is what these events say."""
+    expected, unreadable = _figures(rows)
+    kept = {found.seq: found for found in (yield from stored(key, first, last)) if found.seq not in unreadable}
+    problems = []
+    for seq in sorted(expected.keys() | kept.keys()):
+        if seq not in kept:
+            problems.append(f"model call {seq} is not counted")
+        elif seq not in expected:
+            problems.append(f"model call {seq} is counted, but is not there")
+        elif wrong := [f for f in Figures._fields if getattr(expected[seq], f) != getattr(kept[seq], f)]:
+            problems.append(f"model call {seq} is counted with wrong {', '.join(wrong)}")
+    return problems
+
+
+def _figures(rows: Sequence[Row]) -> tuple[dict[int, Figures], set[int]]:
+    """By seq, those of the model calls among events; and the seqs of those that cannot be read."""
+    found, unreadable = dict[int, Figures](), set[int]()
+    for kind, body, *columns in rows:
+        if kind != "model_call":
+            continue
+        head = head_of(columns)
+        try:
+            event = decode(bytes(body))
+        except ValueError:
+            event = None
+        if isinstance(event, ModelCall):
+            found[head.seq] = figures(event, head)
+        elif not isinstance(event, Redacted):
+            unreadable.add(head.seq)
+    return found, unreadable
 
 
 def _check_blobs(tenant: str, conversation: str) -> Script[list[str]]:

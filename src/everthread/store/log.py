@@ -13,6 +13,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     living       follow  changes
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
+    beside it    leases, documents, calibrations, usage: `beside.Beside`
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -20,7 +21,6 @@ What a database must offer for all this is `engine.Engine`.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import secrets
 import time
@@ -38,6 +38,7 @@ from everthread.core.window import Lookups
 from everthread.errors import UnknownBlob
 from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring, windowing
 from everthread.store.appending import Batch, Draft, Place, Tries
+from everthread.store.beside import Beside, audit
 from everthread.store.branching import Act
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Engine, Script
@@ -50,7 +51,6 @@ LOOK = 2.0  # seconds after which a follower looks for itself, should a bell not
 
 T = TypeVar("T")
 
-audit = logging.getLogger("everthread.audit")
 Clock = Callable[[], int]
 
 
@@ -58,7 +58,7 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-class Log:
+class Log(Beside):
     def __init__(
         self,
         engine: Engine,
@@ -271,7 +271,7 @@ class Log:
         await self._engine.scrub()
 
     async def erase_user(self, owner: Owner) -> int:
-        """Remove all of a user's conversations, and the user's name from what stays. How many there were."""
+        """Remove a user's conversations and documents, and the name from what stays. How many conversations."""
         found = await self._engine.read(lambda: forgetting.everything_of(owner), large=True)
         for conversation in found:
             await self._erase(conversation)

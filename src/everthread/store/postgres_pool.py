@@ -27,9 +27,9 @@ class Pool:
         self._busy: set[Any] = set()
         self._closed = False
 
-    def acquire(self) -> Lease:
+    def acquire(self) -> Loan:
         """A connection for a while: `async with pool.acquire() as connection`."""
-        return Lease(self)
+        return Loan(self)
 
     async def take(self) -> Any:
         await self._room.acquire()
@@ -75,7 +75,7 @@ class Pool:
         return await self.connect()
 
 
-class Lease:
+class Loan:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 

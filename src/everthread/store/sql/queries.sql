@@ -165,6 +165,14 @@ INSERT INTO blob_uses (tenant, conversation, hash, branch, seq)
 VALUES (:tenant, :conversation, :hash, :branch, :seq)
 ON CONFLICT (tenant, conversation, hash, branch, seq) DO NOTHING
 
+-- name: insert_model_call
+-- Beside its event, with the user whose conversation it is.
+INSERT INTO model_calls (tenant, conversation, branch, seq, "user", turn, session, time, model, agent,
+    input, output, cache_read, cache_write, reasoning, price, ms, failed)
+SELECT tenant, conversation, :branch, :seq, "user", :turn, :session, :time, :model, :agent,
+    :input, :output, :cache_read, :cache_write, :reasoning, :price, :ms, :failed
+FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+
 -- name: blob
 SELECT data FROM blobs WHERE tenant = :tenant AND conversation = :conversation AND hash = :hash
 
@@ -425,6 +433,18 @@ DELETE FROM blobs WHERE tenant = :tenant AND conversation = :conversation
 DELETE FROM receipts
 WHERE tenant = :tenant AND conversation = :conversation
 
+-- name: forget_model_call
+DELETE FROM model_calls
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq = :seq
+
+-- name: erase_model_calls
+DELETE FROM model_calls WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: erase_leases
+-- Those whose names begin with a prefix, which sorts before `end`.
+DELETE FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end
+
 -- name: erase_events
 DELETE FROM events WHERE tenant = :tenant AND conversation = :conversation
 
@@ -438,3 +458,123 @@ WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: forget_user
 UPDATE conversations SET "user" = '' WHERE tenant = :tenant AND "user" = :user AND erased IS NOT NULL
+
+-- == leases, documents, calibrations ==
+
+-- name: take_lease
+-- Unless another has it, whose time is not over and who is not `over`. One statement, so one of many wins.
+INSERT INTO leases (tenant, name, holder, until) VALUES (:tenant, :name, :holder, :until)
+ON CONFLICT (tenant, name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE leases.holder = excluded.holder OR leases.until <= :now OR leases.holder = :over
+
+-- name: release_lease
+DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder
+
+-- name: lease
+SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
+
+-- name: insert_document
+INSERT INTO documents (tenant, "user", name, version, body, time)
+VALUES (:tenant, :user, :name, :version, :body, :time)
+
+-- name: document
+-- One version of a document; the newest where none is given.
+SELECT name, version, body, time FROM documents
+WHERE tenant = :tenant AND "user" = :user AND name = :name
+    AND version = coalesce(CAST(:version AS integer),
+        (SELECT max(version) FROM documents WHERE tenant = :tenant AND "user" = :user AND name = :name))
+
+-- name: documents
+-- The newest version of each document whose name begins with a prefix, which sorts before `end`.
+SELECT d.name, d.version, d.body, d.time FROM documents d
+WHERE d.tenant = :tenant AND d."user" = :user AND d.name >= :prefix AND d.name < :end
+    AND d.version = (SELECT max(version) FROM documents
+        WHERE tenant = :tenant AND "user" = :user AND name = d.name)
+ORDER BY d.name LIMIT :limit
+
+-- name: versions
+-- The versions of a document, newest first.
+SELECT name, version, body, time FROM documents
+WHERE tenant = :tenant AND "user" = :user AND name = :name
+ORDER BY version DESC LIMIT :limit
+
+-- name: forget_document
+DELETE FROM documents WHERE tenant = :tenant AND "user" = :user AND name = :name
+
+-- name: erase_documents
+DELETE FROM documents WHERE tenant = :tenant AND "user" = :user
+
+-- name: calibrate
+INSERT INTO calibrations (model, step, count) VALUES (:model, :step, 1)
+ON CONFLICT (model, step) DO UPDATE SET count = calibrations.count + 1
+
+-- name: calibrations
+SELECT model, step, count FROM calibrations ORDER BY model, step
+
+-- == usage ==
+
+-- name: model_calls
+-- The figures of a segment's model calls that are counted for the user whose conversation it is: for checking.
+SELECT m.seq, m.turn, m.session, m.time, m.model, m.agent,
+    m.input, m.output, m.cache_read, m.cache_write, m.reasoning, m.price, m.ms, m.failed
+FROM model_calls m
+JOIN conversations c ON c.tenant = m.tenant AND c.conversation = m.conversation AND c."user" = m."user"
+WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+    AND m.seq BETWEEN :first AND :last
+ORDER BY m.seq
+
+-- name: usage_of_user
+-- Totals of a user's model calls, newest first, `by` one thing: what they are not by is empty in every row. The
+-- three that follow each other differ in what they read, and so in the index they read it by.
+SELECT
+    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'conversation') THEN conversation ELSE '' END,
+    CASE WHEN :by IN ('turn', 'session') THEN branch ELSE 0 END,
+    CASE WHEN :by = 'turn' THEN turn ELSE 0 END,
+    CASE WHEN :by = 'session' THEN session ELSE 0 END,
+    CASE WHEN :by = 'day' THEN time / 86400000000 ELSE 0 END,
+    CASE WHEN :by = 'model' THEN model ELSE '' END,
+    CASE WHEN :by = 'user' THEN "user" ELSE '' END,
+    count(*), sum(failed), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),
+    coalesce(sum(price), 0), count(*) - count(price), sum(ms), min(time), max(time)
+FROM model_calls
+WHERE tenant = :tenant AND "user" = :user AND time >= :since AND time < :until
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
+LIMIT :limit
+
+-- name: usage_of_conversation
+-- `|| ''` and `+time` keep the planners from reading all of the user's instead.
+SELECT
+    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'conversation') THEN conversation ELSE '' END,
+    CASE WHEN :by IN ('turn', 'session') THEN branch ELSE 0 END,
+    CASE WHEN :by = 'turn' THEN turn ELSE 0 END,
+    CASE WHEN :by = 'session' THEN session ELSE 0 END,
+    CASE WHEN :by = 'day' THEN time / 86400000000 ELSE 0 END,
+    CASE WHEN :by = 'model' THEN model ELSE '' END,
+    CASE WHEN :by = 'user' THEN "user" ELSE '' END,
+    count(*), sum(failed), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),
+    coalesce(sum(price), 0), count(*) - count(price), sum(ms), min(time), max(time)
+FROM model_calls
+WHERE tenant = :tenant AND conversation = :conversation AND "user" || '' = :user
+    AND +time >= :since AND +time < :until
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
+LIMIT :limit
+
+-- name: usage_of_tenant
+-- Of all users: for operators only.
+SELECT
+    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'conversation') THEN conversation ELSE '' END,
+    CASE WHEN :by IN ('turn', 'session') THEN branch ELSE 0 END,
+    CASE WHEN :by = 'turn' THEN turn ELSE 0 END,
+    CASE WHEN :by = 'session' THEN session ELSE 0 END,
+    CASE WHEN :by = 'day' THEN time / 86400000000 ELSE 0 END,
+    CASE WHEN :by = 'model' THEN model ELSE '' END,
+    CASE WHEN :by = 'user' THEN "user" ELSE '' END,
+    count(*), sum(failed), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),
+    coalesce(sum(price), 0), count(*) - count(price), sum(ms), min(time), max(time)
+FROM model_calls
+WHERE tenant = :tenant AND time >= :since AND time < :until
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
+LIMIT :limit

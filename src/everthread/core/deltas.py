@@ -1,0 +1,102 @@
+"""Deltas: what `say` tells while a turn runs. Published and never stored; what is kept stands in the log as events.
+
+A closed union by `kind`. `str(delta)` is what a plain program would print: the reply's text as it comes, and an
+error's sentence on a line of its own; everything else prints as nothing. The last delta of a turn is always `Done`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from everthread.core.turns import State
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens as the provider reports them. `input` is all of the input, what was read from the cache or written to it
+    included; `output` is all of the output, reasoning included."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return Usage(**dict(zip(self.__struct_fields__, map(sum, pairs), strict=True)))
+
+
+class _Delta(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    @property
+    def kind(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    def __str__(self) -> str:
+        return ""
+
+
+class TextDelta(_Delta, tag="text", frozen=True):
+    """A piece of the reply."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ReasoningDelta(_Delta, tag="reasoning", frozen=True):
+    """A piece of what the model thinks before it replies, where the provider shows it."""
+
+    text: str
+
+
+class CallDelta(_Delta, tag="tool_call", frozen=True):
+    """The model called a tool; it is about to run, or waits for approval."""
+
+    id: str
+    name: str
+    arguments: str
+    approval: bool = False
+
+
+class ResultDelta(_Delta, tag="tool_result", frozen=True):
+    """What the tool answered, in words."""
+
+    id: str
+    name: str
+    text: str
+    error: bool = False
+
+
+class Notice(_Delta, tag="notice", frozen=True):
+    """Something that a person who waits would like to know: a model call is tried again, another model takes over.
+
+    `restarts`: what came of the reply so far is void, because it begins anew.
+    """
+
+    text: str
+    restarts: bool = False
+
+
+class Failed(_Delta, tag="error", frozen=True):
+    """The turn ended in an error; the sentence says what to do."""
+
+    error: str
+    name: str = ""  # of the error's class
+
+    def __str__(self) -> str:
+        return f"\n{self.error}\n"
+
+
+class Done(_Delta, tag="done", frozen=True):
+    """The turn is over, or waits. `seq`: of its newest event."""
+
+    state: State
+    model: str
+    seq: int
+    usage: Usage = Usage()
+    price: float | None = None  # in US dollars; None where it is not known
+    calls: int = 0  # model calls
+
+
+Delta = TextDelta | ReasoningDelta | CallDelta | ResultDelta | Notice | Failed | Done

@@ -1,0 +1,137 @@
+"""What the log keeps beside conversations, for the agent: the other half of the `Log`'s verbs.
+
+    leases        lease  release  leased
+    documents     put  document  documents  versions  forget_document
+    calibrations  calibrate  calibrations
+    usage         usage  usage_of_tenant
+
+Their rows are each a value by itself: no event refers to them, and none is needed to understand what was said.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from everthread.store import calibrations, documents, leases, usage
+from everthread.store.conversations import Owner
+from everthread.store.documents import Document
+from everthread.store.engine import Engine
+from everthread.store.leases import FOREVER, Name, Term
+from everthread.store.usage import By, Usage
+
+audit = logging.getLogger("everthread.audit")
+
+
+class Beside:
+    _engine: Engine
+    _clock: Callable[[], int]
+    _max_bytes: int
+
+    # -- leases --------------------------------------------------------------------------------------------
+
+    async def lease(self, tenant: str, name: str, *, holder: str, seconds: float, over: str = "") -> str:
+        """Take a lease, or renew one's own, from now on; who has it now, which is the caller's holder if it succeeded.
+
+        It is free when nobody has it, when it has run out, and when `over` has it, whom the caller knows to be dead.
+        Those who wait may listen for `changes(leases.Name(tenant, name).about)`, and should look now and then.
+        """
+        wanted, seconds = leases.name_of(tenant, name), leases.check(holder, seconds)
+        while True:
+            # Asked first, because writing in vain would wake everybody who waits for it.
+            found = await self.leased(tenant, name)
+            if found and found.holder not in (holder, over):
+                return found.holder
+            await self._take(wanted, holder, seconds, over)
+            # Another may have been faster; and may have released it already, then once more.
+            if found := await self._engine.read(lambda: leases.newest(wanted)):
+                return found.holder
+
+    async def _take(self, wanted: Name, holder: str, seconds: float, over: str) -> None:
+        now = self._clock()
+        term = leases.term(holder, now, seconds)
+        await self._engine.write(lambda: leases.take(wanted, term, now=now, over=over), about=wanted.about)
+
+    async def release(self, tenant: str, name: str, *, holder: str) -> None:
+        """Give a lease back, if it still is the holder's."""
+        given = leases.name_of(tenant, name)
+        await self._engine.write(lambda: leases.release(given, holder), about=given.about)
+
+    async def leased(self, tenant: str, name: str) -> Term | None:
+        """Who has a lease and until when; None where nobody has, or it has run out."""
+        asked, now = leases.name_of(tenant, name), self._clock()
+        found = await self._engine.read(lambda: leases.newest(asked))
+        return found if found and found.until > now else None
+
+    # -- documents -----------------------------------------------------------------------------------------
+
+    async def put(self, owner: Owner, name: str, body: str, *, expect: int | None = None) -> Document:
+        """Write a document's next version; what the newest says already is not written again.
+
+        `expect`: the version that the caller knows (0: that there is none); Changed if there is another. The user
+        '' is the tenant itself.
+        """
+        stored = documents.stored_form(body, max_bytes=self._max_bytes)
+        now, tried = self._clock(), list[int]()
+        return await self._engine.write(
+            lambda: documents.put(owner, name, stored, expect=expect, now=now, tried=tried), about=_documents(owner)
+        )
+
+    async def document(self, owner: Owner, name: str, *, version: int | None = None) -> Document | None:
+        """The newest version of a document, or one by number; None where there is none."""
+        return await self._engine.read(lambda: documents.document(owner, name, version=version))
+
+    async def documents(self, owner: Owner, *, prefix: str = "", limit: int = 1000) -> list[Document]:
+        """The newest version of each document whose name begins with `prefix`, by name."""
+        return await self._engine.read(lambda: documents.documents(owner, prefix=prefix, limit=limit), large=True)
+
+    async def versions(self, owner: Owner, name: str, *, limit: int = 50) -> list[Document]:
+        """The versions of a document, newest first."""
+        return await self._engine.read(lambda: documents.versions(owner, name, limit=limit))
+
+    async def forget_document(self, owner: Owner, name: str) -> None:
+        """Remove a document for ever, with all its versions. NotYetGone: as for `redact`."""
+        await self._engine.write(lambda: documents.forget(owner, name), about=_documents(owner))
+        audit.info("forgot a document %s", "of a user" if owner.user else "of a tenant")
+        await self._engine.scrub()
+
+    # -- calibrations --------------------------------------------------------------------------------------
+
+    async def calibrate(self, model: str, step: int) -> None:
+        """Count a model call whose usage was so many twentieths of its canonical size (`core.calibration.step_of`)."""
+        await self._engine.write(lambda: calibrations.calibrate(model, step), about="calibrations")
+
+    async def calibrations(self) -> dict[str, dict[int, int]]:
+        """By model, how often each step came."""
+        return await self._engine.read(calibrations.calibrations)
+
+    # -- usage ---------------------------------------------------------------------------------------------
+
+    async def usage(
+        self,
+        owner: Owner,
+        *,
+        by: By,
+        conversation: str = "",
+        since: int = 0,
+        until: int = FOREVER,
+        limit: int = 1000,
+    ) -> list[Usage]:
+        """Totals of a user's model calls, or of one conversation's, newest first. Without a user there are none.
+
+        Times are microseconds since 1970: from `since` until just before `until`.
+        """
+        span = usage.span(by, since, until, limit)
+        return await self._engine.read(lambda: usage.of_owner(owner, conversation, span), large=True)
+
+    async def usage_of_tenant(
+        self, tenant: str, *, by: By, since: int = 0, until: int = FOREVER, limit: int = 1000
+    ) -> list[Usage]:
+        """The same over all users of a tenant. For operators: crosses the walls between users, and is logged."""
+        span = usage.span(by, since, until, limit)
+        audit.info("an operator listed the usage of tenant %s", tenant)
+        return await self._engine.read(lambda: usage.of_tenant(tenant, span), large=True)
+
+
+def _documents(owner: Owner) -> str:
+    return f"documents/{owner.tenant}/{owner.user}"

@@ -1,0 +1,28 @@
+"""Calibrations: how often the usage of each model stood in which proportion to our own size (`core.calibration`).
+
+Counts that only grow, of models and not of anybody: they hold nothing of what was said, and are every tenant's. One
+too many, when the answer to a commit was lost, does no harm.
+"""
+
+from __future__ import annotations
+
+from everthread.core.calibration import HIGHEST, LOWEST
+from everthread.errors import BadValue
+from everthread.store.conversations import check_name
+from everthread.store.engine import Ask, Outcome, Script, Tell
+
+
+def calibrate(model: str, step: int) -> Script[Outcome[None]]:
+    """Add one to the count of a step."""
+    check_name("model", model, most=400)
+    if not LOWEST <= step <= HIGHEST:
+        raise BadValue("step", step, f"from {LOWEST} to {HIGHEST}, in twentieths")
+    yield from ()
+    return Outcome(None, [Tell("calibrate", [{"model": model, "step": step}])])
+
+
+def calibrations() -> Script[dict[str, dict[int, int]]]:
+    found: dict[str, dict[int, int]] = {}
+    for model, step, count in (yield Ask("calibrations", {})):
+        found.setdefault(model, {})[step] = count
+    return found
