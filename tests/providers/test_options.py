@@ -14,6 +14,12 @@ from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, GEMINI_3, RESPONSES
 
 Json = dict[str, Any]
 
+
+def _thinks(**how: object) -> dict[str, object]:
+    """What Gemini is told of thinking: how much, and that it may be seen."""
+    return {**how, "includeThoughts": True}
+
+
 SCHEMA = '{"type": "object", "properties": {"name": {"type": "string"}}}'
 BODY = {"type": "object", "properties": {"name": {"type": "string"}}}
 PASSED: dict[str, list[tuple[Json, Json]]] = {
@@ -51,7 +57,7 @@ PASSED: dict[str, list[tuple[Json, Json]]] = {
             {"reply_tokens": 100, "temperature": 2},
             {"config": {"maxOutputTokens": 100, "temperature": 2}},
         ),
-        ({"effort": "low"}, {"config": {"maxOutputTokens": 4_096, "thinkingConfig": {"thinkingBudget": 1_024}}}),
+        ({"effort": "low"}, {"config": {"maxOutputTokens": 4_096, "thinkingConfig": _thinks(thinkingBudget=1_024)}}),
         (
             {"output": SCHEMA, "reply_tokens": 9},
             {
@@ -63,7 +69,9 @@ PASSED: dict[str, list[tuple[Json, Json]]] = {
             },
         ),
     ],
-    GEMINI_3: [({"effort": "low"}, {"config": {"maxOutputTokens": 4_096, "thinkingConfig": {"thinkingLevel": "low"}}})],
+    GEMINI_3: [
+        ({"effort": "low"}, {"config": {"maxOutputTokens": 4_096, "thinkingConfig": _thinks(thinkingLevel="low")}})
+    ],
 }
 
 

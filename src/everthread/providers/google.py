@@ -170,7 +170,7 @@ def _config(request: Request, model: Model) -> Piece:
             if _is_newer(model)
             else {"thinkingBudget": min(BUDGETS[request.effort], most)}
         )
-        config["thinkingConfig"] = told
+        config["thinkingConfig"] = {**told, "includeThoughts": True}
     if request.output is not None:
         config |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
     return config

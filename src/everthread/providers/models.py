@@ -17,7 +17,7 @@ import msgspec
 
 from everthread.config import PROVIDERS
 from everthread.core.tokens import Encoding
-from everthread.errors import BadValue
+from everthread.errors import BadValue, NoModelFile
 
 _log = logging.getLogger("everthread.models")
 _Tokens = Annotated[int, msgspec.Meta(ge=0)]
@@ -29,6 +29,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What models.toml may say of a model; the meanings are told there."""
 
     window: _Some = 128_000
+    budget: _Tokens = 0
     encoding: Encoding | Literal[""] = ""
     factor: _Multiple = 1.0
     calibrate: bool = False
@@ -84,7 +85,10 @@ def model(spec: str) -> Model:
     bare = name.rpartition("/")[2]
     for entry in _entries(provider):
         if entry.fits(bare):
-            return Model(provider=provider, name=name, known=True, **entry.facts())
+            facts = entry.facts()
+            if provider == "local":
+                facts["window"] = _window_of_file(name, facts["window"])
+            return Model(provider=provider, name=name, known=True, **facts)
     unknown = Model(provider=provider, name=name, known=False, calibrate=True)
     _log.warning(
         "Nothing is known of the model %r: four bytes are taken for a token and %s tokens for its window. "
@@ -93,6 +97,17 @@ def model(spec: str) -> Model:
         f"{unknown.window:,}",
     )
     return unknown
+
+
+def _window_of_file(name: str, window: int) -> int:
+    """Less than is known of all, where the model in the file was trained for less. A missing file is told of when it
+    is called."""
+    from everthread.providers.local_files import find  # only where the model runs in the process
+
+    try:
+        return find(name).window(window)
+    except NoModelFile:
+        return window
 
 
 @cache

@@ -1,0 +1,68 @@
+"""What a provider's client offers: one model call, streamed; and a count of tokens before it.
+
+A client takes a finished request body, as `render` made it, and hands it to the provider's own SDK. What comes back
+is the same for every provider: pieces as they arrive, then one `Replied` with the whole reply as events of the log. A
+call that fails raises one of the errors under `everthread.errors.ModelError`, whatever the SDK raised, before the first
+piece or after any; it never ends without `Replied` and without an error. SDKs do not retry: the engine does.
+
+A client lives in `providers/<provider>_client.py`, which has a function `connect(access) -> Client`, and is the
+only module that imports the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
+from everthread.core.events import Assistant, ToolCall
+
+Finish = Literal["stop", "tools", "length", "refused", "other"]
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """How a provider is reached. `seconds`: how long to wait for the next sign of life. `threads` and `window` are for
+    the model in the process: on how many it runs, and the most tokens that it takes (0: what is known of it)."""
+
+    provider: str
+    key: str = ""
+    address: str = ""  # the provider's own where empty
+    seconds: float = 600.0
+    threads: int = 1
+    window: int = 0
+
+    def __repr__(self) -> str:  # never the key
+        return f"<Access to {self.provider}{f' at {self.address}' if self.address else ''}>"
+
+    __str__ = __repr__
+
+
+class Replied(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole reply. `events`: what the model said and called, in its order, with what the provider wants echoed in
+    their `meta`. `model`: the name that the provider reports."""
+
+    events: tuple[Assistant | ToolCall, ...]
+    usage: Usage
+    finish: Finish
+    model: str = ""
+
+
+Piece = TextDelta | ReasoningDelta | Replied
+
+
+class Client(Protocol):
+    def reply(self, body: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Piece]]:
+        """One model call: `async with client.reply(body) as pieces: async for piece in pieces`.
+
+        Leaving the block early closes the connection. Raises ModelError.
+        """
+        ...
+
+    async def count(self, body: dict[str, Any]) -> int | None:
+        """The provider's own count of a request's input, where it has an endpoint for that; else None."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,53 @@
+"""What models charge, by genai-prices, which is imported when a price is first asked for.
+
+A price is None where the package is not installed or does not know the model; it is 0 for models that run here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everthread.core.deltas import Usage
+
+HERE = ("local", "scripted")
+
+
+def prices_known() -> bool:
+    """Whether prices can be told at all. What is slow about the first one is done by asking this."""
+    try:
+        import genai_prices
+    except ModuleNotFoundError:
+        return False
+    return bool(genai_prices)
+
+
+def price_of(provider: str, name: str, usage: Usage) -> float | None:
+    """US dollars for a model call."""
+    found = _price(provider, name, usage)
+    return found if found is None or isinstance(found, float) else float(found.total_price)
+
+
+def input_price(provider: str, name: str, *, tokens: int, read: int, write: int) -> float | None:
+    """US dollars for the input of a request alone."""
+    found = _price(provider, name, Usage(input=tokens, cache_read=read, cache_write=write))
+    return found if found is None or isinstance(found, float) else float(found.input_price)
+
+
+def _price(provider: str, name: str, usage: Usage) -> Any:
+    if provider in HERE:
+        return 0.0
+    try:
+        from genai_prices import Usage as Tokens
+        from genai_prices import calc_price
+    except ModuleNotFoundError:
+        return None
+    tokens = Tokens(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+    )
+    try:
+        return calc_price(tokens, model_ref=name, provider_id=provider.partition("-")[0])
+    except LookupError:
+        return None
