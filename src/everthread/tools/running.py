@@ -1,0 +1,106 @@
+"""Running what a tool is made of: for a time, and without ever holding up the event loop.
+
+A plain function runs in a thread of its own, with the caller's context variables. A thread cannot be ended from
+outside: when its time is up it goes on in the background, and what it gives then is dropped. It does not keep the
+program from ending. A coroutine is cancelled, and given a moment to clean up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from everthread.core.parts import Part
+from everthread.tools.results import gathered, parts_of
+
+GRACE = 1.0  # seconds that a cancelled tool has to clean up
+
+T = TypeVar("T")
+
+
+class OutOfTime(Exception):
+    """The time was up. `goes_on`: it could not be stopped."""
+
+    def __init__(self, goes_on: bool) -> None:
+        super().__init__()
+        self.goes_on = goes_on
+
+
+async def outcome_of(call: Callable[[], Any], *, is_async: bool) -> tuple[Part, ...]:
+    """What a tool gives, as parts of a result. Raises whatever the tool raises."""
+    value = call() if is_async else await in_thread(lambda: _finished(call()))
+    if inspect.isawaitable(value):
+        value = await value
+    if isinstance(value, AsyncIterator):
+        value = await gathered(value)
+    return tuple(value) if isinstance(value, _Finished) else parts_of(value)
+
+
+class _Finished(tuple[Part, ...]):
+    """Parts that were made in the function's own thread, where a generator does its work, too."""
+
+
+def _finished(value: Any) -> Any:
+    return value if inspect.isawaitable(value) or isinstance(value, AsyncIterator) else _Finished(parts_of(value))
+
+
+async def in_time(work: Awaitable[T], seconds: float) -> T:
+    """What the work gives. Raises OutOfTime, or what the work raises.
+
+    The work has a task of its own, so that one that does not heed its cancellation is left behind, not waited for.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        raise OutOfTime(goes_on=not await _stopped(task))
+    except asyncio.CancelledError:
+        if not task.done():
+            with suppress(asyncio.CancelledError):
+                await _stopped(task)
+        raise
+
+
+async def _stopped(task: asyncio.Future[Any]) -> bool:
+    """Whether the task ended when it was told to."""
+    task.cancel()
+    task.add_done_callback(_looked_at)
+    await asyncio.wait({task}, timeout=GRACE)
+    return task.done()
+
+
+def _looked_at(task: asyncio.Future[Any]) -> None:
+    """Of a task that is given up, nobody else will ask for the error."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """What a function gives in a thread of its own, with the context variables of here."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    given: list[T] = []
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            given.append(context.run(call))
+        except BaseException as problem:  # noqa: BLE001 - it is raised where the caller waits
+            raised.append(problem)
+        with suppress(RuntimeError):  # the loop is gone, and so is who waited
+            loop.call_soon_threadsafe(ended.set)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=work, name="everthread-tool", daemon=True).start()
+    await ended.wait()
+    if raised:
+        if isinstance(raised[0], StopIteration):  # which no coroutine can raise
+            raise RuntimeError("StopIteration") from raised[0]
+        raise raised[0]
+    return given[0]

@@ -1,0 +1,331 @@
+"""Schemas that every provider takes, and arguments that fit them.
+
+A function's type hints become the JSON Schema of its arguments, and what a model wrote becomes the values that the
+function expects: dates, enumerations, dataclasses and so on. A parameter without a hint takes any JSON value; one
+that may be None need not be given. Whatever schema a tool has, its references are written out and what some provider
+refuses is said in another way: `$defs` are gone, a union with null stays only where null says something that leaving
+the argument out does not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from everthread.errors import BadTool
+from everthread.tools.docstrings import described
+
+_EMPTY = inspect.Parameter.empty
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")  # Anthropic's rule, the narrowest
+_TALK = ("everthread.talk", "Talk")
+_UNSAYABLE = (TypeError, NotImplementedError, AttributeError, NameError, RecursionError)  # of hints
+_LARGEST = 10_000  # pieces of a schema once its references are written out
+
+
+class Misfit(ValueError):
+    """Arguments that a tool does not take; says why, for the model to read."""
+
+
+# -- functions ---------------------------------------------------------------------------------------------
+
+
+class Arguments(NamedTuple):
+    """What a function takes: the schema of it, and how what a model wrote becomes it.
+
+    `talk` is the parameter that is given the conversation, empty where there is none: the model knows nothing of it.
+    """
+
+    schema: dict[str, Any]
+    description: str
+    talk: str
+    form: type[msgspec.Struct]
+    defaults: dict[str, Any]
+
+    def bind(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name, absent ones with their defaults. Raises Misfit."""
+        try:
+            found = _converted(given, self.form, strict=True)
+        except msgspec.ValidationError as problem:
+            try:
+                found = _converted(given, self.form, strict=False)  # a model may well write "5" for 5
+            except msgspec.ValidationError:
+                raise Misfit(str(problem)) from None
+        values = msgspec.structs.asdict(found)
+        return self.defaults | {name: value for name, value in values.items() if value is not msgspec.UNSET}
+
+
+def arguments_of(function: Callable[..., Any], name: str) -> Arguments:
+    """What a function takes, from its hints and its docstring. Raises BadTool."""
+    described_by = described(inspect.getdoc(_plain(function)) or "")
+    talk, hints, defaults = "", dict[str, Any](), dict[str, Any]()
+    for parameter in _parameters(function, name):
+        hint = _hint(function, parameter, name)
+        if _is_talk(parameter.name, hint):
+            talk = parameter.name
+            continue
+        hints[parameter.name] = _with_description(hint, described_by.parameters.get(parameter.name, ""))
+        if parameter.default is not _EMPTY:
+            defaults[parameter.name] = parameter.default
+        elif _may_be_none(hint):
+            defaults[parameter.name] = None
+    form = _form(hints, defaults)
+    schema = _schema(form, hints, name)
+    for key, value in defaults.items():
+        plain = value.value if isinstance(value, Enum) else value
+        if _is_sayable(plain):
+            schema["properties"][key]["default"] = plain
+    return Arguments(accepted(schema, name), described_by.text, talk, form, defaults)
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a functools.partial was made of."""
+    return _plain(function.func) if isinstance(function, partial) else function
+
+
+def _is_sayable(value: object) -> bool:
+    return value is None or type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value))
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    try:
+        found = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise BadTool(name, "its parameters cannot be read; wrap it in a function with type hints") from None
+    for parameter in found:
+        if parameter.kind in _STARRED:
+            raise BadTool(name, f"a model cannot fill {parameter}; name each parameter, or wrap it in a function")
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise BadTool(name, f"{parameter.name} can be given by its place only; wrap it in a function")
+    return found
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter, name: str) -> Any:
+    """The parameter's hint; a text where it stands for the conversation's type, which need not be imported."""
+    hint = parameter.annotation
+    if hint is _EMPTY:
+        return Any
+    plain = inspect.unwrap(_plain(function))
+    known = getattr(plain, "__globals__", None) or vars(sys.modules.get(type(plain).__module__, sys))
+    while isinstance(hint, str) and not _is_talk(parameter.name, hint):
+        try:
+            hint = eval(hint, known)  # what typing.get_type_hints does, for one parameter
+        except Exception as problem:  # noqa: BLE001 - a hint is an expression, and may fail as any other
+            todo = "define it at the top of the module"
+            raise BadTool(name, f"the hint {hint!r} of {parameter.name} means nothing ({problem}); {todo}") from None
+    return hint
+
+
+def _is_talk(name: str, hint: Any) -> bool:
+    """Whether a parameter wants the conversation: by its type, which this module must not import, or by its name."""
+    if isinstance(hint, str):
+        return hint.split("|")[0].strip().rpartition(".")[2] == "Talk"
+    if hint is Any:
+        return name == "talk"
+    kinds = get_args(hint) or (hint,)
+    return any(isinstance(kind, type) and (kind.__module__, kind.__name__) == _TALK for kind in kinds)
+
+
+def _may_be_none(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return hint is None or type(None) in get_args(hint)
+
+
+def _with_description(hint: Any, text: str) -> Any:
+    """The hint with a description that a schema can show: `Annotated[str, "…"]`, else the docstring's."""
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        own = next((note for note in notes if isinstance(note, str)), "")
+        for note in notes:
+            if isinstance(note, msgspec.Meta):
+                text = note.description or text
+                hint = Annotated[hint, note]
+        text = own or text
+    return Annotated[hint, msgspec.Meta(description=text)] if text else hint
+
+
+def _form(hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> type[msgspec.Struct]:
+    """A struct of the arguments. Absent ones are told apart from every value, so defaults can be anything."""
+    absent = msgspec.field(default_factory=lambda: msgspec.UNSET)
+    fields = [(key, hint, absent) if key in defaults else (key, hint) for key, hint in hints.items()]
+    return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _schema(form: type[msgspec.Struct], hints: Mapping[str, Any], name: str) -> dict[str, Any]:
+    try:
+        return written_out(*_components(form))
+    except _UNSAYABLE as problem:
+        for key, hint in hints.items():
+            try:
+                _components(hint)
+            except _UNSAYABLE as why:
+                hint_text = getattr(hint, "__name__", hint)
+                raise BadTool(name, f"the hint {hint_text} of {key} cannot be told to a model ({why})") from None
+        raise BadTool(name, f"its hints cannot be told to a model ({problem})") from None
+
+
+def _components(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    (schema,), defined = msgspec.json.schema_components([kind], schema_hook=_schema_of, ref_template="#/$defs/{name}")
+    return schema, {"$defs": defined}
+
+
+def _schema_of(kind: type) -> dict[str, Any]:
+    """The schema of types that msgspec does not know: paths and pydantic's models."""
+    if kind is Path:
+        return {"type": "string"}
+    if hasattr(kind, "model_json_schema"):
+        whole = kind.model_json_schema()
+        return written_out(whole, whole)
+    raise NotImplementedError
+
+
+def _value_of(kind: type, value: Any) -> Any:
+    if kind is Path:
+        return Path(value)
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    raise NotImplementedError
+
+
+def _converted(given: dict[str, Any], form: type[msgspec.Struct], *, strict: bool) -> msgspec.Struct:
+    return msgspec.convert(given, form, strict=strict, str_keys=True, dec_hook=_value_of)
+
+
+# -- schemas that come from elsewhere ----------------------------------------------------------------------
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def check(schema: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raises Misfit where an argument is missing or plainly of the wrong type; the rest is the tool's to say."""
+    for name in schema.get("required", ()):
+        if name not in given:
+            raise Misfit(f"the argument `{name}` is missing")
+    properties = schema.get("properties", {})
+    for name, value in given.items():
+        said = properties.get(name)
+        if said is None and properties and schema.get("additionalProperties") is False:
+            raise Misfit(f"there is no argument `{name}`; there are: {', '.join(properties)}")
+        kind = (said or {}).get("type")
+        if isinstance(kind, str) and kind in _TYPES and not _is_of(value, kind):
+            raise Misfit(f"the argument `{name}` must be of the type {kind}")
+        if said and isinstance(said.get("enum"), list) and value not in said["enum"]:
+            raise Misfit(f"the argument `{name}` must be one of {said['enum']}")
+
+
+def _is_of(value: object, kind: str) -> bool:
+    if isinstance(value, bool):  # which Python takes for a number
+        return kind == "boolean"
+    return isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, float) and value.is_integer())
+
+
+def accepted(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A tool's schema as every provider takes it. Raises BadTool where there is no such form."""
+    try:
+        found = written_out(schema, schema)
+    except RecursionError:
+        raise BadTool(name, "its schema is larger than any provider takes") from None
+    for choice in ("anyOf", "oneOf", "allOf"):
+        found.pop(choice, None)  # refused at the top by some; the tool itself says what does not fit
+    found = {"type": "object", "properties": {}} | found
+    for key in found["properties"]:
+        if not _PROPERTY.fullmatch(key):
+            raise BadTool(name, f"its argument {key!r} must be named with a to z, digits, _, . and -, at most 64")
+    return found
+
+
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas")
+_LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SCHEMAS = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+_LEFT_OUT = ("$ref", "$defs", "definitions", "$schema", "$id", "$anchor", "$comment", "title")
+
+
+def written_out(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema without references: each is replaced by what it means, and one to itself by its bare type.
+
+    Raises RecursionError where that would be without end.
+    """
+    pieces = 0
+
+    def walk(given: Any, inside: tuple[str, ...]) -> Any:
+        nonlocal pieces
+        pieces += 1
+        if pieces > _LARGEST:
+            raise RecursionError
+        if not isinstance(given, Mapping):
+            return given
+        reference = given.get("$ref")
+        if isinstance(reference, str):
+            meant = _meant(reference, whole)
+            if reference in inside:
+                meant = {key: value for key, value in meant.items() if key == "type"}
+            beside = {key: value for key, value in given.items() if key != "$ref"}
+            return walk({**meant, **beside}, (*inside, reference))
+        found: dict[str, Any] = {}
+        for key, value in given.items():
+            if key in _SCHEMAS_BY_NAME and isinstance(value, Mapping):
+                found[key] = {name: walk(one, inside) for name, one in value.items()}
+            elif key in _LISTS_OF_SCHEMAS and isinstance(value, list):
+                found[key] = [walk(one, inside) for one in value]
+            elif key in _SCHEMAS:
+                found[key] = walk(value, inside)
+            elif key not in _LEFT_OUT:
+                found[key] = value
+        return _mended(found)
+
+    made: dict[str, Any] = walk(schema, ())
+    return made
+
+
+def _meant(reference: str, whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a reference within the schema points at; anything at all where it points elsewhere."""
+    place: Any = whole if reference.startswith("#") else {}
+    for step in reference.partition("#")[2].split("/")[1:]:
+        place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
+    return place if isinstance(place, Mapping) else {}
+
+
+def _mended(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same said so that every provider takes it."""
+    if "const" in schema:
+        schema["enum"] = [schema.pop("const")]
+    if schema.get("items") is False:  # beside prefixItems: no more than these
+        del schema["items"]
+    if isinstance(schema.get("enum"), list) and "type" not in schema:
+        kinds = {type(value) for value in schema["enum"]}
+        kind = next((word for word, types in _TYPES.items() if kinds == set(types[:1])), "")
+        schema |= {"type": kind} if kind else {}
+    if "default" in schema and schema["default"] is None:
+        del schema["default"]
+        schema = _without_null(schema)
+    return schema
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Null as the default is what leaving the argument out means: nobody need say it."""
+    if isinstance(schema.get("type"), list):
+        left = [kind for kind in schema["type"] if kind != "null"]
+        return {**schema, "type": left[0] if len(left) == 1 else left}
+    if not isinstance(schema.get("anyOf"), list):
+        return schema
+    left = [one for one in schema["anyOf"] if one != {"type": "null"}]
+    beside = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**left[0], **beside} if len(left) == 1 else {**beside, "anyOf": left}

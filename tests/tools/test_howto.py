@@ -1,0 +1,53 @@
+"""The pages about tools and agents do what they say."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.test_examples import blocks
+from tests.tools.serving import ROOT, free_port, http
+
+
+async def run(page: str, names: dict[str, Any]) -> None:
+    for block in blocks(page, "python"):
+        waiting = eval(compile(block, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), names)
+        if inspect.isawaitable(waiting):
+            await waiting
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with http(port := free_port()):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+async def test_the_page_about_tools_does_what_it_says(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEB_KEY", "key")
+    names = {
+        "address": f"sqlite:///{tmp_path}/talk.db",
+        "command": [sys.executable, "-m", "tests.tools.mcp_server"],
+        "folder": ROOT,
+        "url": url,
+    }
+    await run("docs/howto/tools.md", names)
+
+
+async def test_the_page_about_agents_does_what_it_says(tmp_path: Path) -> None:
+    (shown,) = blocks("docs/howto/agents.md", "toml")
+    assert tomllib.loads(shown)
+    folder = tmp_path / "agents"
+    (folder / "shop" / "skills").mkdir(parents=True)
+    (folder / "shop" / "agent.toml").write_text(shown, "utf-8")
+    (folder / "shop" / "persona.md").write_text("You are Ana, and sell cakes.", "utf-8")
+    (folder / "shop" / "skills" / "refunds.md").write_text("Refund within 30 days.", "utf-8")
+    await run("docs/howto/agents.md", {"address": f"sqlite:///{tmp_path}/talk.db", "folder": folder})
