@@ -155,7 +155,7 @@ class Measuring:
         self._say(f"nothing remembered, {talk.length:,} messages")
 
         async def afresh() -> Any:
-            talk.talk._contexts.forget()
+            talk.talk._desk.contexts.forget()
             return await talk.context(self.budget)
 
         cold, warm = await self._in_turns(afresh, partial(talk.context, self.budget), going=[talk])

@@ -7,23 +7,30 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import click
 import msgspec
 
 import everthread
 from everthread import Everthread, Talk, errors, formats, transfer
+from everthread.agents import Agent, Agents
 from everthread.cli import COMMANDS, main
 from everthread.config import KNOWN
 from everthread.context.building import Context
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
+from everthread.core.deltas import Delta, Usage
 from everthread.core.request import Tool
 from everthread.core.strategies import Choice, View
 from everthread.core.turns import Session, Turn
+from everthread.engine.saying import Saying
+from everthread.store.beside import Beside
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.log import Log
+from everthread.testing.scripted import broken, call, script, thought
+from everthread.tools import McpServer, Toolbox, tool
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 
@@ -33,8 +40,12 @@ def page() -> str:
         "# Reference\n\nWritten from the code by `make reference`; a test fails when they differ.",
         _verbs("Everthread", Everthread, "An open store. `Everthread.open(address)` gives one."),
         _verbs("Talk", Talk, "A conversation in the hand, from `et.conversation`, `et.begin`, `talk.fork` …"),
+        _saying(),
         _context(),
+        _verbs("Agents", Agents, "The agents of a store (`et.agents`) and their versions."),
+        _tools(),
         _verbs("Log", Log, "What `Everthread` and `Talk` stand on (`et.log`)."),
+        _verbs("Beside", Beside, "What the log keeps beside conversations (`et.log` too)."),
         _verbs("Engine", Engine, "What a database must offer to hold a log."),
         _functions(),
         _values(),
@@ -85,6 +96,13 @@ CONTEXT = {
     "past": "how many are not",
     "degraded": "what was given up, in words",
     "repaired": "what was mended in the request, in words",
+    "settings": "the settings in force",
+    "at": "the seq before which it was built: `context(at=…)` gives it again",
+    "memory": "the seq of the newest brief, summary or recap in it; 0 where there is none",
+    "factor": "the model's tokens for one of ours, as reckoned here",
+    "canonical": "the request's tokens by our own reckoning, before that factor",
+    "inputs": "what else went into it: settings, instructions, tools",
+    "about": "what is known of the model",
 }
 
 
@@ -93,6 +111,22 @@ def _context() -> str:
     lines += [f"| `{name}` | {meaning} |" for name, meaning in CONTEXT.items()]
     lines += ["", "| verb | what it does |", "| --- | --- |", _row("explain", Context.explain), ""]
     return "\n".join([*lines, *(_struct(cls) for cls in (Explanation, TurnLine, StepLine, Tool, View, Choice))])
+
+
+def _saying() -> str:
+    lines = ["## Saying", "", "What `talk.say`, `resume`, `approve` and `refuse` give: deltas, as they come.", ""]
+    lines += ["| verb | what it does |", "| --- | --- |", _row("cancel", Saying.cancel)]
+    lines += ["| `async for delta in saying` | The turn's deltas; the last is `Done`. |"]
+    lines += ["| `await saying` | Listens to the end: `.text` and `.done`, or the error is raised. |", ""]
+    return "\n".join([*lines, *(_struct(cls) for cls in get_args(Delta)), _struct(Usage)])
+
+
+def _tools() -> str:
+    lines = ["## Tools", "", "What a model may call: `from everthread import tool, McpServer`.", ""]
+    lines += ["| function | what it does |", "| --- | --- |", _row("tool", tool), _row("McpServer", McpServer)]
+    lines += [_row(f"Toolbox.{name}", getattr(Toolbox, name)) for name in ("only", "open", "close", "run")]
+    lines += [_row(f"testing.scripted.{one.__name__}", one) for one in (script, call, thought, broken)]
+    return "\n".join([*lines, "", _struct(Agent)])
 
 
 def _struct(cls: type[msgspec.Struct]) -> str:
@@ -120,7 +154,7 @@ def _values() -> str:
 
 def _settings() -> str:
     about = (
-        "From least to most specific: default, file (`EVERTHREAD_CONFIG`), environment (`EVERTHREAD_BUDGET` …), "
+        "From least to most specific: default, file (`EVERTHREAD_CONFIG`), environment (`EVERTHREAD_BUDGET` …), agent, "
         "conversation (`et.begin(settings=…)`, `talk.set_settings`), branch (`talk.configure`), call "
         "(`talk.context(…)`). The most specific wins. What is given to `Everthread.open(settings=…)` takes the "
         "place of file and environment."
@@ -138,6 +172,10 @@ def _environment() -> str:
         "EVERTHREAD_STORE": "the command line's store; else a file in the data folder (`XDG_DATA_HOME`)",
         "EVERTHREAD_USER": "whose conversations the command line shows; else `me`",
         "EVERTHREAD_TENANT": "of which tenant; else `default`",
+        "EVERTHREAD_AGENTS": "a folder of agents for the command line; else `everthread/agents` beside the file",
+        "ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY": "the providers' keys; or the file's `[keys]` table",
+        "EVERTHREAD_KEY": "the key for a server that the setting `address` names; or `[keys]`, by host and port",
+        "EVERTHREAD_SERVERS": "addresses of servers to look for where no model is named; empty for none",
         "EVERTHREAD_TEST_POSTGRES": "a PostgreSQL server for the tests; else a private one is started",
         "EVERTHREAD_DATA": "a folder of recorded conversations for the tests",
     }

@@ -13,7 +13,6 @@ from typing import Any
 
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.planning import Asked
-from everthread.context.tools import tools_of
 from everthread.core.branches import ENDLESS
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES
@@ -131,11 +130,9 @@ def asked(
     given: object,
     *,
     model: str | None,
-    budget: int | None,
+    budget: int | None = None,
     strategy: Any = None,
-    instructions: Any,
-    tools: Any,
-    at: int | None,
+    at: int | None = None,
 ) -> Asked:
     """What was asked of `talk.context`: a strategy by its name is a setting like the others, a function is not."""
     own = None if isinstance(strategy, str) else strategy
@@ -146,13 +143,17 @@ def asked(
         settings=({} if given is None else settings(given))
         | {name: value for name, value in beside.items() if value is not None},
         strategy=own,
-        instructions=_instructions(instructions),
-        tools=tools_of(tools),
         at=None if at is None else seq("at", at),
     )
 
 
-def _instructions(given: Any) -> str | dict[str, str] | None:
+def one_of(what: str, value: object, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise BadValue(what, value, f"{', '.join(choices[:-1])} or {choices[-1]}")
+    return str(value)
+
+
+def instructions(given: Any) -> str | dict[str, str] | None:
     if given is None or isinstance(given, str):
         return given
     if not isinstance(given, Mapping) or not all(isinstance(said, str) for pair in given.items() for said in pair):

@@ -24,7 +24,8 @@ from everthread.errors import BadSetting, BadSettingsFile
 
 PREFIX = "EVERTHREAD_"
 DEFAULT = "the default"
-PROVIDERS = ("anthropic", "openai", "openai-responses", "google")
+PROVIDERS = ("anthropic", "openai", "openai-responses", "google", "local", "scripted")
+_ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
 _MOST = 1_000_000_000  # whole numbers stay what every database and every float can hold
 
 
@@ -88,6 +89,7 @@ MODEL = Form(
 )
 SCHEMA = Form("a JSON object, as text, or empty", _is_object)
 PLACE = Form("printable text, not empty", lambda text: bool(text) and text.isprintable())
+ADDRESS = Form("http:// or https:// and a host, or empty", lambda text: not text or bool(_ADDRESS.fullmatch(text)))
 
 
 # -- the table -------------------------------------------------------------------------------------------
@@ -120,6 +122,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, "how much the model reasons before it replies", OneOf(("", "minimal", "low", "medium", "high"))
     ] = ""
     output: Annotated[str, "the JSON Schema that the reply must follow", SCHEMA] = ""
+    fallback: Annotated[str, "the model that replies when the first cannot be reached; empty for none", MODEL] = ""
+    address: Annotated[
+        str, "the server that speaks the API of the model's provider; empty for the provider's own", ADDRESS
+    ] = ""
+    call_seconds: Annotated[float, "how long a model may be silent in a model call", Between(0.01, 86_400)] = 300.0
+    tool_seconds: Annotated[float, "how long a tool may run", Between(0.01, 86_400)] = 120.0
+    retries: Annotated[int, "how often a failed model call is made again", Between(0, 20)] = 4
+    turn_calls: Annotated[int, "the most model calls of a turn", Between(1, 10_000)] = 50
+    turn_seconds: Annotated[float, "the longest time of a turn; approval is waited for beside it", Between(1)] = 1800.0
+    turn_dollars: Annotated[float, "the most US dollars of a turn; 0 for no limit", Between(0)] = 0.0
+    threads: Annotated[int, "on how many threads the model in the process runs", Between(1, 256)] = 1
     model_window: Annotated[int, "the most tokens that the model takes; 0 is what is known of it", Between(0)] = 0
     factor: Annotated[
         float, "the model's tokens for one of our estimate; 0 is what is known of it", Between(0.5, 4, zero=True)
@@ -283,8 +296,9 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def from_file(path: Path) -> Source:
-    """A TOML file: its `[settings]` table, or all of it where there is none."""
-    document = _read_toml(path)
+    """A TOML file: its `[settings]` table, or all of it where there is none; keys have a table of their own."""
+    document = read_toml(path)
+    document.pop("keys", None)
     table = document.get("settings", document)
     if not isinstance(table, dict):
         raise BadSettingsFile(path, "settings is not a table")
@@ -294,7 +308,16 @@ def from_file(path: Path) -> Source:
     return Source(f"the file {path}", table)
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """The `[keys]` table of the file: by provider, or by host and port for servers of one's own. Never shown."""
+    file = find_file(environ)
+    table = read_toml(file).get("keys", {}) if file else {}
+    if not isinstance(table, dict) or not all(isinstance(key, str) for key in table.values()):
+        raise BadSettingsFile(file, "keys is not a table of texts")
+    return table
+
+
+def read_toml(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:

@@ -32,7 +32,9 @@ from everthread.errors import BadSetting, InputError
 
 HERE = "the settings of this test"
 WHOLE = "a whole number from {} to 1,000,000,000"
-MODEL = "provider:name, where the provider is anthropic, openai, openai-responses or google; or empty"
+MODEL = (
+    "provider:name, where the provider is anthropic, openai, openai-responses, google, local or scripted; or empty"
+)
 NUMBERS = [True, "5", None, [5], math.nan, math.inf, -math.inf]
 BROKEN = "\ud800"
 
@@ -81,6 +83,19 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
         ["", "{}", '{"type": "object"}'],
         ["[]", "{", "null", '{"a": NaN}', f'"{BROKEN}"', '{"a":' * 50_000, {"type": "object"}],
     ),
+    "fallback": (MODEL, ["", "local:smollm2"], ["gpt-4", 4]),
+    "address": (
+        "http:// or https:// and a host, or empty",
+        ["", "http://localhost:11434/v1", "https://x"],
+        ["localhost:11434", "ftp://x", "http://", "http://a b", 1],
+    ),
+    "call_seconds": ("a number from 0.01 to 86,400", [0.01, 86_400], [0, -1, 86_401, *NUMBERS]),
+    "tool_seconds": ("a number from 0.01 to 86,400", [0.01, 86_400], [0, -1, 86_401, *NUMBERS]),
+    "retries": ("a whole number from 0 to 20", [0, 20], [-1, 21, *NUMBERS]),
+    "turn_calls": ("a whole number from 1 to 10,000", [1, 10_000], [0, 10_001, *NUMBERS]),
+    "turn_seconds": ("a number from 1 to 1,000,000,000", [1, 3_600], [0, *NUMBERS]),
+    "turn_dollars": ("a number from 0 to 1,000,000,000", [0, 0.5], [-1, *NUMBERS]),
+    "threads": ("a whole number from 1 to 256", [1, 256], [0, 257, *NUMBERS]),
     "model_window": (WHOLE.format(0), [0, 200_000], [-1, *NUMBERS]),
     "factor": ("0 or a number from 0.5 to 4", [0, 0.5, 4], [0.4, -1, 4.1, *NUMBERS]),
     "margin": ("a number from 0 to 1", [0, 1], [-0.1, 1.1, *NUMBERS]),

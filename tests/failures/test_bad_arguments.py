@@ -17,7 +17,7 @@ from everthread.errors import BadSetting, BadValue, BeyondModel, EverthreadError
 from tests.failures.aftermath import clear, sound
 
 MODEL = "openai:gpt-4o"
-PROVIDERS = "where the provider is anthropic, openai, openai-responses or google"
+PROVIDERS = "where the provider is anthropic, openai, openai-responses, google, local or scripted"
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
 
     async def meanwhile(*given: Any) -> Any:
         await said.context(model=MODEL)
-        assert et._contexts._folded._kept
+        assert et._desk.contexts._folded._kept
         done = await really(*given)
         if fails:
             raise NotYetGone("the store", seconds=1.0)
@@ -354,4 +354,4 @@ async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
         await _refused(works[verb](), NotYetGone)
     else:
         await works[verb]()
-    assert not et._contexts._folded._kept
+    assert not et._desk.contexts._folded._kept

@@ -13,9 +13,12 @@ from importlib import import_module
 import click
 
 COMMANDS = {
+    "chat": ("chat", "Chat with an agent, line by line."),
+    "ask": ("ask", "Say one thing and stream the reply."),
     "conversations": ("list", "List conversations, newest first."),
     "show": ("show", "Show what was said in a conversation."),
     "context": ("context", "Show what a model would be told next, and why."),
+    "usage": ("usage", "Show what model calls took: tokens, cache, price."),
     "import": ("carry", "Import conversations from a file."),
     "export": ("carry", "Export conversations as JSON Lines."),
     "doctor": ("doctor", "Check a store against its own laws."),
@@ -43,7 +46,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="everthread", message="everthread %(version)s")
 def main() -> None:
-    """LLM conversations that never end: kept for ever, in SQLite or PostgreSQL.
+    """LLM conversations that never end: kept for ever, in SQLite or PostgreSQL, with any model.
 
     The store is --store, or EVERTHREAD_STORE, or a file in your data folder. All but the tour take --json.
     """

@@ -11,10 +11,11 @@ from typing import Any, BinaryIO, cast
 
 import click
 
-from everthread.app import AGENT, Everthread, Talk
+from everthread.app import AGENT, Everthread
 from everthread.cli.shared import Scope, console, counted, find, progress, run, say_json, scope_of, scoped
 from everthread.errors import Outdated
 from everthread.store.conversations import NEWEST, check_name, owner_of
+from everthread.talk import Talk
 from everthread.transfer import export_lines, mirror, read_file
 from everthread.transfer.read import Format
 from everthread.transfer.write import part_of

@@ -11,8 +11,7 @@ import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.picture import Picture
-from everthread.cli.shared import find, run, say_json, scope_of, scoped
-from everthread.config import KNOWN, parse
+from everthread.cli.shared import find, pairs_of, run, say_json, scope_of, scoped
 from everthread.context.building import Context
 from everthread.context.explain import StepLine
 from everthread.errors import BadValue, BeyondModel
@@ -56,9 +55,9 @@ def context_command(
         talk = await find(et, where, conversation)
         if branch is not None:
             talk = await talk.on(int(branch) if branch.isdigit() else branch)
-        asked: dict[str, Any] = {"model": model, "budget": budget, "at": at, "settings": dict(map(_pair, pairs))}
+        asked: dict[str, Any] = {"model": model, "budget": budget, "at": at, "settings": pairs_of(pairs)}
         asked |= {"instructions": _instructions(instructions) if instructions else None}
-        asked |= {"tools": _tools(tools) if tools else ()}
+        asked |= {"tools": _tools(tools) if tools else None}
         context = await talk.context(strategy=strategy, **asked)
         steps = await talk.steps(**asked) if explain and context.strategy == "budget" else []
         if request:
@@ -69,13 +68,6 @@ def context_command(
             Picture(context.explain(), steps).draw(talk, everything=explain)
 
     run(where, work)
-
-
-def _pair(given: str) -> tuple[str, Any]:
-    name, equals, value = given.partition("=")
-    if not equals:
-        raise BadValue("--set", given, "NAME=VALUE, such as --set clock=off")
-    return name, parse(name, value, "--set") if name in KNOWN else value
 
 
 def _instructions(path: str) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from everthread.app import Everthread, Talk
+from everthread.app import Everthread
 from everthread.cli.shared import Scope, ago, console, run, say_json, scope_of, scoped
 from everthread.store.conversations import NEWEST, Conversation, Totals
+from everthread.talk import Talk
 from everthread.transfer.write import timestamp
 
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from everthread.app import Talk
 from everthread.cli.shared import console, counted, printable
 from everthread.config import DEFAULT
 from everthread.context.explain import Explanation, StepLine, TurnLine
+from everthread.talk import Talk
 
 if TYPE_CHECKING:
     from rich.console import Console

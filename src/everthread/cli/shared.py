@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from everthread.app import TENANT, Everthread, Talk
+from everthread.app import TENANT, Everthread
+from everthread.config import KNOWN, parse
 from everthread.core.ids import is_id
 from everthread.core.logged import moment
-from everthread.errors import EverthreadError, NotFound
+from everthread.errors import BadValue, EverthreadError, NotFound
 from everthread.store.conversations import NEWEST
+from everthread.talk import Talk
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,16 +68,41 @@ def default_store() -> str:
     return f"sqlite:///{Path(base) / 'everthread' / 'everthread.db'}"
 
 
-def run(scope: Scope, work: Callable[[Everthread], Awaitable[None]], *, makes_store: bool = False) -> None:
+def run(
+    scope: Scope,
+    work: Callable[[Everthread], Awaitable[None]],
+    *,
+    makes_store: bool = False,
+    agents: str | None = None,
+) -> None:
     """Open the store and do the work; an error of ours is a sentence on stderr and exit code 1."""
 
     async def opened() -> None:
         if not makes_store:
             _must_be_there(scope.store)
-        async with Everthread.open(scope.store, patience=PATIENCE) as et:
+        async with Everthread.open(scope.store, patience=PATIENCE, agents=agents or own_agents()) as et:
             await work(et)
 
     guarded(scope.json, lambda: asyncio.run(opened()))
+
+
+def own_agents() -> Path | None:
+    """The folder of the user's agents, if there is one."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    folder = Path(base) / "everthread" / "agents"
+    return folder if folder.is_dir() else None
+
+
+def pairs_of(given: Iterable[str]) -> dict[str, Any]:
+    """Settings that were written as NAME=VALUE."""
+    return dict(map(_pair, given))
+
+
+def _pair(given: str) -> tuple[str, Any]:
+    name, equals, value = given.partition("=")
+    if not equals:
+        raise BadValue("--set", given, "NAME=VALUE, such as --set clock=off")
+    return name, parse(name, value, "--set") if name in KNOWN else value
 
 
 def _must_be_there(store: str) -> None:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from everthread.app import Everthread, Talk
+from everthread.app import Everthread
 from everthread.cli.shared import console, counted, find, json_text, printable, run, say_json, scope_of, scoped
 from everthread.core.events import (
+    AgentKilled,
     Command,
     Event,
     Fork,
     Mark,
+    ModelCall,
     Other,
     Redacted,
     Rewind,
@@ -23,6 +25,7 @@ from everthread.core.events import (
 )
 from everthread.core.logged import Logged
 from everthread.errors import Corrupt
+from everthread.talk import Talk
 from everthread.transfer.write import event_line
 
 if TYPE_CHECKING:
@@ -132,12 +135,25 @@ def describe(event: Event) -> str:
             said = f"to event {event.to} of branch {event.branch}"
         case Command():
             said = " ".join([event.name, *(f"{k}={v}" for k, v in event.arguments.items())])
+        case ModelCall():
+            said = _called(event)
+        case AgentKilled():
+            said = event.reason
         case Other():
             said = json.dumps(event.data, ensure_ascii=False)
         case _:
             shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
             said = " ".join([text_of(event), *shown]).strip()
     return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
+
+
+def _called(call: ModelCall) -> str:
+    """What a model call took, or why it failed."""
+    if call.error:
+        return f"{call.model} failed: {call.error}"
+    cached = f" ({call.cache_read / call.input:.0%} from the cache)" if call.cache_read and call.input else ""
+    price = "" if call.price is None else f", ${call.price:.4f}"
+    return f"{call.model}: {call.input:,} tokens in{cached}, {call.output:,} out{price}, {call.ms / 1000:.1f} s"
 
 
 async def _heading(talk: Talk, as_json: bool) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import click
 
-from everthread.app import Everthread, Talk
+from everthread.app import Everthread
 from everthread.cli.picture import Picture
 from everthread.cli.shared import console, guarded
 from everthread.cli.show import Page
 from everthread.core.events import assistant, tool_call, tool_result, user
+from everthread.talk import Talk
 
 MODEL, BUDGET = "anthropic:claude-sonnet-4-6", 2_000
 

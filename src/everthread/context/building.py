@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from everthread.config import Source
+from everthread.config import Settings, Source
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.packing import Packing
 from everthread.context.planning import Asked, Plan, begun_at, chosen, plan
@@ -29,6 +29,7 @@ from everthread.store.windowing import Planned, Sighted
 
 if TYPE_CHECKING:
     from everthread.providers.base import Provider, Rendered
+    from everthread.providers.models import Model
 
 TRIES = 3
 
@@ -49,6 +50,9 @@ class Context:
         self.cutoff = packing.turns[0].start.first if packing.turns else head.seq + 1
         self.sent = sum(len(turn.events) for turn in turns)
         self.past = head.messages_sum - self.sent
+        self.at = head.seq + 1
+        self.memory = max(packing.seen.brief.since, packing.seen.recap.since)
+        self.factor = plan.measure.factor
         self.degraded = (*packing.degraded, *_doubts(plan))
         self.repaired = (*packing.repaired, *rendered.repaired)
 
@@ -64,6 +68,27 @@ class Context:
             raise BeyondModel(self.model, needed=self.estimate, limit=limit, reply=reply)
         return self._body
 
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._packing.plan.settings
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What went into the request that has no history in the log."""
+        plan = self._packing.plan
+        return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
+
+    @property
+    def canonical(self) -> int:
+        """The size of the request before the model's factor: what usage is compared with."""
+        return self._packing.canonical()
+
+    @property
+    def about(self) -> Model:
+        """What is known of the model."""
+        return self._packing.plan.model
+
     def explain(self) -> Explanation:
         """Sections, turns in and out and why, tokens, predicted cache read and price."""
         account = explain(self._packing, cutoff=self.cutoff, repaired=self.repaired)
@@ -76,6 +101,7 @@ class Contexts:
     def __init__(self, sources: Callable[[], tuple[Source, ...]] = tuple) -> None:
         self._sources = sources
         self._folded = Folded()
+        self.factors: dict[str, float] = {}  # learnt from reported usage, by model
 
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
         """What the model is told on this line."""
@@ -85,7 +111,7 @@ class Contexts:
         at = asked.at
 
         def read_plan(sighted: Sighted) -> Planned:
-            planned[:] = [plan(asked, sources, sighted)]
+            planned[:] = [plan(asked, sources, sighted, self.factors)]
             kind, recap, _ = planned[0].memory
             choosing = chosen(planned[0], sighted)
             return Planned(choosing if begin is None else begun_at(begin, choosing), kind, recap)
@@ -111,7 +137,7 @@ class Contexts:
         sources, none = self._sources(), list[Move]()
 
         def ask(sighted: Sighted) -> Lookups[list[Move]]:
-            planned[:] = [plan(asked, sources, sighted)]
+            planned[:] = [plan(asked, sources, sighted, self.factors)]
             assert sighted.newest is not None
             asking = moves(sighted.newest, planned[0].size, planned[0].room, limit)
             return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
@@ -174,7 +200,8 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
 @cache
 def provider_of(name: str) -> Provider:
     """A provider's file, imported when it is first needed."""
-    return cast("Provider", import_module(f"everthread.providers.{name.replace('-', '_')}"))
+    form = "openai" if name in ("local", "scripted") else name.replace("-", "_")
+    return cast("Provider", import_module(f"everthread.providers.{form}"))
 
 
 async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | None]:

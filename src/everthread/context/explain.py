@@ -12,6 +12,7 @@ import msgspec
 
 from everthread.context.packing import Packed, Packing
 from everthread.core.request import Said
+from everthread.providers.prices import input_price
 
 FIVE_MINUTES = 300 * 1_000_000
 EXCERPT = 80
@@ -89,8 +90,8 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
         turns=turn_lines(packing),
         cache_read=read,
         cache_write=write,
-        price=price_of(plan.model.provider, plan.model.name, estimate, read, write),
-        price_uncached=price_of(plan.model.provider, plan.model.name, estimate, 0, 0),
+        price=input_price(plan.model.provider, plan.model.name, tokens=estimate, read=read, write=write),
+        price_uncached=input_price(plan.model.provider, plan.model.name, tokens=estimate, read=0, write=0),
         degraded=tuple(packing.degraded),
         repaired=repaired,
         settings=msgspec.to_builtins(plan.settings),
@@ -219,17 +220,3 @@ def _until(packing: Packing, turn: Packed, seq: int) -> int:
             break
         size += packing.plan.measure.event(event, full=turn.full)
     return min(size, turn.aside + turn.size)  # reasoning that stays out is in the sizes of its events
-
-
-def price_of(provider: str, name: str, tokens: int, read: int, write: int) -> float | None:
-    """What the input of a request costs, by genai-prices, which is imported when it is asked."""
-    try:
-        from genai_prices import Usage, calc_price
-    except ModuleNotFoundError:
-        return None
-    usage = Usage(input_tokens=tokens, cache_read_tokens=read, cache_write_tokens=write)
-    try:
-        found = calc_price(usage, model_ref=name, provider_id=provider.partition("-")[0])
-    except LookupError:
-        return None
-    return float(found.input_price)

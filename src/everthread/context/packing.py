@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from everthread.context.planning import Plan
+from everthread.core.estimates import Measure
 from everthread.core.events import User, media_of
 from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
@@ -100,6 +101,17 @@ class Packing:
     def estimate(self) -> int:
         turns = sum(map(self.tokens, self.older)) + sum(map(self.tokens, self.turns))
         return turns + sum(self.section_tokens().values())
+
+    def canonical(self) -> int:
+        """What is sent, in our own tokens: the estimate without the model's factor and its hidden tokens."""
+        measure = self.plan.measure
+        hidden = self.plan.model.hidden if "tools" in self.section_tokens() else 0
+        if measure.counter is None:
+            return round((self.estimate() - hidden) / measure.factor)
+        ours = Measure()
+        events = [(event, turn.full) for turn in (*self.older, *self.turns) for event in turn.events]
+        texts = [*self.sections.values(), *(tool.description + str(tool.schema) for tool in self.plan.tools)]
+        return sum(ours.event(event, full=full) for event, full in events) + sum(map(ours.text, texts))
 
     @property
     def has_stepped(self) -> bool:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from everthread.config import Resolved, Settings, Source, from_branch, from_conversation, resolve
+from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
 from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose
 from everthread.core.tokens import WRAPPING, tools_size
 from everthread.core.window import Lookups, Room, Start, room_of, rung
-from everthread.errors import BadValue
+from everthread.errors import NoModel
 from everthread.providers.models import Model, model
 from everthread.store.windowing import Sighted
 
@@ -43,6 +44,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str | Mapping[str, str] | None = None
     tools: tuple[Tool, ...] = ()
     at: int | None = None
+    sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
+    factor: float | None = None  # in place of what was learnt: that of an earlier request
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,21 +85,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return any(tool.name == RECALL for tool in self.tools)
 
 
-def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> Plan:
+def plan(
+    asked: Asked, sources: Sequence[Source], sighted: Sighted, factors: Mapping[str, float] = MappingProxyType({})
+) -> Plan:
+    """`factors`: those that were learnt from reported usage, by model."""
     given = Source("the settings given", asked.settings)
     conversation = from_conversation(msgspec.json.decode(sighted.marks.conversation))
-    resolved = resolve(*sources, conversation, from_branch(sighted.settings), given)
+    resolved = resolve(*sources, *asked.sources, conversation, from_branch(sighted.settings), given)
     settings = resolved.settings
     if not settings.model:
-        raise BadValue("model", settings.model, "named as provider:name, such as anthropic:claude-sonnet-4-6")
+        raise NoModel
     about = model(settings.model)
-    measure = measure_of(about, settings)
+    measure = measure_of(about, settings, asked.factor or factors.get(settings.model))
     sections = instructions_of(_told(asked.instructions, settings.instructions))
     if opening := clean("\n\n".join(event.text for event in sighted.opening)):
         sections["opening"] = opening
     tools_tokens = measure.tokens(_tools_size(asked.tools, about, measure)) + (about.hidden if asked.tools else 0)
     limit = max(0, (settings.model_window or about.window) - settings.reply_tokens)
-    budget = min(settings.budget or limit, limit)
+    usual = about.budget if resolved.source_of["budget"] == DEFAULT else 0
+    budget = min(usual or settings.budget or limit, limit)
     # A window that the application chooses by itself has the default's memory.
     strategy = settings.strategy if asked.strategy is None else "own"
     fixed = tools_tokens + measure.tokens(sum(map(measure.text, sections.values())) + WRAPPING)
@@ -152,10 +159,10 @@ def begun_at(begin: Start, choosing: Lookups[Choice]) -> Lookups[Choice]:
     return msgspec.structs.replace(choice, begin=begin, above=None)
 
 
-def measure_of(model: Model, settings: Settings) -> Measure:
-    """How this model's tokens are reckoned. A stated factor is taken as it is, being calibrated."""
-    if settings.factor:
-        return Measure(factor=rounded(settings.factor))
+def measure_of(model: Model, settings: Settings, learnt: float | None = None) -> Measure:
+    """How this model's tokens are reckoned. A factor that was stated or learnt is taken as it is."""
+    if factor := settings.factor or (learnt if model.calibrate else None):
+        return Measure(factor=rounded(factor))
     if not model.known:
         return Measure(counter=four_bytes)
     if model.encoding == "cl100k":

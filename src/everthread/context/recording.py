@@ -1,0 +1,59 @@
+"""What a model call was built from, as hashes: enough to build its request again, or to say what is no longer the same.
+
+The log and the branch's settings have a history, so the window of any moment can be had again. What has none (the
+agent, the tools, the settings of files and of the conversation) is known by its hash only: if it has changed since,
+the request cannot be built again byte for byte, and this says which of them it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from everthread.context.building import Context
+from everthread.core.events import ModelCall
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_plain = msgspec.json.Encoder()
+
+
+def record(context: Context, *, agent: str = "") -> ModelCall:
+    """The record of a model call that is about to be made with this context."""
+    return ModelCall(
+        model=context.model,
+        at=context.at,
+        cutoff=context.cutoff,
+        memory=context.memory,
+        factor=context.factor,
+        agent=agent,
+        inputs={name: hash_of(value) for name, value in context.inputs.items()},
+        request=request_hash(context.request),
+        estimate=context.estimate,
+    )
+
+
+def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[str]:
+    """What is not as it was when the model call was made; nothing where the request is the same byte for byte."""
+    now = record(context, agent=agent)
+    if now.request == call.request:
+        return []
+    found = [f"{name} changed" for name, hash in call.inputs.items() if now.inputs.get(name) != hash]
+    for name in ("agent", "cutoff", "memory", "factor"):
+        was, is_now = getattr(call, name), getattr(now, name)
+        if was != is_now:
+            found.append(f"{name} was {was!r} and is {is_now!r}")
+    return found or [
+        "what the request is made of is the same, but not its bytes: another version of Everthread made it"
+    ]
+
+
+def hash_of(value: Any) -> str:
+    """Of any JSON value, whatever the order of its keys."""
+    return hashlib.sha256(_encoder.encode(value)).hexdigest()[:32]
+
+
+def request_hash(body: dict[str, Any]) -> str:
+    """Of a request as it is sent: the order of its keys is part of it."""
+    return hashlib.sha256(_plain.encode(body)).hexdigest()

@@ -1,0 +1,110 @@
+"""One model call: made, and made again while it may still succeed.
+
+A call that failed before anything came of the reply is made again after a pause that doubles, with chance in it so that
+many callers do not come back together, or after the time that the provider asks for. Once a piece of the reply has
+been told, it is not: what came is kept, and the turn ends as interrupted. Every call leaves its record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from everthread.context.building import Context
+from everthread.context.recording import record
+from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta, Usage
+from everthread.core.events import ModelCall
+from everthread.errors import BrokenOff, ModelError
+
+if TYPE_CHECKING:
+    from everthread.engine.desk import Desk
+    from everthread.providers.calling import Client, Replied
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+MOST_PATIENCE = 120.0  # seconds that a provider may ask to wait; beyond that the call has failed
+
+
+class Calling:
+    def __init__(self, desk: Desk, context: Context, *, agent: str, tell: Callable[[Delta], None]) -> None:
+        self._desk, self._context, self._tell = desk, context, tell
+        self._record = record(context, agent=agent)
+        self._said: list[str] = []
+        self._tries = 0
+        self._began = time.monotonic()
+        self._first = 0.0
+        self.model = context.model
+
+    @property
+    def said(self) -> str:
+        """What has come of the reply's text so far."""
+        return "".join(self._said)
+
+    @property
+    def record(self) -> ModelCall:
+        """The record of the call, complete once it has replied."""
+        return self._record
+
+    def failed(self, why: str) -> ModelCall:
+        """The record of a call that came to nothing, or broke off."""
+        return msgspec.structs.replace(self._timed(), error=why)
+
+    async def reply(self) -> Replied:
+        client = await self._desk.client(self._context)
+        retries = self._context.settings.retries
+        while True:
+            self._tries += 1
+            try:
+                replied = await self._once(client)
+            except ModelError as problem:
+                pause = self._pause(problem)
+                if not problem.again or self._said or self._tries > retries or pause > MOST_PATIENCE:
+                    raise
+                self._tell(Notice(text=f"{problem} Trying again in {pause:.1f} s."))
+                await asyncio.sleep(pause)
+            else:
+                self._finish(replied)
+                return replied
+
+    async def _once(self, client: Client) -> Replied:
+        tell, said = self._tell, self._said
+        async with client.reply(self._context.request) as pieces:
+            async for piece in pieces:
+                if not self._first:
+                    self._first = time.monotonic()
+                if isinstance(piece, TextDelta):
+                    said.append(piece.text)
+                    tell(piece)
+                elif isinstance(piece, ReasoningDelta):
+                    tell(piece)
+                else:
+                    return piece
+        raise BrokenOff(self._context.about.provider, "it ended without an end")
+
+    def _pause(self, problem: ModelError) -> float:
+        if problem.after is not None:
+            return problem.after
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._tries - 1))
+        return float(pause * random.uniform(0.5, 1.5))
+
+    def _finish(self, replied: Replied) -> None:
+        usage: Usage = replied.usage
+        self._record = msgspec.structs.replace(
+            self._timed(),
+            **msgspec.structs.asdict(usage),
+            price=self._desk.price(self._context.about, usage),
+            finish=replied.finish,
+        )
+
+    def _timed(self) -> ModelCall:
+        now = time.monotonic()
+        return msgspec.structs.replace(
+            self._record,
+            first_ms=round(((self._first or now) - self._began) * 1000),
+            ms=round((now - self._began) * 1000),
+            tries=max(1, self._tries),
+        )

@@ -1,0 +1,362 @@
+"""A conversation in the hand.
+
+A `Talk` reads and writes the conversation's current branch, wherever that points at the moment, unless it was made for
+one branch (`talk.on("main")`, or what `fork` returns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from everthread import arguments
+from everthread.config import check
+from everthread.context.building import Context, Contexts
+from everthread.context.explain import StepLine
+from everthread.core.branches import ENDLESS, Line
+from everthread.core.events import Clear, Event, Mark, Pin, Settings, media_of, user
+from everthread.core.logged import Logged
+from everthread.core.parts import Part
+from everthread.core.strategies import Strategy
+from everthread.core.turns import Head, Session
+from everthread.core.turns import Turn as TurnRow
+from everthread.engine.desk import Desk
+from everthread.engine.preparing import Rebuilt, prepared, rebuilt, the_one, waiting
+from everthread.engine.saying import Saying
+from everthread.engine.turn import Tell, Turn
+from everthread.errors import BadValue, UnknownSeq
+from everthread.store.appending import Place
+from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
+from everthread.store.log import Log
+from everthread.store.usage import By, Usage
+
+T = TypeVar("T")
+
+
+class Talk:
+    """A conversation in the hand, on its current branch or on one of its own choosing."""
+
+    def __init__(
+        self, log: Log, conversation: Conversation, branch: int | None = None, *, desk: Desk | None = None
+    ) -> None:
+        self._log = log
+        self._branch = branch
+        self._desk = desk or Desk(log, Contexts())
+        self.conversation = conversation
+
+    def __repr__(self) -> str:
+        where = "its current branch" if self._branch is None else f"branch {self._branch}"
+        return f"<Talk {self.id} of {self.conversation.user!r} with {self.conversation.agent!r}, on {where}>"
+
+    @property
+    def id(self) -> str:
+        return self.conversation.id
+
+    # -- saying --------------------------------------------------------------------------------------------
+
+    async def append(self, *events: Event, key: str = "", expect: int | None = None) -> list[Logged]:
+        """Append events in one transaction; they are on disk when this returns.
+
+        `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
+        seq of the newest message that you know of: if somebody has said more since, `Moved` is raised.
+        """
+        arguments.name("key", key, empty=True)
+        if expect is not None:
+            arguments.seq("expect", expect)
+        return await self._log.append(self._place, events, key=key, expect=expect)
+
+    async def clear(self) -> Logged:
+        """Start afresh: what came before is no longer sent, but stays and can be found."""
+        return (await self.append(Clear()))[0]
+
+    async def mark(self, name: str) -> Logged:
+        """Name this point, to come back to with `rewind`."""
+        return (await self.append(Mark(name=arguments.name("mark", name))))[0]
+
+    # -- branches ------------------------------------------------------------------------------------------
+
+    async def line(self) -> Line:
+        """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
+        return await self._log.line(self.conversation, self._branch)
+
+    async def branches(self) -> list[BranchTotals]:
+        """All branches, each with its sums: along its whole line, and what it added itself."""
+        return await self._log.branches(self.conversation)
+
+    async def on(self, branch: str | int) -> Talk:
+        """The same conversation on one of its branches, by name or number."""
+        line = await self._log.line(self.conversation, arguments.branch(branch))
+        return self._at(line.branch.number)
+
+    async def fork(self, *, at: int | None = None, name: str = "") -> Talk:
+        """A new branch from event `at` (the newest by default). The current branch stays current."""
+        line = await self.line()
+        seq = (await self._log.head(line)).seq if at is None else arguments.seq("at", at)
+        grown = await self._log.fork(line, at=seq, name=arguments.name("name", name, empty=True))
+        return self._at(grown.branch.number)
+
+    async def rewind(self, *, to: int | str, name: str = "") -> Talk:
+        """Go back to an earlier seq or mark and go on from there, on a new branch that becomes the current one."""
+        to, name = arguments.point(to), arguments.name("name", name, empty=True)
+        grown = await self._log.rewind(await self.line(), to=to, name=name)
+        return self._pointing_at(grown)
+
+    async def switch(self, branch: str | int) -> Talk:
+        """Make a branch the current one."""
+        line = await self._log.line(self.conversation, arguments.branch(branch))
+        return self._pointing_at(await self._log.switch(line))
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def tail(self, *, turns: int = 20) -> list[Logged]:
+        """The events of the newest turns, whole. Reads what was said, across a clear as well."""
+        return await self._log.tail(await self.line(), turns=arguments.count("turns", turns))
+
+    async def before(self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that ends just before `seq`; the newest page where none is given."""
+        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
+        return await self._log.before(await self.line(), seq, limit=limit, messages=messages)
+
+    async def after(self, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that begins just after `seq`; the first page where none is given."""
+        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
+        return await self._log.after(await self.line(), seq, limit=limit, messages=messages)
+
+    async def range(self, first: int, last: int) -> list[Logged]:
+        """The events from seq `first` to seq `last`."""
+        first, last = arguments.seq("first", first), arguments.seq("last", last)
+        return await self._log.range(await self.line(), first, last)
+
+    async def follow(self, *, after: int = 0) -> AsyncIterator[Logged]:
+        """What came after `after`, then what comes, as it comes. Stays on the branch that is current now."""
+        after = arguments.seq("after", after)
+        async for event in self._log.follow(await self.line(), after=after):
+            yield event
+
+    async def turns(self, *, limit: int = 50) -> list[TurnRow]:
+        """The newest turns, oldest first, with their sizes and states."""
+        return await self._log.turns(await self.line(), limit=arguments.count("limit", limit))
+
+    async def sessions(self, *, limit: int = 50) -> list[Session]:
+        """The newest sessions, oldest first."""
+        return await self._log.sessions(await self.line(), limit=arguments.count("limit", limit))
+
+    async def totals(self) -> Totals:
+        """Events, messages and tokens of the whole conversation, each counted once."""
+        return await self._log.totals(self.conversation)
+
+    async def blob(self, hash: str) -> bytes:
+        """The bytes of an image or file, by the hash in its part."""
+        return await self._log.blob(await self.line(), arguments.text("hash", hash))
+
+    async def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
+        """The bytes of all images and files that these events show: `to_openai(events, blob=blobs.get)`."""
+        hashes = {media.blob for event in events for media in media_of(event.event) if media.blob}
+        return {hash: await self.blob(hash) for hash in sorted(hashes)}
+
+    # -- what the model sees -------------------------------------------------------------------------------
+
+    async def context(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        strategy: str | Strategy | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        at: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Context:
+        """What the model would be told now, as a request for its provider; or before event `at`.
+
+        `strategy`: budget, messages, session, importance, or a function of your own. `instructions`: a text, or
+        texts for persona, user, memory and skills; without a persona, the agent's or the configured one. `tools`: as
+        for `say`, or only told of: name, description and JSON Schema of the arguments, or as OpenAI or Anthropic take
+        them; they are sent in the order of their names. `settings`: any others, for this context alone.
+        """
+        asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
+        ready = await prepared(self._desk, self.conversation, asked, arguments.instructions(instructions), tools)
+        return await self._desk.contexts.build(self._log, await self.line(), ready.asked)
+
+    async def steps(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        at: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        limit: int = 20,
+    ) -> list[StepLine]:
+        """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
+        asked = arguments.asked(settings, model=model, budget=budget, at=at)
+        ready = await prepared(self._desk, self.conversation, asked, arguments.instructions(instructions), tools)
+        limit = arguments.count("limit", limit)
+        return await self._desk.contexts.steps(self._log, await self.line(), ready.asked, limit=limit)
+
+    async def pin(self, seq: int) -> Logged:
+        """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
+        turn, newest = await self._turn_of(seq)
+        if turn <= newest.cleared:
+            allowed = f"an event after the last clear, which is event {newest.cleared}: nothing before it is sent"
+            raise BadValue("seq", seq, allowed)
+        return (await self.append(Pin(turn=turn)))[0]
+
+    async def unpin(self, seq: int) -> Logged:
+        """No longer."""
+        turn, _ = await self._turn_of(seq)
+        return (await self.append(Pin(turn=turn, pinned=False)))[0]
+
+    async def configure(self, **settings: str | int | float | bool | None) -> Logged:
+        """Set settings of this branch from here on; None takes one back."""
+        for name, value in settings.items():
+            if value is not None:
+                check(name, value, "the settings given")
+        return (await self.append(Settings(values=settings)))[0]
+
+    async def _turn_of(self, seq: int) -> tuple[int, Head]:
+        """The first seq of the turn that holds an event, and the newest head."""
+        line = await self.line()
+        head = await self._log.head(line, at=arguments.seq("seq", seq))
+        newest = await self._log.head(line)
+        if not head.seq:
+            raise UnknownSeq(seq, last=newest.seq)
+        if not head.turn_first:
+            raise BadValue("seq", seq, "an event of a turn; this one came before the first message")
+        return head.turn_first, newest
+
+    # -- speaking with the model -------------------------------------------------------------------------------
+
+    def say(
+        self,
+        *pieces: str | Part,
+        model: str | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        when_busy: str = "wait",
+        origin: str = "",
+        key: str = "",
+    ) -> Saying:
+        """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
+
+        The message is on disk before anything else happens. `tools`: functions with type hints, objects with name,
+        schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch that
+        is under way, or "refuse". `origin`: who speaks, when it is not the user by hand. `key`: said again with the
+        same key, it is appended once.
+        """
+        message = user(*pieces, origin=arguments.text("origin", origin))
+        arguments.name("key", key, empty=True)
+        return self._saying(lambda turn: turn.say(message, key=key), when_busy, model, instructions, tools, settings)
+
+    def resume(
+        self, *, model: str | None = None, settings: Mapping[str, Any] | None = None, when_busy: str = "wait"
+    ) -> Saying:
+        """Go on with a turn that failed or was interrupted, without saying anything anew."""
+        return self._saying(lambda turn: turn.resume(), when_busy, model, None, None, settings)
+
+    async def waiting(self) -> list[Logged]:
+        """The tool calls that wait for approval, oldest first."""
+        return await waiting(self._log, await self.line())
+
+    def approve(self, call: str | int | None = None, *, tools: Iterable[Any] | None = None) -> Saying:
+        """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on."""
+        return self._settling(call, tools, approved=True)
+
+    def refuse(self, call: str | int | None = None, why: str = "", *, tools: Iterable[Any] | None = None) -> Saying:
+        """Refuse it; the model is told why, and goes on."""
+        return self._settling(call, tools, approved=False, why=arguments.text("why", why))
+
+    async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[Usage]:
+        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
+        owner = Owner(self.conversation.tenant, self.conversation.user)
+        return await self._log.usage(owner, by=by, conversation=self.id, limit=arguments.count("limit", limit))
+
+    async def count(self, **asked: Any) -> int | None:
+        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
+        context = await self.context(**asked)
+        return await (await self._desk.client(context)).count(context.request)
+
+    async def rebuild(self, seq: int) -> Rebuilt:
+        """The request of the model call that event `seq` records, built again, and what is no longer the same."""
+        return await rebuilt(self._desk, self.conversation, await self.line(), arguments.seq("seq", seq))
+
+    def _saying(
+        self,
+        act: Callable[[Turn], Coroutine[Any, Any, None]],
+        when_busy: str,
+        model: str | None,
+        instructions: str | Mapping[str, str] | None,
+        tools: Iterable[Any] | None,
+        settings: Mapping[str, Any] | None,
+    ) -> Saying:
+        wait = arguments.one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
+        asked, told = arguments.asked(settings, model=model), arguments.instructions(instructions)
+
+        async def work(tell: Tell) -> None:
+            ready = await prepared(self._desk, self.conversation, asked, told, tools, afresh=True)
+            line = await self.line()
+            try:
+                async with self._desk.queues.turn(self._log, line, wait=wait):
+                    await act(Turn(self._desk, self, line, ready, tell))
+            finally:
+                if tools is not None:  # the desk's own stay open
+                    await ready.toolbox.close()
+
+        return Saying(work)
+
+    def _settling(
+        self, call: str | int | None, tools: Iterable[Any] | None, *, approved: bool, why: str = ""
+    ) -> Saying:
+        async def act(turn: Turn) -> None:
+            found = the_one(await self.waiting(), call)
+            await turn.settle(found, approved=approved, why=why)
+
+        return self._saying(act, "wait", None, None, tools, None)
+
+    # -- changing and forgetting ---------------------------------------------------------------------------
+
+    async def rename(self, name: str) -> None:
+        """Give the conversation a name."""
+        self.conversation = await self._log.change(self.conversation, name=arguments.name("name", name, empty=True))
+
+    async def set_goal(self, goal: str) -> None:
+        """Say what the conversation is for."""
+        self.conversation = await self._log.change(self.conversation, goal=arguments.goal(goal))
+
+    async def set_settings(self, settings: dict[str, Any]) -> None:
+        """Replace the conversation's settings: any JSON object, where Everthread's own have values that it takes."""
+        settings = arguments.settings_of_conversation(settings)
+        self.conversation = await self._log.change(self.conversation, settings=settings)
+
+    async def redact(self, seq: int) -> None:
+        """Take the content out of an event for ever; a tombstone keeps its place."""
+        line, seq = await self.line(), arguments.seq("seq", seq)
+        await forgotten(self._desk.contexts, self._log.redact(line, seq))
+
+    async def erase(self) -> None:
+        """Erase the conversation for ever."""
+        await forgotten(self._desk.contexts, self._log.erase(self.conversation))
+
+    def _pointing_at(self, line: Line) -> Talk:
+        self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
+        return self._at(None)
+
+    def _at(self, branch: int | None) -> Talk:
+        return Talk(self._log, self.conversation, branch, desk=self._desk)
+
+    @property
+    def _place(self) -> Place:
+        return Place(self.conversation.tenant, self.conversation.id, self._branch)
+
+
+async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
+    """The work done, and nothing of it in memory: a context that was made meanwhile has read what is gone now."""
+    contexts.forget()
+    try:
+        return await work
+    finally:
+        contexts.forget()

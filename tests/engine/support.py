@@ -1,0 +1,52 @@
+"""What the tests of the loop share: hearing a turn to its end, and looking at what the log says of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.validator import refusals
+from everthread import Talk
+from everthread.core.branches import ENDLESS
+from everthread.core.deltas import Delta, Done
+from everthread.core.events import ModelCall
+from everthread.core.logged import Logged
+from everthread.engine.saying import Saying
+
+FORMS = ("anthropic:claude-sonnet-4-6", "openai:gpt-5", "openai-responses:gpt-5", "google:gemini-2.5-pro")
+
+
+async def heard(saying: Saying) -> list[Delta]:
+    """All deltas of a turn. The last is always the end."""
+    deltas = [delta async for delta in saying]
+    assert isinstance(deltas[-1], Done)
+    assert sum(isinstance(delta, Done) for delta in deltas) == 1
+    return deltas
+
+
+async def said(saying: Saying) -> str:
+    """The text that a plain program would print."""
+    return "".join(map(str, await heard(saying)))
+
+
+async def kinds(talk: Talk) -> list[str]:
+    return [event.kind for event in await talk.range(1, ENDLESS)]
+
+
+async def calls(talk: Talk) -> list[ModelCall]:
+    """The records of the model calls, oldest first."""
+    return [event.event for event in await talk.range(1, ENDLESS) if isinstance(event.event, ModelCall)]
+
+
+async def results(talk: Talk) -> list[Logged]:
+    return [event for event in await talk.range(1, ENDLESS) if event.kind == "tool_result"]
+
+
+async def state(talk: Talk) -> str:
+    return (await talk.turns(limit=1))[-1].state
+
+
+async def assert_valid(talk: Talk, **asked: Any) -> None:
+    """Whatever happened, the next request is one that every provider takes."""
+    for model in FORMS:
+        context = await talk.context(model=model, **asked)
+        assert refusals(model, context.request) == []

@@ -1,0 +1,160 @@
+"""What is written down of every model call: enough to build its request again, to add up costs, and to learn."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from everthread import Everthread, Talk
+from everthread.agents import Agent
+from everthread.core.events import ModelCall
+from everthread.errors import BadValue
+from everthread.testing.scripted import call, script
+from tests.engine.conftest import Speak
+from tests.engine.support import calls, heard, said
+
+
+async def last_call(talk: Talk) -> int:
+    """The seq of the newest record."""
+    return next(event.seq for event in reversed(await talk.range(1, 10_000)) if isinstance(event.event, ModelCall))
+
+
+async def test_every_model_call_leaves_a_record(talk: Talk, speak: Speak, model: str) -> None:
+    speak("Hello.")
+    context = await talk.context()
+    await heard(talk.say("Hello?"))
+    (record,) = await calls(talk)
+    assert record.model == model
+    assert record.at == 2
+    assert record.cutoff == 1
+    assert record.factor == context.factor
+    assert set(record.inputs) == {"settings", "instructions", "tools"}
+    assert len(record.request) == 64
+    assert record.input > 0
+    assert record.output > 0
+    assert record.price == 0.0
+    assert record.finish == "stop"
+    assert record.ms >= record.first_ms >= 0
+
+
+async def test_a_past_request_is_built_again_byte_for_byte(talk: Talk, speak: Speak) -> None:
+    def clock() -> str:
+        return "noon"
+
+    sent: list[dict[str, object]] = []
+
+    def listen(reply: object):  # type: ignore[no-untyped-def]
+        return lambda body: sent.append(msgspec.json.decode(msgspec.json.encode(body))) or reply
+
+    speak(listen([call("clock")]), listen("It is noon."), listen("Welcome."))
+    await heard(talk.say("What time is it?", tools=[clock]))
+    await heard(talk.say("Thank you."))
+    records = [event.seq for event in await talk.range(1, 100) if isinstance(event.event, ModelCall)]
+    rebuilt = await talk.rebuild(records[-1])
+    assert rebuilt.differences == ()
+    assert rebuilt.context.request == sent[-1]
+
+
+async def test_or_it_says_what_is_no_longer_the_same(talk: Talk, speak: Speak) -> None:
+    def clock() -> str:
+        return "noon"
+
+    speak("No idea.", "Still none.")
+    await heard(talk.say("What time is it?", tools=[clock], instructions="You are a clock."))
+    rebuilt = await talk.rebuild(await last_call(talk))
+    assert rebuilt.differences == ("instructions changed", "tools changed")
+    await heard(talk.say("And now?", settings={"temperature": 0.5}))
+    assert (await talk.rebuild(await last_call(talk))).differences == ("settings changed",)
+
+
+async def test_only_a_model_call_can_be_built_again(talk: Talk, speak: Speak) -> None:
+    speak("Hello.")
+    await heard(talk.say("Hello?"))
+    with pytest.raises(BadValue, match="the seq of a model_call event"):
+        await talk.rebuild(1)
+
+
+async def test_usage_adds_up_by_turn_conversation_model_and_day(
+    address: str, someone: str, speak: Speak, model: str
+) -> None:
+    speak([call("nothing")], "One.", "Two.")
+    async with Everthread.open(address, settings={"model": model}) as et:
+        talk = await et.begin(user=someone)
+        await heard(talk.say("First."))
+        await heard(talk.say("Second."))
+        records = await calls(talk)
+        turns = await talk.usage(by="turn")
+        assert [row.calls for row in turns] == [1, 2]  # newest first
+        (whole,) = await talk.usage()
+        assert whole.calls == 3
+        assert whole.input == sum(one.input for one in records)
+        assert whole.output == sum(one.output for one in records)
+        (day,) = await et.usage(user=someone, by="day")
+        (by_model,) = await et.usage(user=someone, by="model")
+        assert (day.calls, by_model.model) == (3, model)
+        assert await et.usage(user=f"not-{someone}", by="day") == []
+
+
+async def test_the_factor_of_a_model_is_learnt_from_what_its_provider_reports(address: str, someone: str) -> None:
+    """And by every process that opens the store from then on. The model in the process reports true counts."""
+    settings = {"model": "local:smollm2", "reply_tokens": 1, "margin": 1.0, "clock": "off"}
+    async with Everthread.open(address, settings=settings) as et:
+        talk = await et.begin(user=someone)
+        before = (await talk.context()).factor
+        for number in range(20):
+            await talk.say(f"The quick brown fox number {number} jumps over the lazy dog.")
+        first = await talk.context()
+    async with Everthread.open(address, settings=settings) as et:
+        again = await et.conversation(user=someone, id=talk.id)
+        context = await again.context()
+        assert first.factor < before == 2.6
+        assert context.factor == first.factor
+        records = await calls(again)
+        assert all(one.input <= one.estimate / before * context.factor for one in records)
+
+
+# -- agents ------------------------------------------------------------------------------------------------
+
+
+async def test_an_agent_brings_its_persona_settings_tools_and_version(address: str, someone: str, speak: Speak) -> None:
+    def weather() -> str:
+        return "rain"
+
+    def bomb() -> str:
+        return "boom"
+
+    bodies: list[dict[str, object]] = []
+    script(f"{someone}-a", lambda body: bodies.append(body) or "Arr.", lambda body: bodies.append(body) or "Aye.")
+    async with Everthread.open(address, settings={}, tools=[weather, bomb]) as et:
+        pirate = Agent(
+            name=someone,
+            instructions="You are a pirate.",
+            model=f"scripted:{someone}-a",
+            tools=("weather",),
+            settings={"temperature": 0.25},
+            skills={"sailing.md": "Mind the wind."},
+        )
+        await et.agents.save("default", pirate)
+        talk = await et.begin(user=someone, agent=someone)
+        assert await said(talk.say("Ahoy?")) == "Arr."
+        body = bodies[0]
+        assert body["temperature"] == 0.25
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["weather"]  # type: ignore[index, attr-defined]
+        system = str(body["messages"][0])  # type: ignore[index]
+        assert "You are a pirate." in system
+        assert "Mind the wind." in system
+        await et.agents.save("default", msgspec.structs.replace(pirate, instructions="You are a parrot."))
+        await heard(talk.say("And now?"))
+        assert "parrot" in str(bodies[1])
+        assert [one.agent for one in await calls(talk)] == [f"{someone} 1", f"{someone} 2"]
+        assert (await talk.rebuild(3)).differences[:1] == ("instructions changed",)
+
+
+async def test_a_folder_of_agents_is_read_when_the_store_is_opened(address: str, someone: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    script(f"{someone}-b", "Bonjour.")
+    (folder / f"{someone}.toml").write_text(f'model = "scripted:{someone}-b"\ninstructions = "Speak French."\n')
+    async with Everthread.open(address, settings={}, agents=folder) as et:
+        talk = await et.begin(user=someone, agent=someone)
+        assert await said(talk.say("Hello?")) == "Bonjour."
