@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import runpy
 import subprocess
@@ -31,12 +32,36 @@ async def test_the_tutorial_does_what_it_says(fresh_address: str) -> None:
             await waiting
 
 
-def test_the_first_example_of_the_readme_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    example, shown = blocks("README.md", "python")[0], blocks("README.md", "text")[0]
+def test_the_first_example_of_the_readme_speaks_with_a_model_that_needs_no_key(tmp_path: Path) -> None:
+    assert run(blocks("README.md", "python")[0], tmp_path).strip()
+
+
+def test_the_second_example_of_the_readme_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    shown = blocks("README.md", "text")[0]
+    printed = run(blocks("README.md", "python")[1], tmp_path)
+    assert [line.rstrip() for line in printed.splitlines()] == shown.splitlines()
+
+
+def test_the_third_example_of_the_readme_makes_tools_that_can_be_offered(tmp_path: Path) -> None:
+    """Its last line opens a folder of agents that only its reader has."""
+    example = blocks("README.md", "python")[2].rpartition("et = ")[0]
+    assert run(f"{example}\nfrom everthread.tools import Toolbox\nprint(Toolbox([weather, book]).offered)", tmp_path)
+
+
+def run(example: str, folder: Path) -> str:
+    """What an example prints on a machine without keys and servers."""
+    keys = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    environ = {name: value for name, value in os.environ.items() if name not in keys}
     done = subprocess.run(
-        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", example],
+        cwd=folder,
+        env={**environ, "EVERTHREAD_SERVERS": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
-    assert [line.rstrip() for line in done.stdout.splitlines()] == shown.splitlines()
+    return done.stdout
 
 
 async def test_the_reference_names_every_attribute_of_a_context(fresh_address: str) -> None:
@@ -48,7 +73,16 @@ async def test_the_reference_names_every_attribute_of_a_context(fresh_address: s
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", "docs/stepped-cutoff.md", "docs/decisions/README.md"]
+    "page",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/tutorial.md",
+        "docs/stepped-cutoff.md",
+        "docs/decisions/README.md",
+        "docs/howto/tools.md",
+        "docs/howto/agents.md",
+    ],
 )
 def test_links_to_files_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")

@@ -72,8 +72,9 @@ class Calling:
 
     async def _once(self, client: Client) -> Replied:
         tell, said = self._tell, self._said
+        replied: Replied | None = None
         async with client.reply(self._context.request) as pieces:
-            async for piece in pieces:
+            async for piece in pieces:  # to the very end, or the connection could not be used again
                 if not self._first:
                     self._first = time.monotonic()
                 if isinstance(piece, TextDelta):
@@ -82,8 +83,10 @@ class Calling:
                 elif isinstance(piece, ReasoningDelta):
                     tell(piece)
                 else:
-                    return piece
-        raise BrokenOff(self._context.about.provider, "it ended without an end")
+                    replied = piece
+        if replied is None:
+            raise BrokenOff(self._context.about.provider, "it ended without an end")
+        return replied
 
     def _pause(self, problem: ModelError) -> float:
         if problem.after is not None:

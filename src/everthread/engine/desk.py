@@ -61,7 +61,7 @@ class Desk:
             self._agents[tenant, name] = await self.agents.get(tenant, name)
         return self._agents[tenant, name]
 
-    async def toolbox_of(self, found: Versioned | None) -> Toolbox:
+    def toolbox_of(self, found: Versioned | None) -> Toolbox:
         """The tools of an agent: those that it names, and its own MCP servers'. All there are, where there is none."""
         if found is None:
             return self._toolbox
@@ -69,7 +69,6 @@ class Desk:
         if not found.agent.mcp:
             return named
         if known not in self._toolboxes:
-            await named.open()
             self._toolboxes[known] = Toolbox([named, *servers(found.agent)])
         return self._toolboxes[known]
 

@@ -60,7 +60,7 @@ Tools = tuple[Toolbox, tuple[Tool, ...], tuple[str, ...]]
 async def _tools(desk: Desk, given: Iterable[Any] | None, agent: Versioned | None) -> Tools:
     """A toolbox, what of it is offered, and what is wrong with it."""
     if given is None:
-        toolbox = await desk.toolbox_of(agent)
+        toolbox = desk.toolbox_of(agent)
         notes = await toolbox.open()
         return toolbox, toolbox.offered, notes
     listed = [given] if isinstance(given, str | Mapping) else list(given)

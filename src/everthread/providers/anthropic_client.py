@@ -129,8 +129,8 @@ class _AnthropicClient:
         taken = {name: body[name] for name in _COUNTED if name in body}
         try:
             return int((await self._sdk.messages.count_tokens(**taken)).input_tokens)
-        except (TypeError, ValueError, AttributeError) as problem:
-            raise BrokenOff(PROVIDER, self._why(problem)) from None
+        except (TypeError, ValueError, AttributeError):
+            raise BrokenOff(PROVIDER, "its count is no number") from None
         except (AnthropicError, *_CONNECTION) as problem:
             raise self._refusal(problem, body["model"]) from None
 
@@ -319,20 +319,16 @@ class _Reading:
     def whole(self) -> Replied:
         if not self._reported or self._stopped is None or any(block.is_open for block in self._blocks):
             raise ValueError("a part of the reply is missing")
-        read, written, plain, output, thought = (
-            self._used.get(name, 0)
-            for name in (
-                "cache_read_input_tokens",
-                "cache_creation_input_tokens",
-                "input_tokens",
-                "output_tokens",
-                "output_tokens_details",
-            )
-        )
+        used = {name: self._used.get(name, 0) for name in _Usage.__struct_fields__}
+        read, written = used["cache_read_input_tokens"], used["cache_creation_input_tokens"]
         return Replied(
             events=tuple(self._said()),
             usage=Usage(
-                input=plain + written + read, output=output, cache_read=read, cache_write=written, reasoning=thought
+                input=used["input_tokens"] + written + read,
+                output=used["output_tokens"],
+                cache_read=read,
+                cache_write=written,
+                reasoning=used["output_tokens_details"],
             ),
             finish=_FINISHES.get(self._stopped, "other"),
             model=self._reported,

@@ -104,9 +104,15 @@ def _reply(reply: Reply, media: Media, known: set[str]) -> list[Entry]:
             text = part.text if isinstance(part, Text) else media.tell(part)
             if not text:
                 continue
-            entries += [*held, {"role": "assistant", "content": text}]
+            entries += [*held, {"role": "assistant", "content": text, **_phase(part)}]
         held = []
     return [*entries, *(_output(answer, media) for answer in reply.answers)]
+
+
+def _phase(part: Part) -> Entry:
+    """Whether a text was said on the way or in the end, where the model told them apart."""
+    phase = (echoed(part.meta, META) or {}).get("phase")
+    return {"phase": phase} if isinstance(phase, str) else {}
 
 
 def _reasoning(part: Reasoning, known: set[str]) -> list[Entry]:
