@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread
+from tests.providers.behaviours import BEHAVIOURS
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,3 +90,8 @@ def test_links_to_files_lead_somewhere(page: str) -> None:
     targets = [t.split("#")[0] for t in re.findall(r"\]\(([^)]+)\)", text) if "://" not in t]
     missing = [t for t in targets if t and not ((ROOT / page).parent / t).exists()]
     assert missing == []
+
+
+def test_contributing_lists_what_every_provider_must_do() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert [behaviour for behaviour in BEHAVIOURS if f"- {behaviour}\n" not in page] == []

@@ -168,8 +168,10 @@ async def test_who_stops_listening_ends_the_turn(talk: Talk, speak: Speak) -> No
     await listen()
     gc.collect()
     async with asyncio.timeout(10):
-        while await state(talk) != "interrupted":
-            await asyncio.sleep(0.02)
+        async for event in talk.follow():
+            if event.kind == "agent_killed":
+                break
+    assert await state(talk) == "interrupted"
 
 
 async def test_a_cancelled_task_ends_the_turn_and_keeps_what_came(talk: Talk, speak: Speak) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -12,6 +16,20 @@ from everthread.errors import BadValue
 from everthread.testing.scripted import call, script
 from tests.engine.conftest import Speak
 from tests.engine.support import calls, heard, said
+
+
+class Ears:
+    """Hears the requests to which a scripted model replies."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+
+    def __call__(self, reply: Any) -> Callable[[dict[str, Any]], Any]:
+        def replied(body: dict[str, Any]) -> Any:
+            self.heard.append(msgspec.json.decode(msgspec.json.encode(body)))
+            return reply
+
+        return replied
 
 
 async def last_call(talk: Talk) -> int:
@@ -41,18 +59,14 @@ async def test_a_past_request_is_built_again_byte_for_byte(talk: Talk, speak: Sp
     def clock() -> str:
         return "noon"
 
-    sent: list[dict[str, object]] = []
-
-    def listen(reply: object):  # type: ignore[no-untyped-def]
-        return lambda body: sent.append(msgspec.json.decode(msgspec.json.encode(body))) or reply
-
-    speak(listen([call("clock")]), listen("It is noon."), listen("Welcome."))
+    ears = Ears()
+    speak(ears([call("clock")]), ears("It is noon."), ears("Welcome."))
     await heard(talk.say("What time is it?", tools=[clock]))
     await heard(talk.say("Thank you."))
     records = [event.seq for event in await talk.range(1, 100) if isinstance(event.event, ModelCall)]
     rebuilt = await talk.rebuild(records[-1])
     assert rebuilt.differences == ()
-    assert rebuilt.context.request == sent[-1]
+    assert rebuilt.context.request == ears.heard[-1]
 
 
 async def test_or_it_says_what_is_no_longer_the_same(talk: Talk, speak: Speak) -> None:
@@ -123,8 +137,8 @@ async def test_an_agent_brings_its_persona_settings_tools_and_version(address: s
     def bomb() -> str:
         return "boom"
 
-    bodies: list[dict[str, object]] = []
-    script(f"{someone}-a", lambda body: bodies.append(body) or "Arr.", lambda body: bodies.append(body) or "Aye.")
+    ears = Ears()
+    script(f"{someone}-a", ears("Arr."), ears("Aye."))
     async with Everthread.open(address, settings={}, tools=[weather, bomb]) as et:
         pirate = Agent(
             name=someone,
@@ -137,20 +151,20 @@ async def test_an_agent_brings_its_persona_settings_tools_and_version(address: s
         await et.agents.save("default", pirate)
         talk = await et.begin(user=someone, agent=someone)
         assert await said(talk.say("Ahoy?")) == "Arr."
-        body = bodies[0]
+        body = ears.heard[0]
         assert body["temperature"] == 0.25
-        assert [tool["function"]["name"] for tool in body["tools"]] == ["weather"]  # type: ignore[index, attr-defined]
-        system = str(body["messages"][0])  # type: ignore[index]
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["weather"]
+        system = str(body["messages"][0])
         assert "You are a pirate." in system
         assert "Mind the wind." in system
         await et.agents.save("default", msgspec.structs.replace(pirate, instructions="You are a parrot."))
         await heard(talk.say("And now?"))
-        assert "parrot" in str(bodies[1])
+        assert "parrot" in str(ears.heard[1])
         assert [one.agent for one in await calls(talk)] == [f"{someone} 1", f"{someone} 2"]
         assert (await talk.rebuild(3)).differences[:1] == ("instructions changed",)
 
 
-async def test_a_folder_of_agents_is_read_when_the_store_is_opened(address: str, someone: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+async def test_a_folder_of_agents_is_read_when_the_store_is_opened(address: str, someone: str, tmp_path: Path) -> None:
     folder = tmp_path / "agents"
     folder.mkdir()
     script(f"{someone}-b", "Bonjour.")
