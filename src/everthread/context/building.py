@@ -16,22 +16,24 @@ import msgspec
 from everthread.config import Settings, Source
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.packing import Packing
-from everthread.context.planning import Asked, Plan, begun_at, chosen, plan
+from everthread.context.planning import Asked, Learnt, Plan, begun_at, chosen, plan
 from everthread.core.branches import Line
 from everthread.core.estimates import Measure
-from everthread.core.events import media_of
+from everthread.core.events import ModelCall, media_of
 from everthread.core.folded import Folded
+from everthread.core.hashing import hash_of
 from everthread.core.request import Request
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.store.log import Log
-from everthread.store.windowing import Planned, Sighted
+from everthread.store.windowing import Planned, Seen, Sighted
 
 if TYPE_CHECKING:
     from everthread.providers.base import Provider, Rendered
     from everthread.providers.models import Model
 
 TRIES = 3
+RECORDS = 200  # newest model calls that are asked whether they were told the same
 
 
 class Context:
@@ -101,7 +103,7 @@ class Contexts:
     def __init__(self, sources: Callable[[], tuple[Source, ...]] = tuple) -> None:
         self._sources = sources
         self._folded = Folded()
-        self.factors: dict[str, float] = {}  # learnt from reported usage, by model
+        self.learnt = Learnt({}, {})
 
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
         """What the model is told on this line."""
@@ -111,7 +113,7 @@ class Contexts:
         at = asked.at
 
         def read_plan(sighted: Sighted) -> Planned:
-            planned[:] = [plan(asked, sources, sighted, self.factors)]
+            planned[:] = [plan(asked, sources, sighted, self.learnt)]
             kind, recap, _ = planned[0].memory
             choosing = chosen(planned[0], sighted)
             return Planned(choosing if begin is None else begun_at(begin, choosing), kind, recap)
@@ -122,7 +124,7 @@ class Contexts:
             seen = await log.window(line, at=at, plan=read_plan)
             # What was read before something was redacted is used this once, and not remembered.
             folded = self._folded if self._folded.forgotten == forgotten else Folded()
-            packing = Packing(planned[0], seen, folded)
+            packing = Packing(planned[0], seen, folded, changed=await _changed(log, line, planned[0], seen))
             estimate, tried = packing.fit(), tried + 1
             if not packing.has_stepped or not seen.sighted.remembers or tried == TRIES:
                 break
@@ -137,7 +139,7 @@ class Contexts:
         sources, none = self._sources(), list[Move]()
 
         def ask(sighted: Sighted) -> Lookups[list[Move]]:
-            planned[:] = [plan(asked, sources, sighted, self.factors)]
+            planned[:] = [plan(asked, sources, sighted, self.learnt)]
             assert sighted.newest is not None
             asking = moves(sighted.newest, planned[0].size, planned[0].room, limit)
             return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
@@ -202,6 +204,18 @@ def provider_of(name: str) -> Provider:
     """A provider's file, imported when it is first needed."""
     form = "openai" if name in ("local", "scripted") else name.replace("-", "_")
     return cast("Provider", import_module(f"everthread.providers.{form}"))
+
+
+async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:
+    """The newest seq at which other instructions or tools were sent, where thinking is bound to these; else 0."""
+    if not plan.model.bound:
+        return 0
+    now = {"instructions": hash_of(plan.sections), "tools": hash_of(plan.tools)}
+    for logged in await log.markers(line, "model_call", last=seen.sighted.head.seq, limit=RECORDS):
+        call = logged.event
+        if isinstance(call, ModelCall) and any(call.inputs.get(name) != hash for name, hash in now.items()):
+            return logged.seq
+    return 0
 
 
 async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | None]:

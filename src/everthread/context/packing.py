@@ -56,7 +56,7 @@ class SoFar(NamedTuple):
 
 
 class Packing:
-    def __init__(self, plan: Plan, seen: Seen, folded: Folded) -> None:
+    def __init__(self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0) -> None:
         self._folded = folded
         self.plan = plan
         self.seen = seen
@@ -67,6 +67,7 @@ class Packing:
         self.turns: list[Packed] = []
         self.shortened: dict[int, str] = {}
         self._clock = plan.settings.clock
+        self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
         self._gave_way = False
         if seen.choice:
             self.degraded += [*plan.notes, *seen.choice.notes]
@@ -265,9 +266,8 @@ class Packing:
 
     def _held(self, turn: Packed, so_far: SoFar, seq: int) -> bool:
         choice = self.seen.choice
-        changed = max(self.seen.sighted.changed, self.seen.brief.since, self.seen.recap.since)
         # What gave way in this request had not when there was less, or gave way otherwise.
-        if choice is None or seq <= changed or self._gave_way or not self.turns:
+        if choice is None or seq <= self._changed or self._gave_way or not self.turns:
             return False
         over = excess(turn.start, so_far.tokens, self.plan.room)
         return choice.held(turn.start.number, over, turn.start.messages + so_far.events)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -48,6 +47,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     factor: float | None = None  # in place of what was learnt: that of an earlier request
 
 
+class Learnt(msgspec.Struct, frozen=True):
+    """What providers have told of their models, by model: tokens for one of ours, and the most that they take."""
+
+    factors: dict[str, float] = {}
+    windows: dict[str, int] = {}
+
+
+NOTHING_LEARNT = Learnt()
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is settled before a single turn is chosen. Sizes are in the measure's tokens."""
 
@@ -85,10 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return any(tool.name == RECALL for tool in self.tools)
 
 
-def plan(
-    asked: Asked, sources: Sequence[Source], sighted: Sighted, factors: Mapping[str, float] = MappingProxyType({})
-) -> Plan:
-    """`factors`: those that were learnt from reported usage, by model."""
+def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Learnt = NOTHING_LEARNT) -> Plan:
     given = Source("the settings given", asked.settings)
     conversation = from_conversation(msgspec.json.decode(sighted.marks.conversation))
     resolved = resolve(*sources, *asked.sources, conversation, from_branch(sighted.settings), given)
@@ -96,12 +102,13 @@ def plan(
     if not settings.model:
         raise NoModel
     about = model(settings.model)
-    measure = measure_of(about, settings, asked.factor or factors.get(settings.model))
+    measure = measure_of(about, settings, asked.factor or learnt.factors.get(settings.model))
     sections = instructions_of(_told(asked.instructions, settings.instructions))
     if opening := clean("\n\n".join(event.text for event in sighted.opening)):
         sections["opening"] = opening
     tools_tokens = measure.tokens(_tools_size(asked.tools, about, measure)) + (about.hidden if asked.tools else 0)
-    limit = max(0, (settings.model_window or about.window) - settings.reply_tokens)
+    window = settings.model_window or min(about.window, learnt.windows.get(settings.model, about.window))
+    limit = max(0, window - settings.reply_tokens)
     usual = about.budget if resolved.source_of["budget"] == DEFAULT else 0
     budget = min(usual or settings.budget or limit, limit)
     # A window that the application chooses by itself has the default's memory.

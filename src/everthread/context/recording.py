@@ -7,16 +7,9 @@ the request cannot be built again byte for byte, and this says which of them it 
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any
-
-import msgspec
-
 from everthread.context.building import Context
 from everthread.core.events import ModelCall
-
-_encoder = msgspec.json.Encoder(order="deterministic")
-_plain = msgspec.json.Encoder()
+from everthread.core.hashing import hash_of, request_hash
 
 
 def record(context: Context, *, agent: str = "") -> ModelCall:
@@ -47,13 +40,3 @@ def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[s
     return found or [
         "what the request is made of is the same, but not its bytes: another version of Everthread made it"
     ]
-
-
-def hash_of(value: Any) -> str:
-    """Of any JSON value, whatever the order of its keys."""
-    return hashlib.sha256(_encoder.encode(value)).hexdigest()[:32]
-
-
-def request_hash(body: dict[str, Any]) -> str:
-    """Of a request as it is sent: the order of its keys is part of it."""
-    return hashlib.sha256(_plain.encode(body)).hexdigest()

@@ -129,11 +129,17 @@ class Desk:
         self._refactor(context.model)
         await self.log.calibrate(context.model, step)
 
+    def learn_window(self, model: str, limit: int) -> None:
+        """The most tokens that a model takes, where its provider told it; until this process ends."""
+        if limit:
+            windows = self.contexts.learnt.windows
+            windows[model] = min(limit, windows.get(model, limit))
+
     def _refactor(self, model: str) -> None:
         assert self._steps is not None
         factor = calibration.factor(self._steps[model])
         if factor is not None:
-            self.contexts.factors[model] = factor
+            self.contexts.learnt.factors[model] = factor
 
     # -- beside the conversation -------------------------------------------------------------------------------
 

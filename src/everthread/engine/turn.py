@@ -159,6 +159,7 @@ class Turn:
             self._tell(Notice(text="The provider found the request too long; it is built again, smaller."))
             await self._failed(problem)
             await self._desk.learn(context, problem.needed)
+            self._desk.learn_window(context.model, problem.limit)
             otherwise: dict[str, Any] = {"budget": _smaller(context, problem)}
         except (Overloaded, Unreachable) as problem:
             fallback = context.settings.fallback
