@@ -33,6 +33,7 @@ from everthread.store.log import Log
 from everthread.store.usage import By, Usage
 
 T = TypeVar("T")
+Act = Callable[[Turn], Coroutine[Any, Any, None]]
 
 
 class Talk:
@@ -262,13 +263,29 @@ class Talk:
         """The tool calls that wait for approval, oldest first."""
         return await waiting(self._log, await self.line())
 
-    def approve(self, call: str | int | None = None, *, tools: Iterable[Any] | None = None) -> Saying:
+    def approve(
+        self,
+        call: str | int | None = None,
+        *,
+        model: str | None = None,
+        tools: Iterable[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Saying:
         """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on."""
-        return self._settling(call, tools, approved=True)
+        return self._saying(self._settling(call, approved=True), "wait", model, None, tools, settings)
 
-    def refuse(self, call: str | int | None = None, why: str = "", *, tools: Iterable[Any] | None = None) -> Saying:
+    def refuse(
+        self,
+        call: str | int | None = None,
+        why: str = "",
+        *,
+        model: str | None = None,
+        tools: Iterable[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Saying:
         """Refuse it; the model is told why, and goes on."""
-        return self._settling(call, tools, approved=False, why=arguments.text("why", why))
+        settling = self._settling(call, approved=False, why=arguments.text("why", why))
+        return self._saying(settling, "wait", model, None, tools, settings)
 
     async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[Usage]:
         """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
@@ -286,7 +303,7 @@ class Talk:
 
     def _saying(
         self,
-        act: Callable[[Turn], Coroutine[Any, Any, None]],
+        act: Act,
         when_busy: str,
         model: str | None,
         instructions: str | Mapping[str, str] | None,
@@ -308,14 +325,12 @@ class Talk:
 
         return Saying(work)
 
-    def _settling(
-        self, call: str | int | None, tools: Iterable[Any] | None, *, approved: bool, why: str = ""
-    ) -> Saying:
+    def _settling(self, call: str | int | None, *, approved: bool, why: str = "") -> Act:
         async def act(turn: Turn) -> None:
             found = the_one(await self.waiting(), call)
             await turn.settle(found, approved=approved, why=why)
 
-        return self._saying(act, "wait", None, None, tools, None)
+        return act
 
     # -- changing and forgetting ---------------------------------------------------------------------------
 

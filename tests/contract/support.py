@@ -125,10 +125,8 @@ class Interleaved:
             result: T = end.value
             return result
 
-    async def write(
-        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
-    ) -> T:
-        return await self.inner.write(script, about=about, large=large, alone=alone)
+    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, **how: bool) -> T:
+        return await self.inner.write(script, about=about, **how)
 
     async def watch(self) -> None:
         await self.inner.watch()

@@ -230,9 +230,7 @@ class Recorded(Interleaved):
 
     made: list[list[str]]
 
-    async def write(
-        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
-    ) -> T:
+    async def write(self, script: Callable[[], Script[Outcome[T]]], *, about: str, **how: bool) -> T:
         self.made = []
 
         def observed() -> Script[Outcome[T]]:
@@ -240,7 +238,7 @@ class Recorded(Interleaved):
             self.made.append([f"{write.name} x{len(write.rows)}" for write in outcome.writes])
             return outcome
 
-        return await super().write(observed, about=about, large=large, alone=alone)
+        return await super().write(observed, about=about, **how)
 
 
 async def test_only_an_append_with_model_calls_makes_a_second_statement(log: Log, begun: Conversation) -> None:

@@ -31,8 +31,9 @@ MOST_PATIENCE = 120.0  # seconds that a provider may ask to wait; beyond that th
 
 class Calling:
     def __init__(self, desk: Desk, context: Context, *, agent: str, tell: Callable[[Delta], None]) -> None:
-        self._desk, self._context, self._tell = desk, context, tell
-        self._record = record(context, agent=agent)
+        self._desk, self._context, self._agent, self._tell = desk, context, agent, tell
+        self._request = context.request  # or it is more than the model can take: then there is no call
+        self._finished: ModelCall | None = None
         self._said: list[str] = []
         self._tries = 0
         self._began = time.monotonic()
@@ -47,7 +48,7 @@ class Calling:
     @property
     def record(self) -> ModelCall:
         """The record of the call, complete once it has replied."""
-        return self._record
+        return self._finished or self._timed()
 
     def failed(self, why: str) -> ModelCall:
         """The record of a call that came to nothing, or broke off."""
@@ -73,7 +74,7 @@ class Calling:
     async def _once(self, client: Client) -> Replied:
         tell, said = self._tell, self._said
         replied: Replied | None = None
-        async with client.reply(self._context.request) as pieces:
+        async with client.reply(self._request) as pieces:
             async for piece in pieces:  # to the very end, or the connection could not be used again
                 if not self._first:
                     self._first = time.monotonic()
@@ -96,7 +97,7 @@ class Calling:
 
     def _finish(self, replied: Replied) -> None:
         usage: Usage = replied.usage
-        self._record = msgspec.structs.replace(
+        self._finished = msgspec.structs.replace(
             self._timed(),
             **msgspec.structs.asdict(usage),
             price=self._desk.price(self._context.about, usage),
@@ -106,7 +107,7 @@ class Calling:
     def _timed(self) -> ModelCall:
         now = time.monotonic()
         return msgspec.structs.replace(
-            self._record,
+            record(self._context, agent=self._agent),  # now, because no request should wait for its hashes
             first_ms=round(((self._first or now) - self._began) * 1000),
             ms=round((now - self._began) * 1000),
             tries=max(1, self._tries),

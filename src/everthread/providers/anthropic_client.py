@@ -35,6 +35,7 @@ try:
         AsyncStream,
         Timeout,
     )
+    from anthropic.types import Message, RawMessageStreamEvent
 except ImportError:
     raise MissingExtra("anthropic") from None
 
@@ -92,11 +93,20 @@ class _AnthropicClient:
     @asynccontextmanager
     async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
         try:
-            stream = await self._sdk.messages.create(**body, stream=True)
+            stream = await self._begin(body)
         except (AnthropicError, *_CONNECTION) as problem:
             raise self._refusal(problem, body["model"]) from None
         async with stream, aclosing(self._pieces(stream, body["model"])) as pieces:
             yield pieces
+
+    async def _begin(self, body: dict[str, Any]) -> AsyncStream[Any]:
+        # Written out here, because `messages.create` copies a body first: 6 ms for 1,400 messages, in our loop.
+        sent = {**body, **body.get("extra_body", {}), "stream": True}
+        sent.pop("extra_body", None)
+        content, stream_cls = msgspec.json.encode(sent), AsyncStream[RawMessageStreamEvent]
+        return await self._sdk.post(
+            "/v1/messages", content=content, cast_to=Message, stream=True, stream_cls=stream_cls
+        )
 
     async def _pieces(self, stream: AsyncStream[Any], model: str) -> AsyncGenerator[Piece, None]:
         reading = _Reading(model)

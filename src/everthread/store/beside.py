@@ -50,12 +50,15 @@ class Beside:
     async def _take(self, wanted: Name, holder: str, seconds: float, over: str) -> None:
         now = self._clock()
         term = leases.term(holder, now, seconds)
-        await self._engine.write(lambda: leases.take(wanted, term, now=now, over=over), about=wanted.about)
+        # Holders of a file's leases all end with its machine, so no flush to disk is waited for.
+        await self._engine.write(
+            lambda: leases.take(wanted, term, now=now, over=over), about=wanted.about, durable=False
+        )
 
     async def release(self, tenant: str, name: str, *, holder: str) -> None:
         """Give a lease back, if it still is the holder's."""
         given = leases.name_of(tenant, name)
-        await self._engine.write(lambda: leases.release(given, holder), about=given.about)
+        await self._engine.write(lambda: leases.release(given, holder), about=given.about, durable=False)
 
     async def leased(self, tenant: str, name: str) -> Term | None:
         """Who has a lease and until when; None where nobody has, or it has run out."""
@@ -99,7 +102,7 @@ class Beside:
 
     async def calibrate(self, model: str, step: int) -> None:
         """Count a model call whose usage was so many twentieths of its canonical size (`core.calibration.step_of`)."""
-        await self._engine.write(lambda: calibrations.calibrate(model, step), about="calibrations")
+        await self._engine.write(lambda: calibrations.calibrate(model, step), about="calibrations", durable=False)
 
     async def calibrations(self) -> dict[str, dict[int, int]]:
         """By model, how often each step came."""

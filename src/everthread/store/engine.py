@@ -53,12 +53,19 @@ class Engine(Protocol):
         """Run a script that only asks. `large`: it may take long, so keep it off the event loop."""
 
     async def write(
-        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
+        self,
+        script: Callable[[], Script[Outcome[T]]],
+        *,
+        about: str,
+        large: bool = False,
+        alone: bool = False,
+        durable: bool = True,
     ) -> T:
         """Run a script and make its writes durable. `about` names the conversation, or what else it concerns.
 
         The script may be run several times: when a key shows that another writer was faster, and when the
-        answer to a commit was lost. `alone`: no key would show it, so scripts about the same take turns.
+        answer to a commit was lost. `alone`: no key would show it, so scripts about the same take turns. Without
+        `durable` the writes need not outlive the machine on which they are made, only the process.
         """
 
     async def watch(self) -> None:

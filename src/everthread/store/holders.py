@@ -13,6 +13,7 @@ import secrets
 import socket
 import sys
 import uuid
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,11 @@ def is_dead(holder: str) -> bool:
 
 
 def _this() -> Process:
-    pid = os.getpid()
+    return _process(os.getpid(), PROC)
+
+
+@cache
+def _process(pid: int, _read_from: Path) -> Process:
     _, start = _stat(pid)
     return Process(socket.gethostname().replace("/", "-"), _boot(), str(pid), start)
 

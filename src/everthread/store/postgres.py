@@ -102,7 +102,13 @@ class PostgresEngine:
         return await self._patiently(once)
 
     async def write(
-        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
+        self,
+        script: Callable[[], Script[Outcome[T]]],
+        *,
+        about: str,
+        large: bool = False,
+        alone: bool = False,
+        durable: bool = True,  # always: whoever holds a lease here may live on when the server's machine does not
     ) -> T:
         if self._closed:
             raise Closed(self._shown)

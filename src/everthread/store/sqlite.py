@@ -1,6 +1,7 @@
 """A log in one SQLite file.
 
-Durable when it returns: write-ahead log with synchronous FULL. All appends that are ready at the same moment
+Durable when it returns: write-ahead log with synchronous FULL, except for leases and calibrations, which need not
+outlive the machine and wait for no disk (docs/decisions/0017). All appends that are ready at the same moment
 are committed together, so that many callers share one flush to disk. Writing and reading happen on the event
 loop itself as long as they are quick, because handing a statement to a thread costs as much as the statement;
 once the disk turns slow, or the work is announced as large, a thread takes over (docs/decisions/0003).
@@ -38,6 +39,7 @@ class Waiting(NamedTuple):
     script: Callable[[], Script[Outcome[Any]]]
     about: str
     large: bool
+    durable: bool
     done: asyncio.Future[Any]
 
 
@@ -53,6 +55,7 @@ class SqliteEngine:
         self._heads = Heads()
         self._version = -1  # of the file, after our last commit
         self._slow_write = self._slow_read = False
+        self._flushes = True  # whether a commit waits for the disk
         self._writing: asyncio.Task[Any] | None = None  # who has written since the loop last turned
         self._in_a_row = 0
         self._shared = False  # whether the last commit was
@@ -86,13 +89,19 @@ class SqliteEngine:
             self._give_back(reader)
 
     async def write(
-        self, script: Callable[[], Script[Outcome[T]]], *, about: str, large: bool = False, alone: bool = False
+        self,
+        script: Callable[[], Script[Outcome[T]]],
+        *,
+        about: str,
+        large: bool = False,
+        alone: bool = False,
+        durable: bool = True,
     ) -> T:
         if self._closed:
             raise Closed(str(self._file.path))
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._queue.append(Waiting(script, about, large, done))
+        self._queue.append(Waiting(script, about, large, durable, done))
         if len(self._queue) == 1 and self._drain is None:
             if self._is_alone(loop):
                 self._flush()
@@ -148,9 +157,10 @@ class SqliteEngine:
 
     def _flush(self) -> None:
         """Commit what is queued at once, if that is quick; otherwise a task takes over, which may wait."""
-        if not self._slow_write and not any(write.large for write in self._queue):
+        quick = not self._slow_write or not any(write.durable for write in self._queue)
+        if quick and not any(write.large for write in self._queue):
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
+                self._begin()
             except apsw.Error:
                 pass  # locked by another process, or worse: the task finds out
             else:
@@ -199,11 +209,20 @@ class SqliteEngine:
             else:
                 write.done.set_result(result)
 
+    def _begin(self) -> None:
+        """Lock the file for what is queued. It waits for the disk unless none of that need outlive the machine; what
+        was written without waiting is on disk with the next commit that does."""
+        flushes = any(write.durable for write in self._queue)
+        if flushes != self._flushes:
+            self._writer.execute(f"PRAGMA synchronous = {'FULL' if flushes else 'NORMAL'}")
+            self._flushes = flushes
+        self._writer.execute("BEGIN IMMEDIATE")
+
     async def _lock(self) -> None:
         deadline = time.monotonic() + self._file.patience
         while True:
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
+                self._begin()
                 return
             except apsw.BusyError:
                 if time.monotonic() > deadline:
@@ -233,7 +252,9 @@ class SqliteEngine:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
             raise
-        self._slow_write = time.perf_counter() - began > SLOW
+        slow = time.perf_counter() - began > SLOW
+        if self._flushes or slow:  # how quick the disk is only shows when it is waited for
+            self._slow_write = slow
         return results
 
     def _run(self, write: Waiting) -> object:
