@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -245,8 +245,8 @@ Found = list[Versioned]
 class Agents:
     """The agents of every tenant, with their versions, in a store."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, *, changed: Callable[[], None] = lambda: None) -> None:
+        self._log, self._changed = log, changed
 
     async def get(self, tenant: str, name: str, version: int | None = None) -> Versioned | None:
         """An agent's newest version, or one by number; None where there is none."""
@@ -273,7 +273,9 @@ class Agents:
     async def save(self, tenant: str, agent: Agent) -> Versioned:
         """Write an agent's next version; one that says what the newest says already is not written again."""
         agent = checked(agent, "what was given")
-        return _versioned(await self._log.put(_owner(tenant), _key(agent.name), encode(agent)))
+        saved = _versioned(await self._log.put(_owner(tenant), _key(agent.name), encode(agent)))
+        self._changed()
+        return saved
 
     async def sync(self, folder: Path, *, tenant: str = TENANT) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""

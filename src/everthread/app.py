@@ -195,5 +195,7 @@ class Everthread:
 
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
-        await self._desk.close()
-        await self.log.close()
+        try:
+            await self._desk.close()
+        finally:
+            await self.log.close()

@@ -14,6 +14,7 @@ from typing import Any
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.planning import Asked
 from everthread.core.branches import ENDLESS
+from everthread.core.events import User, media_of, text_of
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES
 from everthread.errors import BadValue, NoUser
@@ -145,6 +146,12 @@ def asked(
         strategy=own,
         at=None if at is None else seq("at", at),
     )
+
+
+def message(given: User) -> User:
+    if not media_of(given) and not text_of(given).strip():
+        raise BadValue("the message", text_of(given), "something to say: text that is not blank, or a picture or file")
+    return given
 
 
 def one_of(what: str, value: object, choices: tuple[str, ...]) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,7 +26,6 @@ from everthread.errors import BadSetting, BadSettingsFile
 PREFIX = "EVERTHREAD_"
 DEFAULT = "the default"
 PROVIDERS = ("anthropic", "openai", "openai-responses", "google", "local", "scripted")
-_ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
 _MOST = 1_000_000_000  # whole numbers stay what every database and every float can hold
 
 
@@ -75,6 +75,15 @@ def _is_model(text: str) -> bool:
     return not text or (provider in PROVIDERS and bool(name) and name.isprintable() and name == name.strip())
 
 
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return named and text.isascii() and text.isprintable() and " " not in text
+
+
 def _is_object(text: str) -> bool:
     try:
         return not text or isinstance(msgspec.json.decode(text), dict)
@@ -89,7 +98,7 @@ MODEL = Form(
 )
 SCHEMA = Form("a JSON object, as text, or empty", _is_object)
 PLACE = Form("printable text, not empty", lambda text: bool(text) and text.isprintable())
-ADDRESS = Form("http:// or https:// and a host, or empty", lambda text: not text or bool(_ADDRESS.fullmatch(text)))
+ADDRESS = Form("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
 
 
 # -- the table -------------------------------------------------------------------------------------------

@@ -288,6 +288,20 @@ class TurnBusy(Conflict):
         )
 
 
+class TurnCancelled(EverthreadError):
+    """The turn that was waited for was ended by somebody."""
+
+    def __init__(self) -> None:
+        super().__init__("The turn was cancelled: what had come of the reply is kept, and `talk.resume()` goes on.")
+
+
+class NothingToResume(Conflict):
+    """There is no turn that could go on."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"There is nothing to resume: the newest turn is {state}. Say something with `talk.say`.")
+
+
 class NotWaiting(Conflict):
     """Nothing waits for what was said."""
 

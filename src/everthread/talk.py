@@ -6,7 +6,8 @@ one branch (`talk.on("main")`, or what `fork` returns).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,17 +24,18 @@ from everthread.core.strategies import Strategy
 from everthread.core.turns import Head, Session
 from everthread.core.turns import Turn as TurnRow
 from everthread.engine.desk import Desk
+from everthread.engine.leasing import Held
 from everthread.engine.preparing import Rebuilt, prepared, rebuilt, the_one, waiting
 from everthread.engine.saying import Saying
 from everthread.engine.turn import Tell, Turn
-from everthread.errors import BadValue, UnknownSeq
+from everthread.errors import BadValue, EverthreadError, UnknownSeq
 from everthread.store.appending import Place
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.log import Log
 from everthread.store.usage import By, Usage
 
 T = TypeVar("T")
-Act = Callable[[Turn], Coroutine[Any, Any, None]]
+Act = Callable[[Turn], Awaitable[EverthreadError | None]]
 
 
 class Talk:
@@ -178,8 +180,9 @@ class Talk:
         them; they are sent in the order of their names. `settings`: any others, for this context alone.
         """
         asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
-        ready = await prepared(self._desk, self.conversation, asked, arguments.instructions(instructions), tools)
-        return await self._desk.contexts.build(self._log, await self.line(), ready.asked)
+        told = arguments.instructions(instructions)
+        async with prepared(self._desk, self.conversation, asked, told, tools) as ready:
+            return await self._desk.contexts.build(self._log, await self.line(), ready.asked)
 
     async def steps(
         self,
@@ -194,9 +197,9 @@ class Talk:
     ) -> list[StepLine]:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
         asked = arguments.asked(settings, model=model, budget=budget, at=at)
-        ready = await prepared(self._desk, self.conversation, asked, arguments.instructions(instructions), tools)
-        limit = arguments.count("limit", limit)
-        return await self._desk.contexts.steps(self._log, await self.line(), ready.asked, limit=limit)
+        told, limit = arguments.instructions(instructions), arguments.count("limit", limit)
+        async with prepared(self._desk, self.conversation, asked, told, tools) as ready:
+            return await self._desk.contexts.steps(self._log, await self.line(), ready.asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
@@ -249,43 +252,28 @@ class Talk:
         is under way, or "refuse". `origin`: who speaks, when it is not the user by hand. `key`: said again with the
         same key, it is appended once.
         """
-        message = user(*pieces, origin=arguments.text("origin", origin))
+        message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
         arguments.name("key", key, empty=True)
-        return self._saying(lambda turn: turn.say(message, key=key), when_busy, model, instructions, tools, settings)
+        given: dict[str, Any] = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
+        return self._saying(lambda turn: turn.say(message, key=key), when_busy=when_busy, **given)
 
-    def resume(
-        self, *, model: str | None = None, settings: Mapping[str, Any] | None = None, when_busy: str = "wait"
-    ) -> Saying:
-        """Go on with a turn that failed or was interrupted, without saying anything anew."""
-        return self._saying(lambda turn: turn.resume(), when_busy, model, None, None, settings)
+    def resume(self, **given: Any) -> Saying:
+        """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
+        the message."""
+        return self._saying(lambda turn: turn.resume(), **given)
 
     async def waiting(self) -> list[Logged]:
         """The tool calls that wait for approval, oldest first."""
         return await waiting(self._log, await self.line())
 
-    def approve(
-        self,
-        call: str | int | None = None,
-        *,
-        model: str | None = None,
-        tools: Iterable[Any] | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> Saying:
-        """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on."""
-        return self._saying(self._settling(call, approved=True), "wait", model, None, tools, settings)
+    def approve(self, call: str | int | None = None, **given: Any) -> Saying:
+        """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
+        takes: give it the same tools."""
+        return self._saying(self._settling(call, approved=True), **given)
 
-    def refuse(
-        self,
-        call: str | int | None = None,
-        why: str = "",
-        *,
-        model: str | None = None,
-        tools: Iterable[Any] | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> Saying:
+    def refuse(self, call: str | int | None = None, why: str = "", **given: Any) -> Saying:
         """Refuse it; the model is told why, and goes on."""
-        settling = self._settling(call, approved=False, why=arguments.text("why", why))
-        return self._saying(settling, "wait", model, None, tools, settings)
+        return self._saying(self._settling(call, approved=False, why=arguments.text("why", why)), **given)
 
     async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[Usage]:
         """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
@@ -304,31 +292,40 @@ class Talk:
     def _saying(
         self,
         act: Act,
-        when_busy: str,
-        model: str | None,
-        instructions: str | Mapping[str, str] | None,
-        tools: Iterable[Any] | None,
-        settings: Mapping[str, Any] | None,
+        *,
+        model: str | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        when_busy: str = "wait",
     ) -> Saying:
         wait = arguments.one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
         asked, told = arguments.asked(settings, model=model), arguments.instructions(instructions)
 
-        async def work(tell: Tell) -> None:
-            ready = await prepared(self._desk, self.conversation, asked, told, tools, afresh=True)
-            line = await self.line()
-            try:
-                async with self._desk.queues.turn(self._log, line, wait=wait):
-                    await act(Turn(self._desk, self, line, ready, tell))
-            finally:
-                if tools is not None:  # the desk's own stay open
-                    await ready.toolbox.close()
+        async def work(tell: Tell) -> EverthreadError | None:
+            async with (
+                self._desk.running(),
+                self._ours(wait) as (line, held),
+                prepared(self._desk, self.conversation, asked, told, tools, afresh=True) as ready,
+            ):
+                return await act(Turn(self._desk, self, line, ready, tell, held))
 
         return Saying(work)
 
+    @asynccontextmanager
+    async def _ours(self, wait: bool) -> AsyncIterator[tuple[Line, Held]]:
+        """The branch, for us alone: the one that is current when it is our turn, not when we began to wait."""
+        while True:
+            line = await self.line()
+            async with self._desk.queues.turn(self._log, line, wait=wait) as held:
+                if (await self.line()).branch.number == line.branch.number:
+                    yield line, held
+                    return
+
     def _settling(self, call: str | int | None, *, approved: bool, why: str = "") -> Act:
-        async def act(turn: Turn) -> None:
-            found = the_one(await self.waiting(), call)
-            await turn.settle(found, approved=approved, why=why)
+        async def act(turn: Turn) -> EverthreadError | None:
+            found = the_one(await waiting(self._log, turn.line), call)
+            return await turn.settle(found, approved=approved, why=why)
 
         return act
 

@@ -32,9 +32,7 @@ from everthread.errors import BadSetting, InputError
 
 HERE = "the settings of this test"
 WHOLE = "a whole number from {} to 1,000,000,000"
-MODEL = (
-    "provider:name, where the provider is anthropic, openai, openai-responses, google, local or scripted; or empty"
-)
+MODEL = "provider:name, where the provider is anthropic, openai, openai-responses, google, local or scripted; or empty"
 NUMBERS = [True, "5", None, [5], math.nan, math.inf, -math.inf]
 BROKEN = "\ud800"
 
@@ -85,9 +83,9 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     ),
     "fallback": (MODEL, ["", "local:smollm2"], ["gpt-4", 4]),
     "address": (
-        "http:// or https:// and a host, or empty",
+        "http:// or https:// and a host, in ASCII, or empty",
         ["", "http://localhost:11434/v1", "https://x"],
-        ["localhost:11434", "ftp://x", "http://", "http://a b", 1],
+        ["localhost:11434", "ftp://x", "http://", "http://a b", "http://[bad", "http://x:99999", "http://é", BROKEN, 1],
     ),
     "call_seconds": ("a number from 0.01 to 86,400", [0.01, 86_400], [0, -1, 86_401, *NUMBERS]),
     "tool_seconds": ("a number from 0.01 to 86,400", [0.01, 86_400], [0, -1, 86_401, *NUMBERS]),
@@ -345,7 +343,7 @@ def _texts(name: str) -> st.SearchStrategy[str]:
     if name == "archive_path":
         return st.text(_printable, min_size=1, max_size=30)
     if name == "address":
-        host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[0-9]{2,5})?(/v1)?\Z")
+        host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[1-9][0-9]{1,3})?(/v1)?\Z")
         return st.just("") | host
     assert name == "instructions", f"say how a valid {name} is made"
     return anything

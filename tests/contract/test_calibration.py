@@ -22,8 +22,10 @@ async def test_each_model_has_its_own_counts(et: Everthread, someone: str) -> No
 
 async def test_counts_outlive_the_process_and_give_a_factor(address: str, someone: str) -> None:
     log = await open_log(address)
-    for reported in range(101, 121):
-        await log.calibrate(someone, step_of(reported, 100))
+    for reported in range(1_010, 1_210, 10):
+        step = step_of(reported, 1_000)
+        assert step is not None
+        await log.calibrate(someone, step)
     await log.close()
     log = await open_log(address)
     assert factor((await log.calibrations())[someone]) == 1.2

@@ -207,9 +207,7 @@ async def test_a_turn_cancelled_while_a_tool_runs_leaves_a_valid_request(talk: T
     task = asyncio.create_task(heard(saying))
     await running.wait()
     await saying.cancel()
-    with pytest.raises(AssertionError):  # it never came to its end
-        await task
-    assert await state(talk) == "interrupted"
+    assert (await task)[-1].state == "interrupted"  # type: ignore[union-attr]
     await assert_valid(talk)
     speak("Fine.")
     assert await said(talk.say("Leave it.")) == "Fine."

@@ -141,17 +141,21 @@ def test_a_key_that_was_given_comes_before_the_environments(provider: str, keys:
 
 
 def test_a_providers_key_is_not_sent_to_an_address_from_the_settings() -> None:
-    """Only a key that was meant for that address, by its host and port, or for any."""
-    keys = {"openai": "given", "openrouter.ai": "router", "127.0.0.1:8080": "mine"}
+    """Only a key that was meant for that address: by its host and port, or the environment's for its own address."""
+    keys = {"openai": "given", "openrouter.ai": "router", "127.0.0.1:8080": "mine", "http://lan:8000": "lan"}
+    environ = ENVIRON | {"EVERTHREAD_ADDRESS": "http://127.0.0.1:8081/v1"}
     for address, key in [
         ("https://openrouter.ai/api/v1", "router"),
+        ("http://openrouter.ai/api/v1", ""),  # anybody could listen
+        ("http://lan:8000/v1", "lan"),
         ("http://127.0.0.1:8080/v1", "mine"),
         ("http://127.0.0.1:8081/v1", "env-e"),
-        ("https://evil.example/openrouter.ai", "env-e"),
-        ("https://openrouter.ai@evil.example/", "env-e"),
+        ("http://127.0.0.1:8082/v1", ""),
+        ("https://evil.example/openrouter.ai", ""),
+        ("https://openrouter.ai@evil.example/", ""),
     ]:
-        access = access_of("openai:gpt-5", address, ENVIRON, keys)
-        assert (access.key, access.address) == (key, address)
+        access = access_of("openai:gpt-5", address, environ, keys)
+        assert (access.key, access.address, access.foreign) == (key, address, True)
     assert access_of("openai:x", "https://evil.example", {"OPENAI_API_KEY": "env-o"}, {}).key == ""
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from everthread.config import Settings, Source
+from everthread.config import Settings, Source, resolve
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.packing import Packing
-from everthread.context.planning import Asked, Learnt, Plan, begun_at, chosen, plan
+from everthread.context.planning import Asked, Learnt, Plan, begun_at, chosen, place_of, plan
 from everthread.core.branches import Line
 from everthread.core.estimates import Measure
-from everthread.core.events import ModelCall, media_of
+from everthread.core.events import ModelCall, Redacted, media_of
 from everthread.core.folded import Folded
 from everthread.core.hashing import hash_of
 from everthread.core.request import Request
@@ -54,7 +54,9 @@ class Context:
         self.past = head.messages_sum - self.sent
         self.at = head.seq + 1
         self.memory = max(packing.seen.brief.since, packing.seen.recap.since)
-        self.factor = plan.measure.factor
+        self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
+        self.window = plan.window
+        self.place = place_of(plan.settings)
         self.degraded = (*packing.degraded, *_doubts(plan))
         self.repaired = (*packing.repaired, *rendered.repaired)
 
@@ -82,6 +84,12 @@ class Context:
         return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
 
     @property
+    def redacted(self) -> bool:
+        """Whether something in it is only a tombstone."""
+        turns = (*self._packing.older, *self._packing.turns)
+        return any(isinstance(event.event, Redacted) for turn in turns for event in turn.events)
+
+    @property
     def canonical(self) -> int:
         """The size of the request before the model's factor: what usage is compared with."""
         return self._packing.canonical()
@@ -104,6 +112,10 @@ class Contexts:
         self._sources = sources
         self._folded = Folded()
         self.learnt = Learnt({}, {})
+
+    def check(self, asked: Asked) -> None:
+        """Whether the settings that are known before anything is read can be used. Raises BadSetting."""
+        resolve(*self._sources(), *asked.sources, Source("the settings given", asked.settings))
 
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
         """What the model is told on this line."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from everthread.context.packing import Packed, Packing
-from everthread.core.request import Said
+from everthread.core.request import Reply, Said
 from everthread.providers.prices import input_price
 
 FIVE_MINUTES = 300 * 1_000_000
@@ -184,6 +184,12 @@ def cache_read(packing: Packing) -> int:
         return 0
     turn, place = found
     reply = turn.items[place]
+    if isinstance(reply, Reply) and reply.model not in (
+        "",
+        plan.model.name,
+        f"{plan.model.provider}:{plan.model.name}",
+    ):
+        return 0  # another model's cache has it
     now = packing.seen.sighted.head.time
     then = next(event.at for event in turn.events if event.seq == reply.seq)
     if now - then > LIFETIMES[plan.settings.cache_ttl]:

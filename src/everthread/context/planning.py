@@ -44,11 +44,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     at: int | None = None
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
-    factor: float | None = None  # in place of what was learnt: that of an earlier request
+    factor: float | None = None  # in place of what was learnt: that of an earlier request, 0 for none
+    window: int = 0  # likewise
 
 
 class Learnt(msgspec.Struct, frozen=True):
-    """What providers have told of their models, by model: tokens for one of ours, and the most that they take."""
+    """What providers told of models, by model and address: their tokens for one of ours, and the most they take."""
 
     factors: dict[str, float] = {}
     windows: dict[str, int] = {}
@@ -68,7 +69,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sections: dict[str, str]
     tools: tuple[Tool, ...]
     tools_tokens: int
-    limit: int  # what the model itself takes as input
+    window: int  # the most tokens that the model takes
+    limit: int  # of which for the input
     budget: int
     room: Room
     pins: tuple[Older, ...]
@@ -102,12 +104,13 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
     if not settings.model:
         raise NoModel
     about = model(settings.model)
-    measure = measure_of(about, settings, asked.factor or learnt.factors.get(settings.model))
+    place = place_of(settings)
+    measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
     sections = instructions_of(_told(asked.instructions, settings.instructions))
     if opening := clean("\n\n".join(event.text for event in sighted.opening)):
         sections["opening"] = opening
     tools_tokens = measure.tokens(_tools_size(asked.tools, about, measure)) + (about.hidden if asked.tools else 0)
-    window = settings.model_window or min(about.window, learnt.windows.get(settings.model, about.window))
+    window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
     limit = max(0, window - settings.reply_tokens)
     usual = about.budget if resolved.source_of["budget"] == DEFAULT else 0
     budget = min(usual or settings.budget or limit, limit)
@@ -131,6 +134,7 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
         sections=sections,
         tools=asked.tools,
         tools_tokens=tools_tokens,
+        window=window,
         limit=limit,
         budget=budget,
         room=room,
@@ -139,6 +143,11 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
         running=running,
         size=sighted.size if running else sighted.settled,
     )
+
+
+def place_of(settings: Settings) -> str:
+    """The model at its address: what is learnt of one is not true of another."""
+    return f"{settings.model}@{settings.address}" if settings.address else settings.model
 
 
 def chosen(plan: Plan, sighted: Sighted) -> Lookups[Choice]:

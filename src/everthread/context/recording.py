@@ -20,6 +20,7 @@ def record(context: Context, *, agent: str = "") -> ModelCall:
         cutoff=context.cutoff,
         memory=context.memory,
         factor=context.factor,
+        window=context.window,
         agent=agent,
         inputs={name: hash_of(value) for name, value in context.inputs.items()},
         request=request_hash(context.request),
@@ -32,11 +33,15 @@ def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[s
     now = record(context, agent=agent)
     if now.request == call.request:
         return []
-    found = [f"{name} changed" for name, hash in call.inputs.items() if now.inputs.get(name) != hash]
-    for name in ("agent", "cutoff", "memory", "factor"):
+    found = [
+        f"{name}: changed since, or given for that call alone"
+        for name, hash in call.inputs.items()
+        if now.inputs.get(name) != hash
+    ]
+    for name in ("agent", "cutoff", "memory", "factor", "window"):
         was, is_now = getattr(call, name), getattr(now, name)
         if was != is_now:
-            found.append(f"{name} was {was!r} and is {is_now!r}")
-    return found or [
-        "what the request is made of is the same, but not its bytes: another version of Everthread made it"
-    ]
+            found.append(f"{name}: was {was!r}, is {is_now!r}")
+    if context.redacted:
+        found.append("messages: some were redacted since, or before")
+    return found or ["nothing that is recorded, but the bytes: another version of Everthread made them"]

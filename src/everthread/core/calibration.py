@@ -3,6 +3,9 @@
 For every model call the ratio of the usage to our canonical size is rounded up to a twentieth, its step, and only
 how often each step came is kept. The factor is the smallest step that 99 of 100 model calls did not exceed, so an
 estimate with it is at least the usage in as many. It moves by whole steps of 5 % or not at all.
+
+Small requests teach nothing: what a provider adds to each of them would look like a tokenizer. Nor does a report that
+no tokenizer could give. And while there are fewer than a hundred, a single one raises the factor by a step at most.
 """
 
 from __future__ import annotations
@@ -12,11 +15,17 @@ from collections.abc import Mapping
 from everthread.core.estimates import STEPS
 
 LOWEST, HIGHEST = STEPS // 2, 4 * STEPS  # a ratio of 0.5 and one of 4: what is beyond is a fault, not a tokenizer
+LEAST = 1_000  # tokens of a request that teaches
+MANY = 100  # model calls from which on one in a hundred can be told
 
 
-def step_of(reported: int, canonical: int) -> int:
-    """The ratio of what the provider reported to the canonical size of the same, in twentieths, rounded up."""
-    return min(HIGHEST, max(LOWEST, -(-reported * STEPS // max(1, canonical))))
+def step_of(reported: int, canonical: int) -> int | None:
+    """The ratio of what the provider reported to the canonical size of the same, in twentieths, rounded up; None where
+    that teaches nothing."""
+    if canonical < LEAST:
+        return None
+    step = -(-reported * STEPS // canonical)
+    return step if LOWEST <= step <= HIGHEST else None
 
 
 def factor(steps: Mapping[int, int], *, least: int = 20) -> float | None:
@@ -24,9 +33,12 @@ def factor(steps: Mapping[int, int], *, least: int = 20) -> float | None:
     total = sum(steps.values())
     if total < max(1, least):
         return None
-    below = 0
-    for step in sorted(steps):
-        below += steps[step]
-        if below * 100 >= total * 99:
+    if total < MANY:
+        highest, second, *_ = [step for step in sorted(steps, reverse=True) for _ in range(min(2, steps[step]))]
+        return min(highest, second + 1) / STEPS
+    above = total // 100  # of how many model calls it may be too little
+    for step in sorted(steps, reverse=True):
+        above -= steps[step]
+        if above < 0:
             break
     return step / STEPS

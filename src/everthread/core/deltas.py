@@ -71,7 +71,7 @@ class ResultDelta(_Delta, tag="tool_result", frozen=True):
 class Notice(_Delta, tag="notice", frozen=True):
     """Something that a person who waits would like to know: a model call is tried again, another model takes over.
 
-    `restarts`: what came of the reply so far is void, because it begins anew.
+    `restarts`: what was told of the model's reasoning is void, because it begins anew.
     """
 
     text: str

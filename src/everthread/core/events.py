@@ -161,10 +161,11 @@ class AgentKilled(_Event, tag="agent_killed", frozen=True):
 class ModelCall(_Event, tag="model_call", frozen=True):
     """One request to a provider, and what came of it.
 
-    It was built before event `at`, with the window from `cutoff` on, the memory of event `memory` (0: none) and the
-    factor `factor`. `inputs` are hashes of what else went into it, by name, and `request` is the request's own; so it
-    can be built again, or be told what is no longer the same. Tokens are the provider's figures, all of them 0 where it
-    gave none, `estimate` is ours; `price` is in US dollars, and times in milliseconds.
+    It was built before event `at`, with the turns from `cutoff` on, the memory of event `memory` (0: none), the factor
+    `factor` (0: none) and the model's window `window`. `inputs` are hashes of what else went into it, by name, and
+    `request` is the request's own; so it can be built again, or be told what is no longer the same. Tokens are the
+    provider's figures, all of them 0 where it gave none, `estimate` is ours; `price` is in US dollars, and times in
+    milliseconds.
     """
 
     model: str
@@ -172,6 +173,7 @@ class ModelCall(_Event, tag="model_call", frozen=True):
     cutoff: int = 0
     memory: int = 0
     factor: float = 1.0
+    window: int = 0
     agent: str = ""
     inputs: dict[str, str] = {}
     request: str = ""

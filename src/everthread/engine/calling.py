@@ -35,6 +35,7 @@ class Calling:
         self._request = context.request  # or it is more than the model can take: then there is no call
         self._finished: ModelCall | None = None
         self._said: list[str] = []
+        self._thought = False
         self._tries = 0
         self._began = time.monotonic()
         self._first = 0.0
@@ -65,7 +66,9 @@ class Calling:
                 pause = self._pause(problem)
                 if not problem.again or self._said or self._tries > retries or pause > MOST_PATIENCE:
                     raise
-                self._tell(Notice(text=f"{problem} Trying again in {pause:.1f} s."))
+                failed = str(problem).partition(":")[0]
+                self._tell(Notice(text=f"{failed}: trying again in {pause:.1f} s.", restarts=self._thought))
+                self._thought = False
                 await asyncio.sleep(pause)
             else:
                 self._finish(replied)
@@ -82,6 +85,7 @@ class Calling:
                     said.append(piece.text)
                     tell(piece)
                 elif isinstance(piece, ReasoningDelta):
+                    self._thought = True
                     tell(piece)
                 else:
                     replied = piece

@@ -2,14 +2,17 @@
 
 A client is made when its provider is first called and kept, because a connection that is open answers sooner. What is
 learnt from reported usage (how many of its own tokens a model makes of ours) is written down beside the conversation:
-no turn waits for it.
+no turn waits for it. It is learnt for the model at its address: any conversation may name another address, and what is
+said there must not change what others are sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -23,13 +26,16 @@ from everthread.context.planning import Asked
 from everthread.core import calibration
 from everthread.core.deltas import Usage
 from everthread.engine.leasing import Queues
-from everthread.errors import EverthreadError
 from everthread.providers.calling import Access, Client
 from everthread.providers.choosing import Chosen, access_of, default_model
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
 from everthread.store.log import Log
 from everthread.tools import Toolbox
+
+FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
+KNOWN = 1_000  # agents that are remembered
+LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.engine")
 
@@ -45,32 +51,45 @@ class Desk:
         keys: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.log, self.contexts = log, contexts
+        self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
+        self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
         self._toolbox = toolbox or Toolbox()
-        self._toolboxes: dict[str, Toolbox] = {}
-        self.agents, self.queues = Agents(log), Queues()
+        self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys
-        self._agents: dict[tuple[str, str], Versioned | None] = {}
         self._clients: dict[Access, Client] = {}
         self._chosen: Chosen | None = None
+        self._running: set[asyncio.Task[Any]] = set()
         self._beside: set[asyncio.Task[None]] = set()
         self._steps: dict[str, dict[int, int]] | None = None
 
-    async def agent(self, tenant: str, name: str, *, afresh: bool = False) -> Versioned | None:
-        """The newest version of an agent; read once, and again when a turn begins."""
-        if afresh or (tenant, name) not in self._agents:
-            self._agents[tenant, name] = await self.agents.get(tenant, name)
-        return self._agents[tenant, name]
+    # -- agents and tools --------------------------------------------------------------------------------------
 
-    def toolbox_of(self, found: Versioned | None) -> Toolbox:
+    async def agent(self, tenant: str, name: str, *, afresh: bool = False) -> Versioned | None:
+        """The newest version of an agent, as of a moment ago; `afresh`: as of now."""
+        now = time.monotonic()
+        read, found = self._agents.get((tenant, name), (0.0, None))
+        if afresh or not read or now - read > FRESH:
+            found = await self.agents.get(tenant, name)
+            if len(self._agents) >= KNOWN:
+                self._agents.clear()
+            self._agents[tenant, name] = (now, found)
+        return found
+
+    def toolbox_of(self, tenant: str, found: Versioned | None) -> Toolbox:
         """The tools of an agent: those that it names, and its own MCP servers'. All there are, where there is none."""
         if found is None:
             return self._toolbox
-        known, named = found.agent.hash, self._toolbox.only(found.agent.tools)
+        named = self._toolbox.only(found.agent.tools)
         if not found.agent.mcp:
             return named
-        if known not in self._toolboxes:
-            self._toolboxes[known] = Toolbox([named, *servers(found.agent)])
-        return self._toolboxes[known]
+        place, now = (tenant, found.agent.name), found.agent.hash
+        hash, toolbox = self._toolboxes.get(place, ("", named))
+        if hash != now:
+            if hash:
+                self.beside(toolbox.close())  # the servers of an earlier version
+            toolbox = Toolbox([named, *servers(found.agent)])
+            self._toolboxes[place] = (now, toolbox)
+        return toolbox
 
     # -- models ------------------------------------------------------------------------------------------------
 
@@ -112,36 +131,38 @@ class Desk:
         """Read what was learnt earlier, once."""
         if self._steps is None:
             self._steps = await self.log.calibrations()
-            for model in self._steps:
-                self._refactor(model)
+            for place in self._steps:
+                self._refactor(place)
 
     async def learn(self, context: Context, reported: int) -> None:
         """Compare the provider's count of a request with ours, where ours is not exact."""
         about, tools = context.about, context.inputs["tools"]
-        if not about.calibrate or not reported or (about.provider == "local" and tools):
+        if not about.calibrate or (about.provider == "local" and tools):
             return  # the model in the process is not told of every tool
-        canonical, hidden = max(1, context.canonical), about.hidden if tools else 0
-        step = calibration.step_of(max(1, reported - hidden), canonical)
+        step = calibration.step_of(reported - (about.hidden if tools else 0), context.canonical)
+        if step is None:
+            return
         await self.recollect()
         assert self._steps is not None
-        counts = self._steps.setdefault(context.model, {})
+        counts = self._steps.setdefault(context.place, {})
         counts[step] = counts.get(step, 0) + 1
-        self._refactor(context.model)
-        await self.log.calibrate(context.model, step)
+        self._refactor(context.place)
+        await self.log.calibrate(context.place, step)
 
-    def learn_window(self, model: str, limit: int) -> None:
-        """The most tokens that a model takes, where its provider told it; until this process ends."""
-        if limit:
+    def learn_window(self, context: Context, limit: int) -> None:
+        """The most tokens that a model takes, where its provider told it; until this process ends. Not where that would
+        leave less for the request than for the reply: then it is built smaller each time."""
+        if limit >= max(LEAST_WINDOW, 2 * context.settings.reply_tokens):
             windows = self.contexts.learnt.windows
-            windows[model] = min(limit, windows.get(model, limit))
+            windows[context.place] = min(limit, windows.get(context.place, limit))
 
-    def _refactor(self, model: str) -> None:
+    def _refactor(self, place: str) -> None:
         assert self._steps is not None
-        factor = calibration.factor(self._steps[model])
+        factor = calibration.factor(self._steps[place])
         if factor is not None:
-            self.contexts.learnt.factors[model] = factor
+            self.contexts.learnt.factors[place] = factor
 
-    # -- beside the conversation -------------------------------------------------------------------------------
+    # -- beside the conversation, and the end ------------------------------------------------------------------
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that no turn waits for; what goes wrong with it is logged."""
@@ -149,15 +170,32 @@ class Desk:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While a turn runs: closing the store ends it first."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            yield
+        finally:
+            self._running.discard(task)
+
     async def close(self) -> None:
-        """Finish what is under way beside the conversations and let go of the connections."""
+        """End the turns that run, finish what is under way beside them, and let go of the connections."""
+        running = self._running - {asyncio.current_task()}
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
         if self._beside:
             await asyncio.wait(self._beside, timeout=5)
-        clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            await client.close()
-        for toolbox in (self._toolbox, *self._toolboxes.values()):
-            await toolbox.close()
+        async with AsyncExitStack() as stack:
+            for toolbox in (self._toolbox, *(toolbox for _, toolbox in self._toolboxes.values())):
+                stack.push_async_callback(toolbox.close)
+            for client in self._clients.values():
+                stack.push_async_callback(client.close)
+            self._clients = {}
 
 
 def _imported(module: str) -> Callable[[Access], Client]:
@@ -170,5 +208,5 @@ def _imported(module: str) -> Callable[[Access], Client]:
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
-    except EverthreadError as problem:
-        _log.warning("Something beside the conversation failed: %s", problem)
+    except Exception:  # noqa: BLE001 -- whatever it was, no turn may suffer from it
+        _log.warning("Something beside the conversation failed", exc_info=True)

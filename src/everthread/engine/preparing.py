@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -13,11 +14,11 @@ from everthread.context.planning import Asked
 from everthread.context.recording import differences
 from everthread.context.tools import tools_of
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import ModelCall, ToolCall, ToolResult
+from everthread.core.events import Command, ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
 from everthread.engine.desk import Desk
-from everthread.engine.turn import Prepared
+from everthread.engine.turn import APPROVE, REFUSE, Prepared
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
@@ -33,34 +34,57 @@ class Rebuilt(msgspec.Struct, frozen=True):
     differences: tuple[str, ...]
 
 
+Instructions = str | Mapping[str, str] | None
+
+
+@asynccontextmanager
 async def prepared(
     desk: Desk,
     conversation: Conversation,
     asked: Asked,
-    instructions: str | Mapping[str, str] | None,
-    tools: Iterable[Any] | None,
+    instructions: Instructions = None,
+    tools: Iterable[Any] | None = None,
     *,
     afresh: bool = False,
-) -> Prepared:
-    """What was asked for, and the agent's own where nothing was. `afresh`: the agent may have changed since."""
+) -> AsyncIterator[Prepared]:
+    """What was asked for, and the agent's own where nothing was. `afresh`: the agent may have changed a moment ago.
+
+    Bad settings are refused here, before anything has happened. MCP servers that were given for this once are let go.
+    """
     await desk.recollect()
     found = await desk.agent(conversation.tenant, conversation.agent, afresh=afresh)
-    toolbox, offered, notes = await _tools(desk, tools, found)
+    asked = with_agent(asked, found, instructions)
+    desk.contexts.check(asked)
+    toolbox, offered, notes = await _tools(desk, conversation.tenant, found, tools)
+    try:
+        name = label(found) if found else ""
+        ready = msgspec.structs.replace(asked, tools=offered)
+        yield Prepared(asked=ready, toolbox=toolbox, agent=name, notes=notes)
+    finally:
+        if tools is not None:  # the desk's own stay open
+            await toolbox.close()
+
+
+def with_agent(asked: Asked, found: Versioned | None, instructions: Instructions) -> Asked:
+    """The question with the agent's instructions, where none were given, and settings."""
     given = {"persona": instructions} if isinstance(instructions, str) else dict(instructions or {})
     own = sections(found.agent) if found else {}
-    name = f"{found.agent.name} {found.version}" if found else ""
     sources = (source(found.agent),) if found else ()
-    ready = msgspec.structs.replace(asked, instructions=own | given or None, tools=offered, sources=sources)
-    return Prepared(asked=ready, toolbox=toolbox, agent=name, notes=notes)
+    return msgspec.structs.replace(asked, instructions=own | given or None, sources=sources)
+
+
+def label(found: Versioned) -> str:
+    """How a record names an agent."""
+    return f"{found.agent.name} {found.version}"
 
 
 Tools = tuple[Toolbox, tuple[Tool, ...], tuple[str, ...]]
 
 
-async def _tools(desk: Desk, given: Iterable[Any] | None, agent: Versioned | None) -> Tools:
+async def _tools(desk: Desk, tenant: str, agent: Versioned | None, given: Iterable[Any] | None) -> Tools:
     """A toolbox, what of it is offered, and what is wrong with it."""
     if given is None:
-        toolbox = desk.toolbox_of(agent)
+        toolbox = desk.toolbox_of(tenant, agent)
         notes = await toolbox.open()
         return toolbox, toolbox.offered, notes
     listed = [given] if isinstance(given, str | Mapping) else list(given)
@@ -79,21 +103,21 @@ def _runs(tool: Tool | Mapping[str, Any]) -> bool:
 
 
 async def waiting(log: Log, line: Line) -> list[Logged]:
-    """The tool calls that wait for approval and have no result yet, oldest first."""
-    answered: list[str] = []
+    """The tool calls that wait for approval, oldest first: those of which nobody has said yes or no.
+
+    By the verdicts, not by the results: ids of tool calls repeat, and a tool that was let run may have died of it.
+    """
+    settled: set[int] = set()
     found: list[Logged] = []
     before = ENDLESS
     for _ in range(PAGES):
-        page = await log.before(line, before, limit=PAGE, messages=True)
+        page = await log.before(line, before, limit=PAGE)
         for logged in reversed(page):
             event = logged.event
-            if isinstance(event, ToolResult):
-                answered.append(event.id)
-            elif isinstance(event, ToolCall):
-                if event.id in answered:
-                    answered.remove(event.id)
-                elif event.waits_for == "approval":
-                    found.append(logged)
+            if isinstance(event, Command) and event.name in (APPROVE, REFUSE):
+                settled.add(int(event.arguments.get("seq") or 0))
+            elif isinstance(event, ToolCall) and event.waits_for == "approval" and logged.seq not in settled:
+                found.append(logged)
         if len(page) < PAGE:
             break
         before = page[0].seq
@@ -123,7 +147,15 @@ async def rebuilt(desk: Desk, conversation: Conversation, line: Line, seq: int) 
     call = events[0].event if events else None
     if not isinstance(call, ModelCall):
         raise BadValue("seq", seq, "the seq of a model_call event")
-    asked = Asked(settings={"model": call.model}, at=call.at, factor=call.factor)
-    ready = await prepared(desk, conversation, asked, None, None)
-    context = await desk.contexts.build(desk.log, line, ready.asked)
-    return Rebuilt(context, tuple(differences(call, context, agent=ready.agent)))
+    asked = Asked(settings={"model": call.model}, at=call.at, factor=call.factor, window=call.window)
+    async with prepared(desk, conversation, asked) as ready:
+        # The agent as it was; the tools are those of now, which is all there is of them.
+        was = await _version_of(desk, conversation.tenant, call)
+        then = msgspec.structs.replace(with_agent(asked, was, None), tools=ready.asked.tools) if was else ready.asked
+        context = await desk.contexts.build(desk.log, line, then)
+        return Rebuilt(context, tuple(differences(call, context, agent=label(was) if was else ready.agent)))
+
+
+async def _version_of(desk: Desk, tenant: str, call: ModelCall) -> Versioned | None:
+    name, _, version = call.agent.rpartition(" ")
+    return await desk.agents.get(tenant, name, int(version)) if name and version.isdigit() else None

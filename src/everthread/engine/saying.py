@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from everthread import errors
-from everthread.core.deltas import Delta, Done, Failed, Notice, TextDelta
-from everthread.errors import EverthreadError, ModelError
+from everthread.core.deltas import Delta, Done, TextDelta
+from everthread.errors import EverthreadError, TurnCancelled
 
-Work = Callable[[Callable[[Delta], None]], Coroutine[Any, Any, None]]
+Work = Callable[[Callable[[Delta], None]], Coroutine[Any, Any, EverthreadError | None]]
 
 
 class Said:
@@ -36,7 +34,9 @@ class Saying:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[EverthreadError | None] | None = None
+        self._text: list[str] = []
+        self._done: Done | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -52,38 +52,38 @@ class Saying:
             await self.cancel()
             raise
         if delta is not None:
+            self._note(delta)
             return delta
         self._deltas.put_nowait(None)  # asked again, it has ended again
         if not self._task.cancelled() and (problem := self._task.exception()):
             raise problem
         raise StopAsyncIteration
 
+    def _note(self, delta: Delta) -> None:
+        if isinstance(delta, TextDelta):
+            self._text.append(delta.text)
+        elif isinstance(delta, Done):
+            self._done = delta
+
     def __await__(self) -> Generator[Any, None, Said]:
         return self._whole().__await__()
 
     async def _whole(self) -> Said:
-        text: list[str] = []
-        done, failed = None, None
-        async for delta in self:
-            if isinstance(delta, TextDelta):
-                text.append(delta.text)
-            elif isinstance(delta, Notice) and delta.restarts:
-                text.clear()
-            elif isinstance(delta, Failed):
-                failed = delta
-            elif isinstance(delta, Done):
-                done = delta
-        if failed is not None:
-            raise _error(failed)
-        assert done is not None
-        return Said("".join(text), done)
+        async for _ in self:
+            pass
+        assert self._task is not None
+        if self._task.cancelled():
+            raise TurnCancelled
+        if problem := self._task.result():
+            raise problem
+        assert self._done is not None
+        return Said("".join(self._text), self._done)
 
     async def cancel(self) -> None:
         """End the turn; what had come of the reply is in the log when this returns."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait({self._task})
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,13 +96,5 @@ class Saying:
     aclose = cancel
 
     def __del__(self) -> None:
-        if self._task is not None and not self._task.done():
+        if self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
-
-
-def _error(failed: Failed) -> EverthreadError:
-    """The error that a delta tells of, as one that can be raised."""
-    kind = getattr(errors, failed.name, ModelError)
-    problem: EverthreadError = kind.__new__(kind, failed.error)
-    Exception.__init__(problem, failed.error)
-    return problem

@@ -10,7 +10,7 @@ approval stays open, across restarts, until somebody says yes or no.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,28 +23,37 @@ from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, Resul
 from everthread.core.events import AgentKilled, Assistant, Command, Event, ModelCall, ToolCall, ToolResult, text_of
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
-from everthread.core.turns import State
+from everthread.core.turns import Head
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
+from everthread.engine.finishing import finished
+from everthread.engine.leasing import Held
 from everthread.errors import (
+    BadTool,
     BeyondModel,
+    BrokenOff,
+    EventTooLarge,
     EverthreadError,
     LimitReached,
     MissingExtra,
     ModelError,
     NoModel,
+    NothingToResume,
     Overloaded,
     TooLong,
+    TurnBusy,
     Unreachable,
 )
 from everthread.store.appending import Place
 from everthread.tools import Toolbox
 
 CANCELLED = "cancelled"
-DIED = "its process ended in the middle of the turn"
+LEFT_OPEN = "left open: its process ended in the middle of it, or nobody let the agent reply"
+APPROVE, REFUSE = "approve", "refuse"
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 
 Tell = Callable[[Delta], None]
+Problem = EverthreadError | None
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +67,10 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn:
-    def __init__(self, desk: Desk, talk: Any, line: Line, prepared: Prepared, tell: Tell) -> None:
-        self._desk, self._talk, self._line, self._tell = desk, talk, line, tell
+    """Its verbs give the error with which the turn ended, if it did; the deltas have told it."""
+
+    def __init__(self, desk: Desk, talk: Any, line: Line, prepared: Prepared, tell: Tell, held: Held) -> None:
+        self._desk, self._talk, self.line, self._tell, self._held = desk, talk, line, tell, held
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         self._place = Place(line.tenant, line.conversation, line.branch.number)
         self._calling: Calling | None = None
@@ -72,57 +83,70 @@ class Turn:
 
     # -- from the outside --------------------------------------------------------------------------------------
 
-    async def say(self, message: Event, *, key: str = "") -> None:
-        """Append a message and go on until the agent is idle."""
-        head = await self._desk.log.head(self._line)
-        if head.state == "open" and head.turn_first:  # whoever ran it holds no lease any more
-            await self._append(AgentKilled(reason=DIED))
-        await self._desk.log.append(self._place, [message], key=key)
-        await self._run()
+    async def say(self, message: Event, *, key: str = "") -> Problem:
+        """Append a message and go on until the agent is idle. What was said before, by its key, is not said again."""
 
-    async def resume(self) -> None:
+        async def begin() -> bool:
+            head = await self._desk.log.head(self.line)
+            if head.state == "open" and head.turn_first:  # whoever ran it holds no lease any more
+                await self._append(AgentKilled(reason=LEFT_OPEN))
+            [logged] = await finished(self._desk.log.append(self._place, [message], key=key))
+            return logged.seq > head.seq or (logged.seq == head.turn_first and head.state in ("open", "interrupted"))
+
+        return await self._run(begin)
+
+    async def resume(self) -> Problem:
         """Go on with a turn that was left open or interrupted; nothing is said anew."""
-        await self._run()
 
-    async def settle(self, call: Logged, *, approved: bool, why: str) -> None:
+        async def begin() -> bool:
+            head: Head = await self._desk.log.head(self.line)
+            if not head.turn_first or head.state not in ("open", "interrupted"):
+                raise NothingToResume(head.state if head.turn_first else "not begun")
+            return True
+
+        return await self._run(begin)
+
+    async def settle(self, call: Logged, *, approved: bool, why: str) -> Problem:
         """Run a tool call that was waiting, or refuse it, and go on unless others of its turn still wait."""
         event = call.event
         assert isinstance(event, ToolCall)
-        self._limits = (await self._context()).settings
-        verdict = Command(name="approve" if approved else "refuse", arguments={"call": event.id, "seq": call.seq})
-        result = await self._result(event) if approved else _refusal(event, why)
-        await self._append(verdict, result)
-        self._tell(_told(result))
-        if (await self._desk.log.head(self._line)).state == "waiting":
-            await self._done()
-        else:
-            await self._run()
+        if approved and event.name not in self._toolbox.names:
+            raise BadTool(event.name, "it is not among the tools given; the call goes on waiting")
+
+        async def begin() -> bool:
+            self._limits = (await self._context()).settings
+            # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
+            verdict = Command(name=APPROVE if approved else REFUSE, arguments={"call": event.id, "seq": call.seq})
+            await self._append(verdict)
+            await self._keep(await self._result(event) if approved else _refusal(event, why))
+            return (await self._desk.log.head(self.line)).state != "waiting"
+
+        return await self._run(begin)
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
-        problem: EverthreadError | None = None
+    async def _run(self, begin: Callable[[], Awaitable[bool]]) -> Problem:
         deadline = asyncio.timeout(None)
         try:
             async with deadline:
-                while await self._once(deadline):
-                    pass
+                going = await begin()
+                while going:
+                    going = await self._once(deadline)
         except TimeoutError:
             if not deadline.expired():
                 raise
-            problem = LimitReached("turn_seconds", self._limits.turn_seconds, "seconds")
-        except (ModelError, LimitReached, BeyondModel, MissingExtra) as failed:
-            problem = failed
+            return await self._fail(LimitReached("turn_seconds", self._limits.turn_seconds, "seconds"))
+        except (ModelError, LimitReached, BeyondModel, MissingExtra) as problem:
+            return await self._fail(problem)
         except asyncio.CancelledError:
-            await self._close(CANCELLED)
+            return await self._cancelled()
+        except NothingToResume:
             raise
         except Exception as unexpected:
             await self._close(f"{type(unexpected).__name__}: {unexpected}")
             raise
-        if problem is not None:
-            await self._close(str(problem))
-            self._tell(Failed(error=str(problem), name=type(problem).__name__))
         await self._done()
+        return None
 
     async def _once(self, deadline: asyncio.Timeout) -> bool:
         """One model call and the tools that it calls. Whether there is more to do."""
@@ -137,10 +161,10 @@ class Turn:
 
     async def _context(self) -> Context:
         try:
-            return await self._desk.contexts.build(self._desk.log, self._line, self._asked)
+            return await self._desk.contexts.build(self._desk.log, self.line, self._asked)
         except NoModel:
             self._asked = await self._desk.with_default_model(self._asked)
-            return await self._desk.contexts.build(self._desk.log, self._line, self._asked)
+            return await self._desk.contexts.build(self._desk.log, self.line, self._asked)
 
     def _check_limits(self) -> None:
         limits = self._limits
@@ -148,6 +172,8 @@ class Turn:
             raise LimitReached("turn_calls", limits.turn_calls, "model calls")
         if limits.turn_dollars and self._price >= limits.turn_dollars:
             raise LimitReached("turn_dollars", limits.turn_dollars, "US dollars")
+        if limits.turn_dollars and not self._priced and self._calls == 1:
+            self._tell(Notice(text=f"No price is known of {self._model}, so turn_dollars cannot be held."))
 
     # -- the model ---------------------------------------------------------------------------------------------
 
@@ -158,10 +184,9 @@ class Turn:
         except TooLong as problem:
             self._tell(Notice(text="The provider found the request too long; it is built again, smaller."))
             await self._failed(problem)
-            await self._desk.learn(context, problem.needed)
-            self._desk.learn_window(context.model, problem.limit)
+            self._desk.learn_window(context, problem.limit)
             otherwise: dict[str, Any] = {"budget": _smaller(context, problem)}
-        except (Overloaded, Unreachable) as problem:
+        except (Overloaded, Unreachable, BrokenOff) as problem:
             fallback = context.settings.fallback
             if self._said or not fallback or fallback == context.model:
                 raise
@@ -176,19 +201,19 @@ class Turn:
         self._model = context.model
         self._calling = calling = Calling(self._desk, context, agent=self._agent, tell=self._tell)
         replied = await calling.reply()
-        asks = [self._toolbox.needs_approval(e) if isinstance(e, ToolCall) else False for e in replied.events]
-        said = [
-            msgspec.structs.replace(event, waits_for="approval") if waits and isinstance(event, ToolCall) else event
-            for event, waits in zip(replied.events, asks, strict=True)
-        ]
-        if not any(isinstance(event, ToolCall) for event in said):
-            said = said or [Assistant(model=context.model)]  # even an empty reply ends the turn
+        said = [self._asking(event) for event in replied.events] or [Assistant(model=context.model)]
         record = calling.record
-        await self._append(*said, record)
-        self._calling = None
         self._count(record)
+        self._calling = None  # from here on the log has it
+        await self._append(*said, record)
         self._desk.beside(self._desk.learn(context, record.input))
         return tuple(said)
+
+    def _asking(self, event: Assistant | ToolCall) -> Assistant | ToolCall:
+        """The event; a tool call that somebody must agree to says that it waits."""
+        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event):
+            return msgspec.structs.replace(event, waits_for="approval")
+        return event
 
     @property
     def _said(self) -> str:
@@ -203,8 +228,8 @@ class Turn:
     async def _failed(self, problem: ModelError) -> None:
         """The record of a model call of which nothing came, and that is made again otherwise."""
         assert self._calling
-        await self._append(self._calling.failed(str(problem)))
-        self._calling = None
+        record, self._calling = self._calling.failed(str(problem)), None
+        await self._append(record)
 
     # -- tools -------------------------------------------------------------------------------------------------
 
@@ -215,40 +240,78 @@ class Turn:
             self._tell(CallDelta(id=call.id, name=call.name, arguments=call.arguments, approval=waits))
         running = [asyncio.create_task(self._result(call)) for call in calls if not call.waits_for]
         try:
-            for task in running:
-                result = await task
-                await self._append(result)
-                self._tell(_told(result))
+            while running:
+                await asyncio.wait({running[0]})
+                await self._keep(running.pop(0).result())
         finally:
-            for task in running:
-                task.cancel()
+            await self._stop(running)
         return not any(call.waits_for for call in calls)
 
     async def _result(self, call: ToolCall) -> ToolResult:
         return await self._toolbox.run(call, self._talk, seconds=self._limits.tool_seconds)
 
+    async def _keep(self, result: ToolResult) -> None:
+        try:
+            await self._append(result)
+        except EventTooLarge as problem:
+            said = Text(text=f"The tool ran, but its result of {problem.size:,} bytes is too large to be kept.")
+            result = msgspec.structs.replace(result, parts=(said,), error=True)
+            await self._append(result)
+        self._tell(ResultDelta(id=result.id, name=result.name, text=text_of(result), error=result.error))
+
+    async def _stop(self, running: Sequence[asyncio.Task[ToolResult]]) -> None:
+        """End the tools that still run, and keep what the others gave: they may have done something."""
+        if not running:
+            return
+        ended = [task for task in running if task.done()]
+        for task in running:
+            task.cancel()
+        await finished(asyncio.wait(running))
+        for task in ended:
+            await self._keep(task.result())
+
     # -- how it ends -------------------------------------------------------------------------------------------
+
+    async def _end(self, reason: str) -> None:
+        await self._close(reason)
+        await self._done()
+
+    async def _fail(self, problem: EverthreadError) -> EverthreadError:
+        await self._close(str(problem))
+        self._tell(Failed(error=str(problem), name=type(problem).__name__))
+        await self._done()
+        return problem
+
+    async def _cancelled(self) -> Problem:
+        """Somebody ended the turn; or it is another's by now, and nothing may be written any more."""
+        if not self._held.lost:
+            await finished(self._end(CANCELLED))
+            raise asyncio.CancelledError
+        problem = TurnBusy(
+            self._held.conversation, "another process took it over, because this one was silent for long"
+        )
+        self._tell(Failed(error=str(problem), name=type(problem).__name__))
+        await self._done()
+        return problem
 
     async def _close(self, reason: str) -> None:
         """Keep what had come of the reply, and close the turn as interrupted."""
         events: list[Event] = []
-        if self._calling:
-            if said := self._calling.said:
-                events.append(Assistant(parts=(Text(text=said),), model=self._calling.model, interrupted=True))
-            events.append(self._calling.failed(reason))
+        if calling := self._calling:
             self._calling = None
+            if calling.said:
+                events.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
+            events.append(calling.failed(reason))
         await self._append(*events, AgentKilled(reason=reason))
 
     async def _done(self) -> None:
-        head = await self._desk.log.head(self._line)
-        state: State = head.state
+        head = await self._desk.log.head(self.line)
         price = self._price if self._priced else None
-        self._tell(
-            Done(state=state, model=self._model, seq=head.seq, usage=self._usage, price=price, calls=self._calls)
-        )
+        figures: dict[str, Any] = {"usage": self._usage, "price": price, "calls": self._calls}
+        self._tell(Done(state=head.state, model=self._model, seq=head.seq, **figures))
 
     async def _append(self, *events: Event) -> list[Logged]:
-        return await self._desk.log.append(self._place, events)
+        return await finished(self._desk.log.append(self._place, events))
 
 
 def _smaller(context: Context, problem: TooLong) -> int:
@@ -262,7 +325,3 @@ def _smaller(context: Context, problem: TooLong) -> int:
 def _refusal(call: ToolCall, why: str) -> ToolResult:
     said = f"The user refused this tool call{f': {why}' if why else '.'}"
     return ToolResult(id=call.id, name=call.name, parts=(Text(text=said),), error=True)
-
-
-def _told(result: ToolResult) -> ResultDelta:
-    return ResultDelta(id=result.id, name=result.name, text=text_of(result), error=result.error)

@@ -89,6 +89,8 @@ class _AnthropicClient:
             timeout=Timeout(access.seconds, connect=min(CONNECT_SECONDS, access.seconds)),
             max_retries=0,
         )
+        if access.foreign:  # headers that the SDK found in the environment are not for others
+            self._sdk._custom_headers = {}
 
     @asynccontextmanager
     async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:

@@ -30,12 +30,14 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     key: str = ""
     address: str = ""  # the provider's own where empty
+    foreign: bool = False  # the address is neither the provider's own nor the operator's: nothing of theirs goes there
     seconds: float = 600.0
     threads: int = 1
     window: int = 0
 
-    def __repr__(self) -> str:  # never the key
-        return f"<Access to {self.provider}{f' at {self.address}' if self.address else ''}>"
+    def __repr__(self) -> str:  # never a key, nor a password
+        host = self.address.rpartition("@")[2] if "@" in self.address else self.address
+        return f"<Access to {self.provider}{f' at {host}' if host else ''}>"
 
     __str__ = __repr__
 

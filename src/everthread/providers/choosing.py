@@ -99,16 +99,33 @@ def access_of(
     threads: int = 1,
     window: int = 0,
 ) -> Access:
-    """How a model is reached. An address from the settings gets the key that `keys` has for its host and port, or
-    EVERTHREAD_KEY; never the provider's. Who sets a provider's base address in the environment, beside its key, means
-    both."""
-    provider = model.partition(":")[0]
-    if address:
-        key = keys.get(host_of(address)) or environ.get("EVERTHREAD_KEY", "")
+    """How a model is reached. An address from the settings gets the key that was meant for it, never the provider's.
+    Who sets a provider's base address in the environment, beside its key, means both."""
+    provider, foreign = model.partition(":")[0], bool(address)
+    if foreign:
+        key = _key_for(address, environ, keys)
     else:
         key = key_of(provider, environ, keys)
         address = environ.get(_BASES.get(provider, ""), "").strip()
-    return Access(provider=provider, key=key, address=address, seconds=seconds, threads=threads, window=window)
+    return Access(
+        provider=provider,
+        key=key.strip(),
+        address=address,
+        foreign=foreign,
+        seconds=seconds,
+        threads=threads,
+        window=window,
+    )
+
+
+def _key_for(address: str, environ: Mapping[str, str], keys: Mapping[str, str]) -> str:
+    """By scheme, host and port; by host and port alone where nobody can listen; or EVERTHREAD_KEY, for the address that
+    EVERTHREAD_ADDRESS names."""
+    host, scheme = host_of(address), urlsplit(address).scheme
+    here = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+    private = keys.get(host) if scheme == "https" or here else None
+    given = environ.get("EVERTHREAD_KEY", "") if environ.get("EVERTHREAD_ADDRESS", "") == address else ""
+    return keys.get(f"{scheme}://{host}") or private or given
 
 
 def host_of(address: str) -> str:

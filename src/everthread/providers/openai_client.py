@@ -32,6 +32,7 @@ _T = TypeVar("_T")
 Stream = openai.AsyncStream[Any]
 
 CONNECT = 10.0  # seconds
+_HEADERS = {"Accept-Encoding": "identity"}  # a compressed stream would come in lumps, and its end could not be seen
 NO_KEY = "none"  # local servers want some key, whichever
 _DONE = re.compile(rb"(^|\n)data: ?\[DONE\]")
 _TAIL = 64  # bytes at the end of a stream in which its last word is looked for
@@ -260,10 +261,12 @@ class Caller:
             base_url=access.address or None,
             timeout=timeout,
             max_retries=0,
-            # A compressed stream would come in lumps, and its end could not be seen.
-            default_headers={"Accept-Encoding": "identity"},
+            default_headers=_HEADERS,
             http_client=openai.DefaultAsyncHttpxClient(timeout=timeout, event_hooks={"response": [_watch]}),
         )
+        if access.foreign:  # what the SDK found in the environment is not for others
+            self.sdk.organization = self.sdk.project = None
+            self.sdk._custom_headers = dict(_HEADERS)
 
     async def safely(self, model: str, work: Callable[[], Awaitable[_T]], *, begun: bool = False) -> _T:
         """What the SDK gives. `begun`: the server has begun its reply."""

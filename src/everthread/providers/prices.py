@@ -41,13 +41,13 @@ def _price(provider: str, name: str, usage: Usage) -> Any:
         from genai_prices import calc_price
     except ModuleNotFoundError:
         return None
-    tokens = Tokens(
-        input_tokens=usage.input,
-        output_tokens=usage.output,
-        cache_read_tokens=usage.cache_read,
-        cache_write_tokens=usage.cache_write,
-    )
     try:
+        tokens = Tokens(
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+        )
         return calc_price(tokens, model_ref=name, provider_id=provider.partition("-")[0])
-    except LookupError:
+    except (LookupError, ValueError):  # not known; or figures that cannot be, such as more read than there was
         return None

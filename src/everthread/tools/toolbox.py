@@ -93,6 +93,10 @@ class Toolbox:
         """What the model is told, in the order of names: another order would cost the prompt cache."""
         return tuple(bound.offered for bound in self._tools.values())
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._tools)
+
     def only(self, names: Iterable[str]) -> Toolbox:
         """A view of some of these tools; "*" is all of them. What it does not find, its `open` says."""
         view = Toolbox()
@@ -340,8 +344,8 @@ def _is_async(function: Any) -> bool:
 
 
 def _approval(name: str, given: Any) -> Approval:
-    if not isinstance(given, bool) and not callable(given):
-        raise BadTool(name, "its approval must be true, false, or a function of the arguments")
+    if not isinstance(given, bool) and (not callable(given) or inspect.iscoroutinefunction(given)):
+        raise BadTool(name, "its approval must be true, false, or a plain function of the arguments")
     return given  # type: ignore[no-any-return]
 
 
