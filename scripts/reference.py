@@ -102,6 +102,9 @@ CONTEXT = {
     "factor": "the model's tokens for one of ours, as reckoned here",
     "canonical": "the request's tokens by our own reckoning, before that factor",
     "inputs": "what else went into it: settings, instructions, tools",
+    "window": "the most tokens that the model takes, reply included",
+    "place": "the model, and its address where that is not its provider's own",
+    "redacted": "whether something in it is only a tombstone",
     "about": "what is known of the model",
 }
 
@@ -174,7 +177,7 @@ def _environment() -> str:
         "EVERTHREAD_TENANT": "of which tenant; else `default`",
         "EVERTHREAD_AGENTS": "a folder of agents for the command line; else `everthread/agents` beside the file",
         "ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY": "the providers' keys; or the file's `[keys]` table",
-        "EVERTHREAD_KEY": "the key for a server that the setting `address` names; or `[keys]`, by host and port",
+        "EVERTHREAD_KEY": "the key for the server that `EVERTHREAD_ADDRESS` names; for others `[keys]`, by host and port",
         "EVERTHREAD_SERVERS": "addresses of servers to look for where no model is named; empty for none",
         "EVERTHREAD_TEST_POSTGRES": "a PostgreSQL server for the tests; else a private one is started",
         "EVERTHREAD_DATA": "a folder of recorded conversations for the tests",
