@@ -14,15 +14,18 @@ EXTRAS   := $(foreach name,postgres prices anthropic openai google local mcp,--e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format reference bench setup postgres lock clean
+.PHONY: help run tour test test-live lint format reference bench setup postgres lock clean
 
 say  = @echo "==> $(1)"
 hint = || { echo "==> $(1)" >&2; exit 1; }
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: setup ## a guided tour of Everthread
+run: setup ## chat: with the model of your key or of this machine, else with a small one that needs neither
+	@$(BIN)/everthread chat
+
+tour: setup ## a guided tour of Everthread
 	@$(BIN)/everthread tour
 
 test: setup lint postgres ## everything a change must pass: lint, types, layers, tests, coverage
@@ -34,6 +37,9 @@ test: setup lint postgres ## everything a change must pass: lint, types, layers,
 	@$(BIN)/coverage report
 	@$(BIN)/coverage json -q -o coverage.json
 	@$(BIN)/python scripts/coverage_floor.py coverage.json
+
+test-live: setup ## 30 turns with the real providers whose keys are set; costs EVERTHREAD_LIVE_DOLLARS (0.50) at most
+	@$(BIN)/python -m tests.live
 
 lint: setup ## style, types and import layers
 	$(call say,ruff)

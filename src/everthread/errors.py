@@ -313,7 +313,7 @@ class BadTool(InputError):
     """A tool that cannot be offered to a model."""
 
     def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"The tool {_short(name)} cannot be used: {problem}.")
+        super().__init__(f"The tool {_short(name)} cannot be used: {problem.rstrip('.')}.")
 
 
 class BadAgent(InputError):

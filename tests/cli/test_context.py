@@ -177,10 +177,8 @@ def test_only_what_is_out_of_the_ordinary_has_a_reason(run: Run, long: str) -> N
     assert "the newest turn  And" in shown
 
 
-def test_without_a_model_it_says_how_to_name_one(run: Run, long: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = run(long)
-    assert refused.exit_code == 1
-    assert "provider:name" in refused.output
+def test_without_a_model_it_is_the_one_that_would_reply(run: Run, long: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _json(run(long, "--json"))["model"] == "local:smollm2"
     monkeypatch.setenv("EVERTHREAD_MODEL", "openai:gpt-5")
     assert _json(run(long, "--json"))["model"] == "openai:gpt-5"
 

@@ -99,6 +99,14 @@ async def test_tools_run_and_the_model_goes_on_with_their_results(talk: Talk, sp
     assert done.usage.output > 0
 
 
+async def test_texts_around_a_tool_call_are_told_apart_in_the_whole(talk: Talk, speak: Speak) -> None:
+    def clock() -> str:
+        return "noon"
+
+    speak(["Let me look.", call("clock")], "It is noon.")
+    assert (await talk.say("What time is it?", tools=[clock])).text == "Let me look.\n\nIt is noon."
+
+
 async def test_several_tools_run_at_once_and_stand_in_the_log_in_the_order_of_their_calls(
     talk: Talk, speak: Speak
 ) -> None:

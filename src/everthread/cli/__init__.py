@@ -18,6 +18,7 @@ COMMANDS = {
     "conversations": ("list", "List conversations, newest first."),
     "show": ("show", "Show what was said in a conversation."),
     "context": ("context", "Show what a model would be told next, and why."),
+    "agents": ("agents", "List agents, or show one with its versions."),
     "usage": ("usage", "Show what model calls took: tokens, cache, price."),
     "import": ("carry", "Import conversations from a file."),
     "export": ("carry", "Export conversations as JSON Lines."),

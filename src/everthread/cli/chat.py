@@ -1,186 +1,226 @@
 """`everthread chat`: a plain chat, line by line.
 
-After each reply stands what it took; when the window has moved, a rule says from where on the model still sees the
-conversation word for word. Between two turns nothing runs, so lines are read as any program reads them, with history
-and editing where the terminal has readline. Into a pipe it chats as well: a line is a message.
+At the start stand the newest turns, with the rule where the window begins: what the model sees word for word lies
+below it. After each reply stands what it took, and when the window has moved, where it begins now. Between two turns
+nothing runs, so lines are read as any program reads them. From a pipe it chats as well: a line is a message, and
+standard output holds the replies alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import click
 
 from everthread.app import Everthread
-from everthread.cli.ask import talk_of
 from everthread.cli.commands import Commands
-from everthread.cli.shared import PATIENCE, Scope, console, guarded, own_agents, pairs_of, printable, scope_of, scoped
+from everthread.cli.lines import Lines
+from everthread.cli.shared import (
+    Scope,
+    agents_folder,
+    console,
+    counted,
+    guarded,
+    json_text,
+    opened,
+    scope_of,
+    scoped,
+    somebody_types,
+    tell,
+)
 from everthread.cli.show import Page
+from everthread.cli.speaking import Partner, context_of, loading, partner_of, speaking, talk_of, warn
 from everthread.cli.telling import Teller, price_line
 from everthread.context.building import Context
-from everthread.core.events import ToolCall
+from everthread.core.events import MESSAGES, ToolCall
 from everthread.core.logged import Logged
-from everthread.errors import EverthreadError, NoModel
-from everthread.providers.choosing import notice
+from everthread.engine.saying import Saying
+from everthread.errors import Corrupt, EverthreadError
 from everthread.talk import Talk
 
-PROMPT = "you › "
 EARLIER = 3  # turns that are shown at the start
+HISTORY = 200  # messages of the conversation, of which the user's own are in the history of lines
 
 
 @click.command("chat")
 @scoped
-@click.option("--agent", help="Which agent to speak with.")
-@click.option("--agents", metavar="FOLDER", envvar="EVERTHREAD_AGENTS", help="A folder of agents' TOML files.")
-@click.option("--conversation", metavar="ID", help="Which conversation; the newest with the agent by default.")
-@click.option("--new", is_flag=True, help="Begin another conversation.")
-@click.option("--model", metavar="PROVIDER:NAME", help="Such as anthropic:claude-sonnet-4-6 or local:/path/model.gguf.")
-@click.option(
-    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Any setting, for this chat; may be repeated."
-)
-def chat_command(
-    agent: str | None,
-    agents: str | None,
-    conversation: str | None,
-    new: bool,
-    model: str | None,
-    pairs: tuple[str, ...],
-    **scope: Any,
-) -> None:
-    """Chat with an agent, line by line. /help lists what else can be done."""
-    where = scope_of(**scope)
+@speaking
+def chat_command(**given: Any) -> None:
+    """Chat with an agent, line by line; /help lists what else can be done. With --json, each line of input is a message
+    and each piece of a reply a line of JSON."""
+    partner = partner_of(given)
+    where = scope_of(**given)
 
     def work() -> None:
         with asyncio.Runner() as runner:
-            chat = Chat(runner, where, model, pairs_of(pairs))
+            chat = Chat(runner, where, partner)
             try:
-                runner.run(chat.open(agents, conversation, agent, new=new))
+                runner.run(chat.open())
                 chat.go()
             finally:
                 runner.run(chat.close())
+        if chat.failed and not somebody_types():
+            sys.exit(1)
 
     guarded(where.json, work)
 
 
 class Chat:
-    def __init__(self, runner: asyncio.Runner, where: Scope, model: str | None, settings: dict[str, Any]) -> None:
-        self._runner, self._where = runner, where
-        self._out = console()
+    """`failed`: whether a turn or a command has. `over`: whether the user has had enough."""
+
+    def __init__(self, runner: asyncio.Runner, where: Scope, partner: Partner) -> None:
+        self._runner, self._where, self._partner = runner, where, partner
+        self._out = console(err=True)
+        self._stack = AsyncExitStack()
         self._cutoff = 0
-        self.model, self.settings = model, settings
+        self._loaded = ""  # the model that has replied last
+        self.model: str | None = None
+        self.settings: dict[str, Any] = {}
         self.et: Everthread
         self.talk: Talk
-        self.over = False
+        self.failed = self.over = False
 
     # -- opening and closing -----------------------------------------------------------------------------------
 
-    async def open(self, agents: str | None, conversation: str | None, agent: str | None, *, new: bool) -> None:
-        folder = agents or own_agents()
-        self.et = await Everthread.open(self._where.store, patience=PATIENCE, agents=folder)
-        self.talk = await talk_of(self.et, self._where, conversation, agent, new=new)
-        await self._greet()
+    async def open(self) -> None:
+        asked = self._partner.asked()
+        self.model, self.settings = asked["model"], asked["settings"]
+        self.et = await self._stack.enter_async_context(opened(self._where, agents_folder(self._partner.folder)))
+        self.talk = await talk_of(self.et, self._where, self._partner)
+        if not self.json:
+            await self._greet()
 
     async def close(self) -> None:
-        if hasattr(self, "et"):
-            await self.et.close()
+        await self._stack.aclose()
+
+    @property
+    def json(self) -> bool:
+        return self._where.json
 
     async def _greet(self) -> None:
-        model = await self.model_in_force()
-        self._out.rule(f"Everthread · {model}", style="cyan")
-        if tiny := notice(model):
-            self._out.print(tiny, style="yellow", markup=False)
-        self._out.print("/help lists commands; an empty line or ctrl-D ends.", style="dim")
-        await self.show_earlier()
+        context, about = await self.context(), self.talk.conversation
+        self._cutoff = context.cutoff
+        self._out.rule("Everthread", style="cyan")
+        tell(f"{about.agent} replies with {context.model}", colour="cyan")
+        warn(context.model)
+        tell(f"Conversation {about.id}. /help lists commands; ctrl-D ends.")
+        if somebody_types():  # a program has read it already
+            await self.show_earlier()
 
-    async def show_earlier(self) -> None:
-        """The newest turns, with the rule where the window begins."""
-        events = await self.talk.tail(turns=EARLIER)
-        self._cutoff = await self._cutoff_now()
-        page = Page()
-        for event in (event for event in events if event.event.kind in ("user", "assistant")):
-            page.show(event)
-
-    async def model_in_force(self) -> str:
-        try:
-            return (await self.context()).model
-        except NoModel:
-            return (await self.et.default_model()).model
+    # -- what was said, and what the model sees of it ----------------------------------------------------------
 
     async def context(self) -> Context:
         """What the model would be told now."""
-        try:
-            return await self.talk.context(model=self.model, settings=self.settings)
-        except NoModel:
-            chosen = await self.et.default_model()
-            return await self.talk.context(model=chosen.model, settings={"address": chosen.address, **self.settings})
+        return await context_of(self.et, self.talk, model=self.model, settings=self.settings)
 
-    async def _cutoff_now(self) -> int:
-        with suppress(EverthreadError):
-            return int((await self.context()).cutoff)
-        return 0
+    async def show_earlier(self) -> None:
+        """The newest turns, with the rule where the window begins, and what waits to be done."""
+        tail, context = await self.talk.tail(turns=EARLIER), await self.context()
+        self._cutoff = context.cutoff
+        before = context.sent + context.past - sum(event.kind in MESSAGES for event in tail)
+        page, shown = Page(err=True), [event for event in tail if event.kind in ("user", "assistant")]
+        ruled = not context.past
+        if before > 0:
+            ruled = self._tell_before(before, context, shown) or ruled
+        for event in shown:
+            if not ruled and event.seq >= context.cutoff:
+                self._rule(f"the window begins here, at event {context.cutoff}")
+                ruled = True
+            page.show(event)
+        if not ruled:
+            self._rule("the window begins here: nothing above is sent")
+        await self._tell_what_waits()
 
-    # -- lines -------------------------------------------------------------------------------------------------
+    def _tell_before(self, before: int, context: Context, shown: list[Logged]) -> bool:
+        """How many messages lie before those shown; whether the cutoff does too."""
+        lies_before = bool(shown) and context.cutoff < shown[0].seq
+        if not context.past:
+            past = "all in the window"
+        else:
+            past = f"of which {context.past:,} are past: kept, and not sent" if lies_before else "kept, and not sent"
+        tell(f"… {counted(before, 'message')} before, {past}")
+        return lies_before
 
-    def go(self) -> None:
-        """Until an empty line at the prompt, the end of the input, or /quit."""
-        if sys.stdin.isatty():
-            with suppress(ImportError):
-                import readline  # noqa: F401 -- editing and history, where there is one
-        commands = Commands(self)
-        while not self.over:
-            line = self._line()
-            if not line:
-                return
-            try:
-                if line.startswith("/"):
-                    self._runner.run(commands.obey(line))
-                else:
-                    self._runner.run(self.turn(line))
-            except EverthreadError as problem:
-                click.secho(f"Error: {problem}", fg="red", err=True)
-            except KeyboardInterrupt:
-                click.secho("\nStopped. What had come of the reply is kept.", fg="yellow", err=True)
+    def _rule(self, words: str) -> None:
+        self._out.rule(words, style="green")
 
-    def _line(self) -> str:
-        """A line of input; one that ends in a backslash goes on in the next."""
-        lines: list[str] = []
-        try:
-            while True:
-                prompt = (PROMPT if not lines else "    … ") if sys.stdin.isatty() else ""
-                line = input(prompt)
-                lines.append(line.removesuffix("\\"))
-                if not line.endswith("\\"):
-                    return "\n".join(lines).strip()
-        except (EOFError, KeyboardInterrupt):
-            return "\n".join(lines).strip()
-
-    # -- turns -------------------------------------------------------------------------------------------------
-
-    async def turn(self, text: str) -> None:
-        teller = Teller()
-        await teller.listen(self.talk.say(text, model=self.model, settings=self.settings))
-        await self.ended(teller)
-
-    async def ended(self, teller: Teller) -> None:
-        """What a turn took, the rule if it moved, and the questions that wait for an answer."""
-        assert teller.done
-        if teller.done.calls:
-            self._out.print(price_line(teller.done), style="dim", markup=False)
-        cutoff = await self._cutoff_now()
-        if self._cutoff and cutoff > self._cutoff:
-            self._out.rule(
-                f"the window begins at event {cutoff} now; what came before is kept, and not sent", style="dim"
-            )
-        self._cutoff = cutoff
-        if teller.done.state == "waiting":
-            for call in await self.talk.waiting():
-                self._ask_for(call)
+    async def _tell_what_waits(self) -> None:
+        newest = await self.talk.turns(limit=1)
+        if newest and newest[-1].state == "interrupted":
+            tell("The last turn was interrupted: /retry goes on with it.", colour="yellow")
+        for call in await self.talk.waiting():
+            self._ask_for(call)
 
     def _ask_for(self, call: Logged) -> None:
         event = call.event
         assert isinstance(event, ToolCall)
-        asked = printable(f"{event.name}({event.arguments})")
-        click.secho(f"{asked} waits for approval: /approve {call.seq} or /refuse {call.seq}", fg="yellow", err=True)
+        asked = f"{event.name}({event.arguments})"
+        tell(f"{asked} waits for approval: /approve {call.seq} or /refuse {call.seq}", colour="yellow")
+
+    # -- lines -------------------------------------------------------------------------------------------------
+
+    def go(self) -> None:
+        """Until the end of the input, or /quit."""
+        lines, commands = Lines(self._runner.run(self._history())), Commands(self)
+        while not self.over:
+            try:
+                line = lines.next()
+                if line is None:
+                    return
+                self._runner.run(self._obey(commands, line))
+            except EverthreadError as problem:
+                self._fail(problem)
+            except KeyboardInterrupt:
+                self.failed = True
+                if not somebody_types():
+                    raise
+
+    async def _obey(self, commands: Commands, line: str) -> None:
+        if line.startswith("/") and not line.startswith("//"):
+            await commands.obey(line)
+        else:
+            said = line.removeprefix("/") if line.startswith("//") else line
+            await self.hear(self.talk.say(said, model=self.model, settings=self.settings))
+
+    async def _history(self) -> list[str]:
+        """The user's own messages of one line, oldest first."""
+        texts: list[str] = []
+        for event in await self.talk.before(limit=HISTORY, messages=True):
+            with suppress(Corrupt):  # what is damaged is told where it is shown
+                texts += [event.text] if event.kind == "user" and event.text.isprintable() else []
+        return texts
+
+    def _fail(self, problem: EverthreadError) -> None:
+        self.failed = True
+        if self.json:
+            click.echo(json_text({"kind": "error", "error": str(problem), "name": type(problem).__name__}))
+        else:
+            tell(f"Error: {problem}", colour="red")
+
+    # -- turns -------------------------------------------------------------------------------------------------
+
+    async def hear(self, saying: Saying) -> None:
+        """A turn to its end; then what it took, the rule if it moved, and what waits for an answer."""
+        model = (await self.context()).model
+        teller = Teller(form="json" if self.json else "words", words="" if model == self._loaded else loading(model))
+        await teller.listen(saying)
+        self._loaded = model
+        done, self.failed = teller.done, self.failed or bool(teller.failed)
+        assert done
+        if self.json:
+            return
+        if done.calls:
+            tell(price_line(done))
+        await self._tell_step()
+        if done.state == "waiting":
+            await self._tell_what_waits()
+
+    async def _tell_step(self) -> None:
+        context = await self.context()
+        if context.cutoff > self._cutoff > 0:
+            self._rule(f"the window now begins at event {context.cutoff}")
+            tell(f"{counted(context.past, 'message')} before it: kept, and not sent.")
+        self._cutoff = context.cutoff

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -9,44 +10,56 @@ from typing import TYPE_CHECKING
 import click
 
 from everthread.cli.picture import Picture
-from everthread.cli.shared import counted
-from everthread.cli.telling import Teller, dollars
-from everthread.config import check, parse
-from everthread.errors import BadValue
+from everthread.cli.shared import counted, printable, tell
+from everthread.cli.speaking import warn
+from everthread.cli.usage import price_of
+from everthread.config import DEFAULT, check, parse
+from everthread.errors import BadValue, Conflict
 
 if TYPE_CHECKING:
     from everthread.cli.chat import Chat
+
+FOR_PROGRAMS = ("approve", "refuse", "retry", "quit")  # those that answer in deltas, or not at all
+NONE_WAITS = "No tool call waits for approval."
+TAKES = {"config": "[set NAME [VALUE]]"}  # where the parameters do not say it well
+AFTERWORD = (
+    "Anything else is said to the agent. A line that ends in \\ goes on in the next; one that is to begin with a slash "
+    "has two."
+)
 
 
 class Commands:
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
-        found = {name: getattr(self, name) for name in dir(self) if not name.startswith("_") and name != "obey"}
-        self._known: dict[str, Callable[..., Awaitable[None]]] = found
+        names = (name for name in vars(Commands) if not name.startswith("_") and name != "obey")
+        self._known: dict[str, Callable[..., Awaitable[None]]] = {
+            name: getattr(self, name) for name in names if not chat.json or name in FOR_PROGRAMS
+        }
 
     async def obey(self, line: str) -> None:
         """Do what a line beginning with a slash says."""
-        try:
-            name, *given = shlex.split(line[1:])
-        except ValueError as problem:
-            raise BadValue("the command", line, f"written with its quotes closed ({problem})") from None
+        name, *given = _words(line.removeprefix("/")) or [""]
         if name not in self._known:
-            raise BadValue("the command", f"/{name}", f"one of {', '.join(f'/{known}' for known in self._known)}")
+            known = ", ".join(f"/{known}" for known in self._known)
+            raise BadValue("the command", f"/{name}", f"one of {known}; begin with // to say it to the agent")
+        command = self._known[name]
         try:
-            await self._known[name](*given)
-        except TypeError as problem:
-            if "positional argument" not in str(problem):
-                raise
-            raise BadValue("the command", line, f"written as /{name} {_takes(self._known[name])}") from None
+            inspect.signature(command).bind(*given)
+        except TypeError:
+            raise BadValue("the command", line, f"written as /{name} {_takes(command)}".rstrip()) from None
+        await command(*given)
 
     # -- looking -----------------------------------------------------------------------------------------------
 
     async def help(self) -> None:
         """what can be done here"""
-        width = max(len(name) for name in self._known) + 12
-        for name, command in self._known.items():
-            click.echo(f"  {f'/{name} {_takes(command)}':<{width}} {command.__doc__}")
-        click.echo("Everything else is said to the agent. A line that ends in \\ goes on in the next.")
+        forms = {f"/{name} {_takes(command)}": command.__doc__ or "" for name, command in self._known.items()}
+        formatter = click.HelpFormatter(max_width=100)
+        with formatter.indentation():
+            formatter.write_dl(list(forms.items()))
+        formatter.write_paragraph()
+        formatter.write_text(AFTERWORD)
+        click.echo(formatter.getvalue(), nl=False)
 
     async def context(self) -> None:
         """what the model would be told next, and why"""
@@ -57,10 +70,8 @@ class Commands:
         """what this conversation took so far"""
         found = await self._chat.talk.usage(by="model")
         for row in found:
-            price = dollars(row.price) + (f" and {row.unpriced} without a price" if row.unpriced else "")
-            click.echo(
-                f"  {row.model}: {counted(row.calls, 'model call')}, {row.input:,} in, {row.output:,} out, {price}"
-            )
+            took = f"{counted(row.calls, 'model call')}, {row.input:,} tokens in, {row.output:,} out"
+            click.echo(printable(f"  {row.model}: {took}, {price_of(row)}"))
         if not found:
             click.echo("  No model has been called yet.")
 
@@ -69,14 +80,15 @@ class Commands:
         line = await self._chat.talk.line()
         for branch in await self._chat.talk.branches():
             here = "→" if branch.branch.number == line.branch.number else " "
-            click.echo(f"  {here} {branch.branch.name}  {counted(branch.line.messages, 'message')}")
+            click.echo(printable(f"  {here} {branch.branch.name}  {counted(branch.line.messages, 'message')}"))
 
     async def model(self, name: str = "") -> None:
         """which model replies, or another one from now on"""
         if name:
-            check("model", name, "/model")
-            self._chat.model = name
-        click.echo(f"  {await self._chat.model_in_force()}")
+            self._chat.model = check("model", name, "/model")
+        model = (await self._chat.context()).model
+        click.echo(f"  {model}")
+        warn(model)
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -88,11 +100,11 @@ class Commands:
     async def mark(self, name: str) -> None:
         """name this point"""
         await self._chat.talk.mark(name)
-        click.echo(f"  /rewind {name} comes back here.")
+        click.echo(printable(f"  /rewind {shlex.quote(name)} comes back here."))
 
     async def rewind(self, to: str) -> None:
-        """go back to a mark or an event's number; what is left stays on its branch"""
-        self._chat.talk = await self._chat.talk.rewind(to=int(to) if to.isdigit() else to)
+        """go back to a mark or an event; what is left stays on its branch"""
+        self._chat.talk = await self._chat.talk.rewind(to=int(to) if _is_number(to) else to)
         await self._chat.show_earlier()
 
     async def fork(self, name: str = "") -> None:
@@ -103,64 +115,85 @@ class Commands:
 
     async def switch(self, branch: str) -> None:
         """go on in another branch"""
-        self._chat.talk = await self._chat.talk.switch(int(branch) if branch.isdigit() else branch)
+        self._chat.talk = await self._chat.talk.switch(int(branch) if _is_number(branch) else branch)
         await self._chat.show_earlier()
 
-    async def pin(self, seq: str) -> None:
+    async def pin(self, event: str) -> None:
         """always send the turn with this event"""
-        await self._chat.talk.pin(_number(seq))
+        if not _is_number(event):
+            raise BadValue("the event", event, "the number of one, as `everthread show` lists them")
+        await self._chat.talk.pin(int(event))
         click.echo("  Pinned.")
 
     async def config(self, verb: str = "", name: str = "", value: str = "") -> None:
-        """set NAME VALUE: a setting of this branch; without, those in force"""
-        if verb not in ("", "set") or (verb and not name):
-            raise BadValue("/config", verb, "/config, or /config set NAME VALUE")
-        if verb:
+        """a setting of this branch; without a value as it was before; alone, those that are not the default"""
+        if verb and (verb != "set" or not name):
+            raise BadValue("the command", f"/config {verb}", f"written as /config {TAKES['config']}")
+        if name:
             await self._chat.talk.configure(**{name: parse(name, value, "/config") if value else None})
         about = (await self._chat.context()).explain()
-        for setting, found in about.settings.items():
-            source = about.source_of[setting]
-            if (not verb and source != "the default") or setting == name:
-                click.echo(f"  {setting} = {found}  ({source})")
+        for setting, source in about.source_of.items():
+            if setting == name or (not name and source != DEFAULT):
+                click.echo(printable(f"  {setting} = {about.settings[setting]}  ({source})"))
 
     # -- turns -------------------------------------------------------------------------------------------------
 
     async def approve(self, call: str = "") -> None:
         """let a tool call that waits run"""
-        await self._heard(self._chat.talk.approve(_named(call)))
+        chat, seq = self._chat, await self._waiting(call)
+        await chat.hear(chat.talk.approve(seq, model=chat.model, settings=chat.settings))
 
     async def refuse(self, call: str = "", *why: str) -> None:
         """refuse it, and say why"""
-        await self._heard(self._chat.talk.refuse(_named(call), " ".join(why)))
+        chat, seq = self._chat, await self._waiting(call)
+        await chat.hear(chat.talk.refuse(seq, " ".join(why), model=chat.model, settings=chat.settings))
 
     async def retry(self) -> None:
         """go on with a turn that failed or was stopped"""
-        await self._heard(self._chat.talk.resume(model=self._chat.model, settings=self._chat.settings))
+        chat = self._chat
+        newest = await chat.talk.turns(limit=1)
+        if newest and newest[-1].state in ("open", "interrupted"):
+            await chat.hear(chat.talk.resume(model=chat.model, settings=chat.settings))
+        else:
+            tell("  There is nothing to go on with: no turn was interrupted.")
 
     async def quit(self) -> None:
         """end the chat; the conversation never does"""
         self._chat.over = True
 
-    async def _heard(self, saying: object) -> None:
-        teller = Teller()
-        await teller.listen(saying)  # type: ignore[arg-type]
-        await self._chat.ended(teller)
+    async def _waiting(self, named: str) -> int:
+        """The seq of the tool call that was named, or of the only one that waits."""
+        waiting = await self._chat.talk.waiting()
+        found = [call.seq for call in waiting if not named or named in (str(call.seq), getattr(call.event, "id", ""))]
+        if len(found) != 1:
+            listed = ", ".join(str(call.seq) for call in waiting)
+            raise NoSuchCall(f"Name a tool call that waits for approval: {listed}." if listed else NONE_WAITS)
+        return found[0]
 
 
-def _named(call: str) -> str | int | None:
-    return int(call) if call.isdigit() else call or None
+class NoSuchCall(Conflict):
+    """No tool call waits, or it is not clear which one is meant."""
 
 
-def _number(seq: str) -> int:
-    if not seq.isdigit():
-        raise BadValue("seq", seq, "the number of an event")
-    return int(seq)
+def _words(line: str) -> list[str]:
+    """As a shell would part them; an apostrophe that stands alone parts nothing."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return line.split()
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
 
 
 def _takes(command: Callable[..., Awaitable[None]]) -> str:
     """What a command takes, from its parameters."""
-    code = command.__code__
-    names = code.co_varnames[1 : code.co_argcount]
-    optional = len(command.__defaults__ or ())
-    needed = names[: len(names) - optional]
-    return " ".join([*(name.upper() for name in needed), *(f"[{name.upper()}]" for name in names[len(needed) :])])
+    return TAKES.get(command.__name__) or " ".join(map(_written, inspect.signature(command).parameters.values()))
+
+
+def _written(parameter: inspect.Parameter) -> str:
+    name = parameter.name.upper()
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return f"[{name} …]"
+    return name if parameter.default is parameter.empty else f"[{name}]"

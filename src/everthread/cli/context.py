@@ -11,7 +11,8 @@ import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.picture import Picture
-from everthread.cli.shared import find, pairs_of, run, say_json, scope_of, scoped
+from everthread.cli.shared import agents_folder, find, pairs_of, run, say_json, scope_of, scoped
+from everthread.cli.speaking import context_of
 from everthread.context.building import Context
 from everthread.context.explain import StepLine
 from everthread.errors import BadValue, BeyondModel
@@ -21,7 +22,9 @@ from everthread.errors import BadValue, BeyondModel
 @click.argument("conversation", required=False)
 @scoped
 @click.option("--branch", help="A branch by name or number; the current one by default.")
-@click.option("--model", metavar="PROVIDER:NAME", help="Such as anthropic:claude-sonnet-4-6; else from the settings.")
+@click.option(
+    "--model", metavar="PROVIDER:NAME", help="Such as anthropic:claude-sonnet-4-6; else the one that would reply."
+)
 @click.option("--budget", type=click.IntRange(min=0), help="Tokens of the request at most; 0 is the model's own limit.")
 @click.option("--strategy", type=click.Choice(["budget", "messages", "session", "importance"]), help="Which turns.")
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was before this event.")
@@ -55,11 +58,11 @@ def context_command(
         talk = await find(et, where, conversation)
         if branch is not None:
             talk = await talk.on(int(branch) if branch.isdigit() else branch)
-        asked: dict[str, Any] = {"model": model, "budget": budget, "at": at, "settings": pairs_of(pairs)}
+        asked: dict[str, Any] = {"budget": budget, "at": at, "settings": pairs_of(pairs)}
         asked |= {"instructions": _instructions(instructions) if instructions else None}
         asked |= {"tools": _tools(tools) if tools else None}
-        context = await talk.context(strategy=strategy, **asked)
-        steps = await talk.steps(**asked) if explain and context.strategy == "budget" else []
+        context = await context_of(et, talk, model=model, strategy=strategy, **asked)
+        steps = await talk.steps(model=context.model, **asked) if explain and context.strategy == "budget" else []
         if request:
             say_json(context.request)
         elif where.json:
@@ -67,7 +70,7 @@ def context_command(
         else:
             Picture(context.explain(), steps).draw(talk, everything=explain)
 
-    run(where, work)
+    run(where, work, agents=agents_folder())
 
 
 def _instructions(path: str) -> str:

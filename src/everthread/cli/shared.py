@@ -7,16 +7,17 @@ import json
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+import textwrap
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 import click
 
 from everthread.app import TENANT, Everthread
-from everthread.config import KNOWN, parse
+from everthread.config import parse
 from everthread.core.ids import is_id
 from everthread.core.logged import moment
 from everthread.errors import BadValue, EverthreadError, NotFound
@@ -25,6 +26,8 @@ from everthread.talk import Talk
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+T = TypeVar("T")
 
 USER = "me"
 PATIENCE = 5.0  # seconds: at a terminal somebody waits
@@ -73,24 +76,41 @@ def run(
     work: Callable[[Everthread], Awaitable[None]],
     *,
     makes_store: bool = False,
-    agents: str | None = None,
+    agents: Path | None = None,
 ) -> None:
-    """Open the store and do the work; an error of ours is a sentence on stderr and exit code 1."""
+    """Open the store and do the work; an error of ours is a sentence on stderr and exit code 1.
 
-    async def opened() -> None:
+    `agents`: the folder whose agents the store should know as they are now.
+    """
+
+    async def worked() -> None:
         if not makes_store:
             _must_be_there(scope.store)
-        async with Everthread.open(scope.store, patience=PATIENCE, agents=agents or own_agents()) as et:
+        async with opened(scope, agents) as et:
             await work(et)
 
-    guarded(scope.json, lambda: asyncio.run(opened()))
+    guarded(scope.json, lambda: asyncio.run(worked()))
 
 
-def own_agents() -> Path | None:
-    """The folder of the user's agents, if there is one."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    folder = Path(base) / "everthread" / "agents"
-    return folder if folder.is_dir() else None
+@asynccontextmanager
+async def opened(scope: Scope, agents: Path | None = None) -> AsyncIterator[Everthread]:
+    async with Everthread.open(scope.store, patience=PATIENCE) as et:
+        if agents is not None:
+            await et.agents.sync(agents, tenant=scope.tenant)
+        yield et
+
+
+def agents_folder(given: str | None = None) -> Path | None:
+    """The folder of agents: as given, of the environment, or the user's own, if there is one."""
+    if named := given or os.environ.get("EVERTHREAD_AGENTS"):
+        return Path(named)
+    own = own_agents()
+    return own if own.is_dir() else None
+
+
+def own_agents() -> Path:
+    """Where a user's agents are looked for when nobody says otherwise."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "everthread" / "agents"
 
 
 def pairs_of(given: Iterable[str]) -> dict[str, Any]:
@@ -102,7 +122,7 @@ def _pair(given: str) -> tuple[str, Any]:
     name, equals, value = given.partition("=")
     if not equals:
         raise BadValue("--set", given, "NAME=VALUE, such as --set clock=off")
-    return name, parse(name, value, "--set") if name in KNOWN else value
+    return name, parse(name, value, "--set")
 
 
 def _must_be_there(store: str) -> None:
@@ -114,12 +134,12 @@ def _must_be_there(store: str) -> None:
 
 class NoStore(NotFound):
     def __init__(self, store: str) -> None:
-        super().__init__(f"There is no store at {store}: name one with --store, or make one with `everthread import`.")
+        super().__init__(f"There is no store at {store}: name one with --store, or begin one with `everthread chat`.")
 
 
-def guarded(as_json: bool, work: Callable[[], None]) -> None:
+def guarded(as_json: bool, work: Callable[[], T]) -> T:
     try:
-        work()
+        return work()
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -130,8 +150,26 @@ def guarded(as_json: bool, work: Callable[[], None]) -> None:
         if as_json:
             say_json({"error": {"type": type(problem).__name__, "message": str(problem)}}, file=sys.stderr)
         else:
-            click.secho(f"Error: {problem}", fg="red", err=True)
+            tell(f"Error: {problem}", colour="red")
         sys.exit(1)
+
+
+def somebody_types() -> bool:
+    """Whether standard input is a terminal. It may be closed altogether."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def width_of(terminal: TextIO) -> int:
+    """In columns. Some terminals do not say."""
+    return os.get_terminal_size(terminal.fileno()).columns or 80
+
+
+def tell(text: str, *, colour: str = "") -> None:
+    """A sentence on standard error, dim unless in a colour: wrapped on a terminal, in one line for a program."""
+    if sys.stderr.isatty():
+        width = width_of(sys.stderr)
+        text = "\n".join(textwrap.fill(line, width, break_on_hyphens=False) for line in text.split("\n"))
+    click.secho(printable(text), fg=colour or None, dim=None if colour else True, err=True)
 
 
 async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
@@ -170,18 +208,25 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     return text
 
 
-def console(*, table: bool = False) -> Console:
+def console(*, table: bool = False, err: bool = False) -> Console:
     from rich.console import Console
 
     # Into a pipe no table is shortened: a program reads it.
     width = 1_000 if table and not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
-    return Console(highlight=False, width=width)
+    return Console(highlight=False, width=width, stderr=err)
 
 
 def printable(text: str) -> str:
     """Nothing that would steer the terminal."""
-    clean = text.encode("utf-8", "replace").decode()
-    return "".join(c if c.isprintable() or c == "\n" else "·" for c in clean.replace("\t", "    "))
+    clean = text.encode("utf-8", "replace").decode().replace("\t", "    ").replace("\r\n", "\n")
+    return "".join(c if c.isprintable() or c in _HARMLESS else "·" for c in clean)
+
+
+# Python calls these unprintable, but other languages are written with them: spaces of every width, and what joins
+# or parts letters and emoji. What turns the direction of writing is not among them: it could hide what is said.
+_HARMLESS = frozenset(
+    "\n\u00a0\u00ad\u1680\u202f\u205f\u3000\u200b\u200c\u200d\u2060" + "".join(map(chr, range(0x2000, 0x200B)))
+)
 
 
 def counted(number: int, word: str) -> str:

@@ -9,6 +9,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.shared import console, counted, find, json_text, printable, run, say_json, scope_of, scoped
+from everthread.cli.telling import dollars
 from everthread.core.events import (
     AgentKilled,
     Command,
@@ -31,7 +32,8 @@ from everthread.transfer.write import event_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold magenta"}
+STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold magenta", "model_call": "dim"}
+FAINT = {"model_call": "dim"}  # what was said stands out from what it took
 LONGEST = 2_000
 
 
@@ -89,9 +91,9 @@ def as_json(event: Logged) -> dict[str, Any]:
 class Page:
     """Events on a terminal, a dim line between two turns."""
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, err: bool = False) -> None:
         self._as_json = as_json
-        self._out: Console = console()
+        self._out: Console = console(err=err)
         self._turn: int | None = None
 
     def show(self, event: Logged) -> None:
@@ -115,7 +117,7 @@ class Page:
         name.append(f"{event.kind:<12}", style=STYLES.get(event.kind, "yellow"))
         name.append(f"{event.tokens or '':>7}  ", style="dim")
         width = max(20, self._out.width - 29)
-        lines = Text(printable(said)).wrap(self._out, width) or [Text("")]
+        lines = Text(printable(said), style=FAINT.get(event.kind, "")).wrap(self._out, width) or [Text("")]
         for number, line in enumerate(lines):
             self._out.print(Text.assemble(name if number == 0 else " " * 29, line), no_wrap=True, crop=False)
 
@@ -152,7 +154,7 @@ def _called(call: ModelCall) -> str:
     if call.error:
         return f"{call.model} failed: {call.error}"
     cached = f" ({call.cache_read / call.input:.0%} from the cache)" if call.cache_read and call.input else ""
-    price = "" if call.price is None else f", ${call.price:.4f}"
+    price = "" if call.price is None else f", {dollars(call.price)}"
     return f"{call.model}: {call.input:,} tokens in{cached}, {call.output:,} out{price}, {call.ms / 1000:.1f} s"
 
 

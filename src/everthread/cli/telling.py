@@ -1,100 +1,133 @@
 """The deltas of a turn on a terminal or in a pipe: the reply on standard output, everything else on standard error.
 
-So `everthread ask … | less` holds the reply and nothing but the reply.
+So `everthread ask … > file` holds the reply and nothing but the reply, to the letter. A terminal is shown nothing that
+would steer it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from typing import Literal
 
 import click
+import msgspec
 
-from everthread.cli.shared import printable
-from everthread.core.deltas import (
-    CallDelta,
-    Delta,
-    Done,
-    Failed,
-    Notice,
-    ReasoningDelta,
-    ResultDelta,
-    TextDelta,
-    Usage,
-)
+from everthread.cli.shared import json_text, printable, tell, width_of
+from everthread.cli.spinner import Spinner
+from everthread.cli.wrapping import Wrapping
+from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, ReasoningDelta, ResultDelta, TextDelta
 from everthread.engine.saying import Saying
 
 SHORT = 200  # characters of a tool's arguments or result that are shown
+STOPPED = "Stopped. What had come of the reply is kept."
+
+Form = Literal["words", "json", "silent"]
 
 
 class Teller:
-    """Shows deltas as they come, and keeps the reply, the error and the end. `silent`: keeps only."""
+    """Shows deltas as they come, and keeps the reply, the error and the end. `form`: in words, as a line of JSON each,
+    or not at all. `words`: what a person is told while nothing has come yet."""
 
-    def __init__(self, *, silent: bool = False, reasoning: bool = False) -> None:
-        self._silent, self._reasoning = silent, reasoning
-        self._at_margin = True
+    def __init__(self, *, form: Form = "words", reasoning: bool = False, words: str = "") -> None:
+        self._form, self._reasoning = form, reasoning
+        self._spinner = Spinner(words)
+        self._unfinished: Literal["", "out", "err"] = ""  # where a line is begun and not ended
+        self._raw = not sys.stdout.isatty()
+        self._wrapping = Wrapping()
         self.text = ""
         self.failed: Failed | None = None
         self.done: Done | None = None
 
     async def listen(self, saying: Saying) -> None:
-        async for delta in saying:
-            self._keep(delta)
-            if not self._silent:
-                self._show(delta)
-        if not self._silent:
-            self._to_margin()
+        """To the end. However this is left, the turn has ended too, and what had come of it is in the log."""
+        async with saying, self._spinner:
+            try:
+                async for delta in saying:
+                    self._keep(delta)
+                    self._tell(delta)
+            except asyncio.CancelledError:
+                self._stopped()
+                raise
+            finally:
+                self._end_line()
 
     def _keep(self, delta: Delta) -> None:
         match delta:
             case TextDelta():
                 self.text += delta.text
-            case Notice(restarts=True):
-                self.text = ""
+            case CallDelta() if self.text and not self.text.endswith("\n"):
+                self.text += "\n"  # what the model says after the tool call is a reply of its own
             case Failed():
                 self.failed = delta
             case Done():
                 self.done = delta
 
+    def _tell(self, delta: Delta) -> None:
+        if self._form == "json":
+            click.echo(json_text(msgspec.to_builtins(delta)))
+        elif self._form == "words":
+            self._show(delta)
+
     def _show(self, delta: Delta) -> None:
         match delta:
             case TextDelta():
-                self._write(delta.text)
+                self._say(delta.text)
             case ReasoningDelta() if self._reasoning:
-                self._aside(delta.text, nl=False)
+                self._think(delta.text)
             case CallDelta():
                 self._aside(f"→ {delta.name}({_short(delta.arguments)})")
+            case ResultDelta(error=True):
+                self._aside(f"✗ {_short(delta.text)}", colour="red")
             case ResultDelta():
-                self._aside(
-                    f"{'✗' if delta.error else '←'} {_short(delta.text)}", colour="red" if delta.error else None
-                )
+                self._aside(f"← {_short(delta.text)}")
             case Notice():
                 self._aside(delta.text, colour="yellow")
             case Failed():
                 self._aside(f"Error: {delta.error}", colour="red")
 
-    def _write(self, text: str) -> None:
-        shown = printable(text)
-        if not shown:
+    def _say(self, text: str) -> None:
+        if not text:
             return
-        sys.stdout.write(shown)
+        if self._unfinished == "err":
+            self._end_line()
+        self._spinner.hide()
+        sys.stdout.write(text if self._raw else self._wrapping.fit(printable(text), width_of(sys.stdout)))
         sys.stdout.flush()
-        self._at_margin = shown.endswith("\n")
+        self._unfinished = "" if text.endswith("\n") else "out"
 
-    def _aside(self, text: str, *, colour: str | None = None, nl: bool = True) -> None:
-        self._to_margin()
-        click.secho(printable(text), fg=colour, dim=colour is None, err=True, nl=nl)
+    def _think(self, text: str) -> None:
+        if self._unfinished == "out":
+            self._end_line()
+        self._spinner.hide()
+        click.secho(printable(text), dim=True, err=True, nl=False)
+        self._unfinished = "" if text.endswith("\n") else "err"
 
-    def _to_margin(self) -> None:
-        if not self._at_margin:
-            sys.stdout.write("\n")
-            sys.stdout.flush()
-            self._at_margin = True
+    def _aside(self, text: str, *, colour: str = "") -> None:
+        """A line beside the reply, after which one waits again."""
+        self._end_line()
+        self._spinner.hide()
+        tell(text, colour=colour)
+        self._spinner.words, self._spinner.waiting = "", True
+
+    def _stopped(self) -> None:
+        if self._form != "words":
+            return
+        if self._raw and sys.stderr.isatty():  # there stands the ^C that the terminal has shown
+            click.echo(err=True)
+        self._aside(STOPPED, colour="yellow")
+
+    def _end_line(self) -> None:
+        if self._unfinished:
+            click.echo(err=self._unfinished == "err")
+            self._unfinished = ""
+            self._wrapping = Wrapping()
 
 
 def price_line(done: Done) -> str:
     """What a turn took, in one line."""
-    usage: Usage = done.usage
-    cached = f", {usage.cache_read / usage.input:.0%} from the cache" if usage.cache_read and usage.input else ""
+    usage = done.usage
+    cached = f" ({usage.cache_read / usage.input:.0%} from the cache)" if usage.cache_read and usage.input else ""
     price = "" if done.price is None else f" · {dollars(done.price)}"
     calls = f" · {done.calls} model calls" if done.calls > 1 else ""
     return f"{done.model} · {usage.input:,} tokens in{cached}, {usage.output:,} out{price}{calls}"

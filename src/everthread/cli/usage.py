@@ -11,8 +11,10 @@ import msgspec
 from everthread.app import Everthread
 from everthread.cli.shared import ago, console, counted, find, printable, run, say_json, scope_of, scoped
 from everthread.cli.telling import dollars
+from everthread.store.conversations import Owner
 from everthread.store.usage import By, Usage
 
+NARROW = 80  # columns of a terminal, below which not all figures fit
 BY = ("conversation", "turn", "session", "day", "model", "user")
 
 
@@ -30,7 +32,8 @@ def usage_command(conversation: str | None, by: By | None, since: datetime | Non
     async def work(et: Everthread) -> None:
         if conversation:
             talk = await find(et, where, conversation)
-            rows = await talk.usage(by=by or "turn", limit=limit)
+            owner = Owner(where.tenant, where.user)
+            rows = await et.log.usage(owner, by=by or "turn", conversation=talk.id, since=begin, limit=limit)
         else:
             if by in ("turn", "session"):
                 raise click.UsageError(f"--by {by} is of one conversation: name it.")
@@ -43,24 +46,49 @@ def usage_command(conversation: str | None, by: By | None, since: datetime | Non
     run(where, work)
 
 
+def price_of(row: Usage) -> str:
+    """A total's price, and whether it is all of it."""
+    if row.unpriced == row.calls:
+        return "price not known"
+    return dollars(row.price) + (f" and {row.unpriced:,} without a price" if row.unpriced else "")
+
+
 def _table(rows: list[Usage], by: str) -> None:
     out = console(table=True)
     if not rows:
         out.print("No model has been called yet.")
         return
     from rich.table import Table
+    from rich.text import Text
 
+    columns = _columns(rows, narrow=out.width < NARROW)
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column(by)
-    for heading in ("calls", "tokens in", "from cache", "out", "price", "seconds", "last"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        cached = f"{row.cache_read / row.input:.0%}" if row.input else "–"
-        price = dollars(row.price) if row.unpriced < row.calls else "not known"
-        calls = f"{row.calls:,}" + (f" ({row.failed} failed)" if row.failed else "")
-        figures = (calls, f"{row.input:,}", cached, f"{row.output:,}", price, f"{row.ms / 1000:,.1f}", ago(row.last))
-        table.add_row(printable(str(getattr(row, by))), *figures)
+    table.add_column(by, overflow="ellipsis", no_wrap=True)
+    for heading in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    names = (Text(printable(str(getattr(row, by)))) for row in rows)
+    for name, *figures in zip(names, *columns.values(), strict=True):
+        table.add_row(name, *figures)
     out.print(table)
     if len(rows) > 1:
-        whole = sum(row.price for row in rows)
-        out.print(f"{counted(sum(row.calls for row in rows), 'model call')}, {dollars(whole)}", style="dim")
+        calls, unpriced = sum(row.calls for row in rows), sum(row.unpriced for row in rows)
+        whole = msgspec.structs.replace(rows[0], calls=calls, unpriced=unpriced, price=sum(row.price for row in rows))
+        out.print(f"{counted(calls, 'model call')}, {price_of(whole)}", style="dim")
+
+
+def _columns(rows: list[Usage], *, narrow: bool) -> dict[str, list[str]]:
+    """The figures by heading; on a narrow terminal the most important of them."""
+    found = {
+        "calls": [f"{row.calls:,}" for row in rows],
+        "failed": [f"{row.failed:,}" for row in rows],
+        "tokens in": [f"{row.input:,}" for row in rows],
+        "cached": [f"{row.cache_read / row.input:.0%}" if row.input else "–" for row in rows],
+        "out": [f"{row.output:,}" for row in rows],
+        "price": [dollars(row.price) if row.unpriced < row.calls else "–" for row in rows],
+        "seconds": [f"{row.ms / 1000:,.1f}" for row in rows],
+        "last": [ago(row.last) for row in rows],
+    }
+    left_out = {"cached", "seconds", "last"} if narrow else set()
+    if not any(row.failed for row in rows):
+        left_out.add("failed")
+    return {heading: column for heading, column in found.items() if heading not in left_out}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Self
 
-from everthread.core.deltas import Delta, Done, TextDelta
+from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.errors import EverthreadError, TurnCancelled
 
 Work = Callable[[Callable[[Delta], None]], Coroutine[Any, Any, EverthreadError | None]]
@@ -62,6 +62,8 @@ class Saying:
     def _note(self, delta: Delta) -> None:
         if isinstance(delta, TextDelta):
             self._text.append(delta.text)
+        elif isinstance(delta, CallDelta) and self._text and not self._text[-1].endswith("\n"):
+            self._text.append("\n\n")  # what is said next is another reply
         elif isinstance(delta, Done):
             self._done = delta
 

@@ -1,0 +1,106 @@
+"""What the user writes, a message at a time: with editing and history at a terminal, plainly from a pipe.
+
+The history is the conversation's own, held in memory only: what is forgotten there must not stay in a file here.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+
+import click
+
+from everthread.cli.shared import somebody_types, tell
+from everthread.errors import BadValue
+
+PROMPT, MORE = "you", "  …"
+HINT = "Ctrl-D or /quit ends the chat."
+_ESCAPED = range(0xDC80, 0xDD00)  # how Python carries a byte that is no text
+
+
+class Lines:
+    def __init__(self, history: Iterable[str] = ()) -> None:
+        self._typed = somebody_types()
+        if self._typed and isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(errors="surrogateescape")
+        self._edited = self._typed and sys.stdout.isatty() and _with_readline(history)
+
+    def next(self) -> str | None:
+        """The next message, never empty; None at the end. A line that ends in a backslash goes on in the next.
+
+        Raises BadValue for a line that is no text; the next one may be.
+        """
+        while True:
+            try:
+                message = self._message()
+            except KeyboardInterrupt:
+                if not self._typed:
+                    raise
+                click.echo(err=True)
+                tell(HINT)
+                continue
+            if message is None or message.strip():
+                return message and message.strip()
+
+    def _message(self) -> str | None:
+        lines: list[str] = []
+        while (line := self._line(MORE if lines else PROMPT)) is not None:
+            lines.append(line.removesuffix("\\"))
+            if not line.endswith("\\"):
+                break
+        return "\n".join(lines) if lines else None
+
+    def _line(self, prompt: str) -> str | None:
+        if not self._typed:
+            data = sys.stdin.buffer.readline() if sys.stdin is not None else b""
+            return text_from(data, "The line").rstrip("\r\n") if data else None
+        try:
+            if prompt == PROMPT:
+                click.echo(err=True)
+            if self._edited:
+                return _text(input(_prompt(prompt)))
+            click.echo(f"{prompt} > ", nl=False, err=True)  # standard output is for the replies
+            return _text(input())
+        except EOFError:
+            click.echo(err=True)
+            return None
+
+
+def text_from(data: bytes, what: str) -> str:
+    """Bytes from a pipe, as text. Raises BadValue."""
+    try:
+        return data.decode(sys.stdin.encoding or "utf-8")
+    except UnicodeDecodeError as problem:
+        raise _no_text(what, data[problem.start : problem.start + 20], problem.encoding) from None
+
+
+def _text(line: str) -> str:
+    if any(ord(character) in _ESCAPED for character in line):
+        raise _no_text("The line", line.encode("utf-8", "surrogateescape")[:20], sys.stdin.encoding)
+    return line
+
+
+def _no_text(what: str, data: bytes, encoding: str) -> BadValue:
+    return BadValue(what, data, f"text in {encoding.upper()}; nothing of it was said")
+
+
+def _with_readline(history: Iterable[str]) -> bool:
+    """Whether lines can be edited."""
+    with suppress(ImportError):
+        import readline
+
+        for message in history:
+            readline.add_history(message)
+        return True
+    return False
+
+
+def _prompt(words: str) -> str:
+    """In colour; readline must be told which characters take no room, or it loses the cursor in long lines."""
+    arrow = "›" if (sys.stdout.encoding or "").lower().startswith("utf") else ">"
+    if os.environ.get("NO_COLOR"):
+        return f"{words} {arrow} "
+    return f"\001\x1b[1;36m\002{words} {arrow}\001\x1b[0m\002 "

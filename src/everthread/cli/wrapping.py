@@ -1,0 +1,40 @@
+"""Text that streams onto a terminal and breaks between words.
+
+A piece is written as soon as it comes, so half a word may stand at the end of a line when the rest of it does not fit
+there. Then that half is taken back, and the word begins the next line. A word that is longer than a line is left to the
+terminal, which breaks it where it must.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PIECES = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+class Wrapping:
+    def __init__(self) -> None:
+        self._column = 0
+        self._word = ""  # what the line ends with, and a next piece may go on with
+
+    def fit(self, text: str, width: int) -> str:
+        """What to write for the next piece of text. The last column stays free: a cursor there is in two places."""
+        return "".join(self._fit(piece, width - 1) for piece in _PIECES.findall(text))
+
+    def _fit(self, piece: str, width: int) -> str:
+        from rich.cells import cell_len
+
+        whole = "" if piece.isspace() else self._word + piece
+        before, after = cell_len(self._word), cell_len(whole)
+        end = self._column + cell_len(piece)
+        if piece != "\n" and end <= width:
+            self._column, self._word = end, whole
+            return piece
+        if piece.isspace():
+            self._column, self._word = 0, ""
+            return "\n"
+        if after > width:
+            self._column, self._word = end % (width + 1), whole
+            return piece
+        self._column, self._word = after, whole
+        return f"\x1b[{before}D\x1b[K\n{whole}" if before else f"\n{whole}"
