@@ -24,7 +24,7 @@ from everthread.config import Source, general_sources, keys_of, resolve
 from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
-from everthread.engine.desk import Desk
+from everthread.engine.desk import DEFAULT_AGENT, Desk
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
 from everthread.store.conversations import NEWEST, Conversation, Totals
@@ -36,7 +36,7 @@ from everthread.talk import Talk, forgotten
 from everthread.tools import Toolbox
 
 TENANT = "default"
-AGENT = "default"
+AGENT = DEFAULT_AGENT
 
 
 class Everthread:
@@ -49,6 +49,7 @@ class Everthread:
         *,
         tools: Iterable[Any] = (),
         keys: Mapping[str, str] | None = None,
+        strict: bool = False,
     ) -> None:
         self.log = log
         self._settings = settings
@@ -58,6 +59,7 @@ class Everthread:
             log,
             Contexts(self._sources),
             toolbox=Toolbox(tools),
+            strict=strict,
             environ=os.environ,
             keys=lambda: self._keys,
         )
@@ -79,10 +81,11 @@ class Everthread:
 
         `settings`: instead of those in the configuration file and the environment. `tools`: what agents may use:
         functions with type hints, objects with name, schema and execute, MCP servers. `agents`: a folder of agents'
-        TOML files. `keys`: by provider, or by host and port for servers of your own; else those of the configuration
-        file and the environment. `importance`: what a message is worth, from 0 to 100, in place of the default
-        scores; it is asked once, when the message is appended. `session_gap`: the pause that ends a session.
-        `patience`: seconds to wait for a locked file or for a server that is restarting.
+        TOML files; an agent must then be one of them, or one that was saved. `keys`: by provider, or by host and port
+        for servers of your own; else those of the configuration file and the environment. `importance`: what a message
+        is worth, from 0 to 100, in place of the default scores; it is asked once, when the message is appended.
+        `session_gap`: the pause that ends a session. `patience`: seconds to wait for a locked file or for a server that
+        is restarting.
         """
         options = arguments.log_options(
             session_gap=session_gap, max_event_bytes=max_event_bytes, patience=patience, importance=importance
@@ -90,7 +93,8 @@ class Everthread:
         where, given = arguments.address(address), arguments.settings_of_store(settings)
 
         async def opened() -> Everthread:
-            et = Everthread(await open_log(where, **options), given, tools=tools, keys=keys)
+            log = await open_log(where, **options)
+            et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
             try:
                 if agents is not None:
                     await et.agents.sync(Path(agents))

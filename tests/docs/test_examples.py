@@ -81,6 +81,7 @@ async def test_the_reference_names_every_attribute_of_a_context(fresh_address: s
         "docs/tutorial.md",
         "docs/stepped-cutoff.md",
         "docs/decisions/README.md",
+        "docs/howto/models.md",
         "docs/howto/tools.md",
         "docs/howto/agents.md",
     ],

@@ -235,7 +235,7 @@ async def test_said_again_with_the_same_key_the_model_is_not_called_again(talk: 
     speak("Yes.", "never said")
     await heard(talk.say("Order 17.", key="order-17"))
     deltas = await heard(talk.say("Order 17.", key="order-17"))
-    assert [type(delta) for delta in deltas] == [Done]
+    assert "".join(map(str, deltas)) == "Yes."
     assert len(await calls(talk)) == 1
 
 

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from fnmatch import fnmatchcase
 from importlib.resources import files
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -17,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from splintr import Tokenizer
 
+from everthread import Everthread
 from everthread.config import PROVIDERS
 from everthread.core.tokens import count, image_tiles
 from everthread.errors import BadValue
 from everthread.providers import models
-from everthread.providers.models import Model, model
+from everthread.providers.models import Model, model, warn
 from tests.core import texts
 
 DATA: dict[str, Any] = tomllib.loads((files("everthread.providers") / "models.toml").read_text("utf-8"))
@@ -128,7 +130,9 @@ def test_a_model_is_looked_up_once() -> None:
     ],
 )
 def test_a_model_without_a_provider_we_know_is_refused_with_those_there_are(spec: str) -> None:
-    with pytest.raises(BadValue, match=r"provider:name.*anthropic, openai, openai-responses, google, local or scripted") as caught:
+    with pytest.raises(
+        BadValue, match=r"provider:name.*anthropic, openai, openai-responses, google, local or scripted"
+    ) as caught:
         model(spec)
     assert caught.value.name == "model"
 
@@ -144,8 +148,8 @@ def test_an_unknown_model_can_be_used_with_careful_defaults(caplog: pytest.LogCa
 
 def test_an_unknown_model_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
-        model("google:palm")
-        model("openai:org/llama:70b\n")
+        warn("google:palm")
+        warn("openai:org/llama:70b\n")
     assert [(record.name, record.levelno) for record in caplog.records] == [("everthread.models", logging.WARNING)] * 2
     first, second = caplog.messages
     assert "'google:palm'" in first
@@ -155,9 +159,22 @@ def test_an_unknown_model_is_warned_of_once(caplog: pytest.LogCaptureFixture) ->
     assert "\n" not in second
 
 
-def test_a_known_model_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    model("openai:gpt-4o")
-    assert not caplog.records
+@pytest.mark.parametrize(
+    ("name", "settings", "warned"),
+    [
+        ("openai:gpt-4o", {}, False),
+        ("openai:nobody-knows-1", {}, True),
+        ("openai:nobody-knows-2", {"factor": 1.2}, True),
+        ("openai:nobody-knows-3", {"factor": 1.2, "model_window": 32_000}, False),
+    ],
+    ids=["known", "unknown", "half stated", "stated"],
+)
+async def test_only_a_model_of_which_too_little_is_stated_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, settings: dict[str, float], warned: bool
+) -> None:
+    async with Everthread.open(f"sqlite:///{tmp_path}/talk.db") as et:
+        await (await et.begin(user="ana")).context(model=name, settings=settings)
+    assert bool([record for record in caplog.records if record.name == "everthread.models"]) == warned
 
 
 # -- what differs between models ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The pages about tools and agents do what they say."""
+"""The pages about models, tools and agents do what they say."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from everthread import Everthread
+from everthread.config import Source, resolve
 from tests.docs.test_examples import blocks
 from tests.tools.serving import ROOT, free_port, http
 
@@ -51,3 +53,10 @@ async def test_the_page_about_agents_does_what_it_says(tmp_path: Path) -> None:
     (folder / "shop" / "persona.md").write_text("You are Ana, and sell cakes.", "utf-8")
     (folder / "shop" / "skills" / "refunds.md").write_text("Refund within 30 days.", "utf-8")
     await run("docs/howto/agents.md", {"address": f"sqlite:///{tmp_path}/talk.db", "folder": folder})
+
+
+async def test_the_page_about_models_does_what_it_says(tmp_path: Path) -> None:
+    async with Everthread.open(f"sqlite:///{tmp_path}/talk.db", settings={}) as et:
+        await run("docs/howto/models.md", {"et": et, "talk": await et.begin(user="ana")})
+    settings = tomllib.loads(blocks("docs/howto/models.md", "toml")[0])["settings"]
+    resolve(Source("the page", settings))

@@ -30,6 +30,7 @@ from everthread.cli.shared import (
     scoped,
     somebody_types,
     tell,
+    told_to_end,
 )
 from everthread.cli.show import Page
 from everthread.cli.speaking import Partner, context_of, loading, partner_of, speaking, talk_of, warn
@@ -175,7 +176,7 @@ class Chat:
                 self._fail(problem)
             except KeyboardInterrupt:
                 self.failed = True
-                if not somebody_types():
+                if told_to_end() or not somebody_types():
                     raise
 
     async def _obey(self, commands: Commands, line: str) -> None:

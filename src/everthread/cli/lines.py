@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import click
 
-from everthread.cli.shared import somebody_types, tell
+from everthread.cli.shared import somebody_types, tell, told_to_end
 from everthread.errors import BadValue
 
 PROMPT, MORE = "you", "  …"
@@ -37,7 +37,7 @@ class Lines:
             try:
                 message = self._message()
             except KeyboardInterrupt:
-                if not self._typed:
+                if told_to_end() or not self._typed:
                     raise
                 click.echo(err=True)
                 tell(HINT)

@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 import textwrap
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
@@ -137,11 +139,38 @@ class NoStore(NotFound):
         super().__init__(f"There is no store at {store}: name one with --store, or begin one with `everthread chat`.")
 
 
+_told_to_end: list[int] = []
+
+
+def told_to_end() -> bool:
+    """Whether the program was asked to end, by its terminal or by who started it."""
+    return bool(_told_to_end)
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """A closed terminal or a request to end is like ctrl-C, once and for all: what had come of a reply is kept."""
+
+    def ends(number: int, _frame: object) -> None:
+        _told_to_end.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, ends) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def guarded(as_json: bool, work: Callable[[], T]) -> T:
     try:
-        return work()
+        with _ending_in_order():
+            return work()
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(128 + _told_to_end[-1] if _told_to_end else 130)
     except BrokenPipeError:
         # The reader has seen enough (`… | head`); nothing more can be said, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -12,6 +12,7 @@ from everthread.cli.shared import console, counted, find, json_text, printable, 
 from everthread.cli.telling import dollars
 from everthread.core.events import (
     AgentKilled,
+    Assistant,
     Command,
     Event,
     Fork,
@@ -145,7 +146,8 @@ def describe(event: Event) -> str:
             said = json.dumps(event.data, ensure_ascii=False)
         case _:
             shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
-            said = " ".join([text_of(event), *shown]).strip()
+            broken = ["[broken off]"] if isinstance(event, Assistant) and event.interrupted else []
+            said = " ".join([text_of(event), *shown, *broken]).strip()
     return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
 
 

@@ -18,6 +18,7 @@ from everthread.cli.spinner import Spinner
 from everthread.cli.wrapping import Wrapping
 from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, ReasoningDelta, ResultDelta, TextDelta
 from everthread.engine.saying import Saying
+from everthread.providers.choosing import TINY
 
 SHORT = 200  # characters of a tool's arguments or result that are shown
 STOPPED = "Stopped. What had come of the reply is kept."
@@ -81,7 +82,7 @@ class Teller:
                 self._aside(f"✗ {_short(delta.text)}", colour="red")
             case ResultDelta():
                 self._aside(f"← {_short(delta.text)}")
-            case Notice():
+            case Notice() if delta.text != TINY:  # which the command says itself, before the first message
                 self._aside(delta.text, colour="yellow")
             case Failed():
                 self._aside(f"Error: {delta.error}", colour="red")

@@ -20,7 +20,7 @@ from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View
 from everthread.core.tokens import WRAPPING, tools_size
 from everthread.core.window import Lookups, Room, Start, room_of, rung
 from everthread.errors import NoModel
-from everthread.providers.models import Model, model
+from everthread.providers.models import Model, model, warn
 from everthread.store.windowing import Sighted
 
 # Which memory goes with which strategy: the kind of its summary, whether the recap goes along, and the settings
@@ -104,6 +104,8 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
     if not settings.model:
         raise NoModel
     about = model(settings.model)
+    if not about.known and not (settings.factor and settings.model_window):
+        warn(settings.model)
     place = place_of(settings)
     measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
     sections = instructions_of(_told(asked.instructions, settings.instructions))

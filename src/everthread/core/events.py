@@ -73,10 +73,13 @@ class ToolCall(_Event, tag="tool_call", frozen=True):
 
 
 class ToolResult(_Event, tag="tool_result", frozen=True):
+    """`late`: its tool call stands in an earlier turn, which was left waiting."""
+
     id: str
     name: str = ""
     parts: tuple[Part, ...] = ()
     error: bool = False
+    late: bool = False
     meta: dict[str, str] = {}
 
 

@@ -167,7 +167,7 @@ def _pending(pending: int, event: Event) -> int:
         case ToolCall():
             return pending + 1
         case ToolResult():
-            return max(0, pending - 1)
+            return pending if event.late else max(0, pending - 1)
         case _:
             return pending
 
@@ -178,7 +178,8 @@ def _state(state: State, pending: int, event: Event) -> State:
         case User():
             return "open"
         case ToolResult():
-            return "waiting" if state == "waiting" and pending > 1 else "open"
+            still = pending if event.late else pending - 1
+            return "waiting" if state == "waiting" and still > 0 else "open"
         case ToolCall():
             return "waiting" if event.waits_for or (state == "waiting" and pending) else "open"
         case Assistant():

@@ -19,7 +19,8 @@ from everthread.context.building import Context
 from everthread.context.recording import record
 from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ModelCall
-from everthread.errors import BrokenOff, ModelError
+from everthread.errors import BrokenOff, ModelError, WrongKey
+from everthread.providers.choosing import host_of
 
 if TYPE_CHECKING:
     from everthread.engine.desk import Desk
@@ -63,6 +64,7 @@ class Calling:
             try:
                 replied = await self._once(client)
             except ModelError as problem:
+                self._name_server(problem)
                 pause = self._pause(problem)
                 if not problem.again or self._said or self._tries > retries or pause > MOST_PATIENCE:
                     raise
@@ -93,6 +95,15 @@ class Calling:
             raise BrokenOff(self._context.about.provider, "it ended without an end")
         return replied
 
+    def _name_server(self, problem: ModelError) -> None:
+        """An error of a server of one's own says which; and where its key would stand."""
+        address = self._context.settings.address
+        if not address or address in str(problem):
+            return
+        key = f' Its key stands in the settings file: [keys] "{host_of(address)}" = "…".'
+        more = f" The server is {address}.{key if isinstance(problem, WrongKey) else ''}"
+        problem.args = (f"{problem}{more}",)
+
     def _pause(self, problem: ModelError) -> float:
         if problem.after is not None:
             return problem.after
@@ -104,7 +115,7 @@ class Calling:
         self._finished = msgspec.structs.replace(
             self._timed(),
             **msgspec.structs.asdict(usage),
-            price=self._desk.price(self._context.about, usage),
+            price=None if self._context.settings.address else self._desk.price(self._context.about, usage),
             finish=replied.finish,
         )
 

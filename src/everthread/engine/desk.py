@@ -27,7 +27,7 @@ from everthread.core import calibration
 from everthread.core.deltas import Usage
 from everthread.engine.leasing import Queues
 from everthread.providers.calling import Access, Client
-from everthread.providers.choosing import Chosen, access_of, default_model
+from everthread.providers.choosing import Chosen, access_of, default_model, notice
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
 from everthread.store.log import Log
@@ -35,6 +35,7 @@ from everthread.tools import Toolbox
 
 FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
 KNOWN = 1_000  # agents that are remembered
+DEFAULT_AGENT = "default"
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.engine")
@@ -47,10 +48,12 @@ class Desk:
         contexts: Contexts,
         *,
         toolbox: Toolbox | None = None,
+        strict: bool = False,
         environ: Mapping[str, str] = MappingProxyType({}),
         keys: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.log, self.contexts = log, contexts
+        self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
         self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
         self._toolbox = toolbox or Toolbox()
@@ -58,6 +61,7 @@ class Desk:
         self._environ, self._keys = environ, keys
         self._clients: dict[Access, Client] = {}
         self._chosen: Chosen | None = None
+        self._told: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()
         self._beside: set[asyncio.Task[None]] = set()
         self._steps: dict[str, dict[int, int]] | None = None
@@ -73,6 +77,8 @@ class Desk:
             if len(self._agents) >= KNOWN:
                 self._agents.clear()
             self._agents[tenant, name] = (now, found)
+        if found is None and self._strict and name != DEFAULT_AGENT:
+            return await self.agents.must_be(tenant, name)
         return found
 
     def toolbox_of(self, tenant: str, found: Versioned | None) -> Toolbox:
@@ -121,6 +127,12 @@ class Desk:
         chosen = await self.default_model()
         found = Source("the default model", {"model": chosen.model, "address": chosen.address or None})
         return msgspec.structs.replace(asked, sources=(found, *asked.sources))
+
+    def news_of(self, model: str) -> str:
+        """What must be said of a model before it first replies; nothing the second time."""
+        news = notice(model) if model not in self._told else ""
+        self._told.add(model)
+        return news
 
     def price(self, about: Model, usage: Usage) -> float | None:
         return price_of(about.provider, about.name, usage)

@@ -19,7 +19,7 @@ from everthread.config import Settings
 from everthread.context.building import Context
 from everthread.context.planning import Asked
 from everthread.core.branches import Line
-from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, ResultDelta, Usage
+from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, ResultDelta, TextDelta, Usage
 from everthread.core.events import AgentKilled, Assistant, Command, Event, ModelCall, ToolCall, ToolResult, text_of
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
@@ -50,6 +50,7 @@ from everthread.tools import Toolbox
 CANCELLED = "cancelled"
 LEFT_OPEN = "left open: its process ended in the middle of it, or nobody let the agent reply"
 APPROVE, REFUSE = "approve", "refuse"
+REPEATED = 1_000  # messages of a turn among which its reply is looked for
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 
 Tell = Callable[[Delta], None]
@@ -91,7 +92,10 @@ class Turn:
             if head.state == "open" and head.turn_first:  # whoever ran it holds no lease any more
                 await self._append(AgentKilled(reason=LEFT_OPEN))
             [logged] = await finished(self._desk.log.append(self._place, [message], key=key))
-            return logged.seq > head.seq or (logged.seq == head.turn_first and head.state in ("open", "interrupted"))
+            if logged.seq > head.seq or (logged.seq == head.turn_first and head.state in ("open", "interrupted")):
+                return True
+            await self._repeat(logged)
+            return False
 
         return await self._run(begin)
 
@@ -102,6 +106,7 @@ class Turn:
             head: Head = await self._desk.log.head(self.line)
             if not head.turn_first or head.state not in ("open", "interrupted"):
                 raise NothingToResume(head.state if head.turn_first else "not begun")
+            await self._as_before()
             return True
 
         return await self._run(begin)
@@ -114,14 +119,32 @@ class Turn:
             raise BadTool(event.name, "it is not among the tools given; the call goes on waiting")
 
         async def begin() -> bool:
+            await self._as_before()
             self._limits = (await self._context()).settings
             # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
             verdict = Command(name=APPROVE if approved else REFUSE, arguments={"call": event.id, "seq": call.seq})
             await self._append(verdict)
-            await self._keep(await self._result(event) if approved else _refusal(event, why))
+            result = await self._result(event) if approved else _refusal(event, why)
+            late = call.turn != (await self._desk.log.head(self.line)).turn
+            await self._keep(msgspec.structs.replace(result, late=late))
             return (await self._desk.log.head(self.line)).state != "waiting"
 
         return await self._run(begin)
+
+    async def _as_before(self) -> None:
+        """A turn goes on with the model that it was with, unless another is asked for."""
+        if "model" in self._asked.settings:
+            return
+        for logged in await self._desk.log.markers(self.line, "model_call", limit=1):
+            if isinstance(call := logged.event, ModelCall):
+                settings = {"model": call.model, **self._asked.settings}
+                self._asked = msgspec.structs.replace(self._asked, settings=settings)
+
+    async def _repeat(self, message: Logged) -> None:
+        """Tell the reply that a message had when it was first said."""
+        for logged in await self._desk.log.after(self.line, message.seq, limit=REPEATED, messages=True):
+            if logged.turn == message.turn and isinstance(logged.event, Assistant) and logged.text:
+                self._tell(TextDelta(text=logged.text))
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
@@ -152,6 +175,8 @@ class Turn:
         """One model call and the tools that it calls. Whether there is more to do."""
         context = await self._context()
         if not self._calls:
+            if tiny := self._desk.news_of(context.model):
+                self._tell(Notice(text=tiny))
             self._limits = context.settings
             deadline.reschedule(asyncio.get_running_loop().time() + self._limits.turn_seconds)
         self._check_limits()

@@ -17,6 +17,7 @@ import msgspec
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, clean, object_of
+from everthread.core.tokens import is_text
 from everthread.providers.models import Model
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
@@ -134,7 +135,15 @@ def _told_item(item: Item, media: Media) -> Item:
 
 
 def _told_parts(parts: tuple[Part, ...], media: Media) -> tuple[Part, ...]:
-    return tuple(Text(text=media.tell(part)) if isinstance(part, Image | File) else part for part in parts)
+    return tuple(_in_text(part, media) if isinstance(part, Image | File) else part for part in parts)
+
+
+def _in_text(part: Image | File, media: Media) -> Text:
+    """A file of text is told as it is; anything else is told of."""
+    data = media.bytes_of(part)
+    if isinstance(part, File) and data and is_text(part.media_type):
+        return Text(text=clean(f"[file: {part.name or 'unnamed'}]\n{data.decode('utf-8', 'replace')}"))
+    return Text(text=media.tell(part))
 
 
 def flattened(request: Request, media: Media) -> Request:

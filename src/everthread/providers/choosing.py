@@ -66,6 +66,8 @@ async def default_model(environ: Mapping[str, str], *, probe: bool = True) -> Ch
             if environ.get(name, "").strip():
                 return Chosen(model=model, why=f"{name} is set.")
     servers = _servers(environ) if probe else ()
+    if named := environ.get("EVERTHREAD_ADDRESS", "").strip():
+        servers = (named.rstrip("/"), *servers)
     listed = await asyncio.gather(*map(_first_model, servers))
     for address, found in zip(servers, listed, strict=True):
         if found:

@@ -89,14 +89,18 @@ def model(spec: str) -> Model:
             if provider == "local":
                 facts["window"] = _window_of_file(name, facts["window"])
             return Model(provider=provider, name=name, known=True, **facts)
-    unknown = Model(provider=provider, name=name, known=False, calibrate=True)
+    return Model(provider=provider, name=name, known=False, calibrate=True)
+
+
+@cache
+def warn(spec: str) -> None:
+    """Say once that nothing is known of a model, and what to state."""
     _log.warning(
         "Nothing is known of the model %r: four bytes are taken for a token and %s tokens for its window. "
         "State what is true of it in the settings: `factor`, its tokens for one of our estimate, and `model_window`.",
         spec,
-        f"{unknown.window:,}",
+        f"{Model(provider='', name='', known=False).window:,}",
     )
-    return unknown
 
 
 def _window_of_file(name: str, window: int) -> int:

@@ -225,7 +225,7 @@ async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: An
         if task is None or task.cancelling():
             raise
         return _wrong(call, "The tool was cancelled from within.")
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:  # a tool may not end the program that runs it
         logger.warning("The tool %s failed", call.name, exc_info=True)
         return _wrong(call, _told(problem))
 
