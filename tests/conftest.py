@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,10 @@ from everthread import Everthread, Talk
 from everthread.testing.postgres import Server, postgres_for_tests
 
 _numbers = count(1)
+
+# In the background of a script ctrl-C is ignored, and would be by every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -54,3 +54,26 @@ async def test_what_came_of_the_reply_is_in_the_log(tmp_path: Path, command: str
     assert isinstance(kept, Assistant)
     assert kept.interrupted
     assert events[1].text.startswith("word word")
+
+
+async def test_in_the_background_of_a_script_it_ends_as_well(tmp_path: Path) -> None:
+    """Where ctrl-C is ignored."""
+    store = f"sqlite:///{tmp_path}/talk.db"
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{SPEAKER}"),
+        *("ask", "Talk.", "--model", "scripted:slow", "--store", store),
+        cwd=ROOT,
+        env={**os.environ, "EVERTHREAD_SERVERS": ""},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert program.stdout is not None
+    async with asyncio.timeout(60):
+        assert await program.stdout.readexactly(10) == b"word word "
+        program.send_signal(signal.SIGTERM)
+        await program.communicate()
+    assert program.returncode == 128 + signal.SIGTERM
+    async with Everthread.open(store) as et:
+        events = await (await et.conversation(user="me")).range(1, 100)
+    assert [event.kind for event in events] == ["user", "assistant", "model_call", "agent_killed"]

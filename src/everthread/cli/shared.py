@@ -153,6 +153,8 @@ def _ending_in_order() -> Iterator[None]:
 
     def ends(number: int, _frame: object) -> None:
         _told_to_end.append(number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
