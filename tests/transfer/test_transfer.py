@@ -123,9 +123,9 @@ async def test_a_hand_made_file_gets_ids_times_and_sizes(et: Everthread, tmp_pat
         '{"event": {"kind": "user", "parts": [{"type": "text", "text": "Hi"}]}}\n\n'
     )
     (whole,) = read_file(path, Owner(TENANT, someone), agent="any")
-    whole = msgspec.structs.replace(
-        whole, conversation=msgspec.structs.replace(whole.conversation, id=(await et.begin(user=someone)).id[:-1] + "Z")
-    )
+    taken = (await et.begin(user=someone)).id
+    free = taken[:-1] + ("Y" if taken.endswith("Z") else "Z")
+    whole = msgspec.structs.replace(whole, conversation=msgspec.structs.replace(whole.conversation, id=free))
     await et.log.restore([whole])
     [event] = await (await et.conversation(user=someone, id=whole.conversation.id)).after()
     assert (event.seq, event.text, event.turn) == (1, "Hi", 1)
