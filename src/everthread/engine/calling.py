@@ -115,7 +115,7 @@ class Calling:
         self._finished = msgspec.structs.replace(
             self._timed(),
             **msgspec.structs.asdict(usage),
-            price=None if self._context.settings.address else self._desk.price(self._context.about, usage),
+            price=self._desk.price(self._context.about, usage),
             finish=replied.finish,
         )
 
