@@ -49,12 +49,13 @@ async def prepared(
 ) -> AsyncIterator[Prepared]:
     """What was asked for, and the agent's own where nothing was. `afresh`: the agent may have changed a moment ago.
 
-    Bad settings are refused here, before anything has happened. MCP servers that were given for this once are let go.
+    Before a turn bad settings are refused here, before anything has happened. MCP servers that were given for this once are let go.
     """
     await desk.recollect()
     found = await desk.agent(conversation.tenant, conversation.agent, afresh=afresh)
     asked = with_agent(asked, found, instructions)
-    desk.contexts.check(asked)
+    if afresh:
+        desk.contexts.check(asked)
     toolbox, offered, notes = await _tools(desk, conversation.tenant, found, tools)
     try:
         name = label(found) if found else ""
