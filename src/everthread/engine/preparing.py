@@ -49,7 +49,8 @@ async def prepared(
 ) -> AsyncIterator[Prepared]:
     """What was asked for, and the agent's own where nothing was. `afresh`: the agent may have changed a moment ago.
 
-    Before a turn bad settings are refused here, before anything has happened. MCP servers that were given for this once are let go.
+    Before a turn bad settings are refused here, when nothing has happened yet. MCP servers that were given for this
+    once are let go.
     """
     await desk.recollect()
     found = await desk.agent(conversation.tenant, conversation.agent, afresh=afresh)
