@@ -25,6 +25,7 @@ from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.engine.desk import DEFAULT_AGENT, Desk
+from everthread.jobs.worker import Worker
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
 from everthread.store.conversations import NEWEST, Conversation, Totals
@@ -63,6 +64,7 @@ class Everthread:
             environ=os.environ,
             keys=lambda: self._keys,
         )
+        self.memory = self._desk.memory = Worker(self._desk)
 
     @staticmethod
     def open(
@@ -200,6 +202,7 @@ class Everthread:
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         try:
+            await self.memory.close()
             await self._desk.close()
         finally:
             await self.log.close()

@@ -8,7 +8,7 @@ to say.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from everthread.config import Source, from_conversation, resolve
@@ -83,6 +83,15 @@ def point(value: int | str) -> int | str:
     if not isinstance(value, str) and not whole(value):
         raise BadValue("to", value, "the seq of an event, or the name of a mark")
     return value
+
+
+def moment(what: str, value: datetime | None, otherwise: int) -> int:
+    """A time in microseconds."""
+    if value is None:
+        return otherwise
+    if not isinstance(value, datetime):
+        raise BadValue(what, value, "a datetime")
+    return int(value.timestamp() * 1_000_000)
 
 
 # -- settings --------------------------------------------------------------------------------------------

@@ -155,6 +155,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     summary_model: Annotated[
         str, "the model for brief, recap and summaries; else a small one of the agent's provider", MODEL
     ] = ""
+    memory: Annotated[
+        bool, "whether briefs, recaps and summaries are made, and the model may look things up", EITHER
+    ] = False
+    memory_calls: Annotated[int, "the most model calls that memory makes in an hour, in a process", Between(0)] = 600
+    memory_dollars: Annotated[
+        float, "the most US dollars that memory spends in an hour, in a process; 0 for no limit", Between(0)
+    ] = 0.0
     cache: Annotated[bool, "whether the provider's prompt cache is used", EITHER] = True
     cache_ttl: Annotated[str, "how long that cache should last", OneOf(("5m", "1h"))] = "5m"
     clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"

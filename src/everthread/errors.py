@@ -160,6 +160,16 @@ class Changed(Conflict):
         self.name, self.expected, self.found = name, expected, found
 
 
+class Outrun(Conflict):
+    """Somebody else has written a newer marker of a kind of which there must be one after the other."""
+
+    def __init__(self, kind: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"The newest {kind} was expected at seq {expected}, but there is one at seq {found}: go on from that one."
+        )
+        self.kind, self.expected, self.found = kind, expected, found
+
+
 class KeyReused(Conflict):
     def __init__(self, key: str) -> None:
         super().__init__(

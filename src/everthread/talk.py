@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,20 +18,24 @@ from everthread.config import check
 from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import Clear, Event, Mark, Pin, Settings, media_of, user
+from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, media_of, user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.strategies import Strategy
 from everthread.core.turns import Head, Session
 from everthread.core.turns import Turn as TurnRow
+from everthread.engine import notes
 from everthread.engine.desk import Desk
 from everthread.engine.leasing import Held
 from everthread.engine.preparing import Rebuilt, prepared, rebuilt, the_one, waiting
 from everthread.engine.saying import Saying
 from everthread.engine.turn import Tell, Turn
 from everthread.errors import BadValue, EverthreadError, UnknownSeq
+from everthread.jobs.forgetting import forget_memory
+from everthread.recall import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.appending import Place
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
+from everthread.store.leases import FOREVER
 from everthread.store.log import Log
 from everthread.store.usage import By, Usage
 
@@ -232,6 +237,66 @@ class Talk:
             raise BadValue("seq", seq, "an event of a turn; this one came before the first message")
         return head.turn_first, newest
 
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        tokens: int = TOKENS,
+        neighbours: int = 1,
+        scope: Scope = "conversation",
+        branches: Branches = "line",
+        kinds: Iterable[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: int | None = None,
+    ) -> list[Hit]:
+        """What was said about something, best first: any words, in any language, with what stood around it.
+
+        `scope`: this conversation, or all of the user's. `branches`: this branch's own line, or all of them. `tokens`:
+        the most that all hits together may have.
+        """
+        owner = Owner(self.conversation.tenant, self.conversation.user)
+        return await recall(
+            self._log,
+            owner,
+            await self.line(),
+            arguments.text("query", query),
+            limit=arguments.count("limit", limit),
+            tokens=arguments.count("tokens", tokens),
+            neighbours=neighbours,
+            scope=scope,
+            branches=branches,
+            kinds=tuple(kinds),
+            since=arguments.moment("since", since, -FOREVER),
+            until=arguments.moment("until", until, FOREVER),
+            session=session,
+        )
+
+    async def brief(self) -> BriefUpdated | None:
+        """The newest version of what is remembered since the last clear; None where nothing is yet."""
+        line = await self.line()
+        head = await self._log.head(line)
+        for found in await self._log.markers(line, "brief_updated", limit=1):
+            if isinstance(found.event, BriefUpdated) and found.event.covers > head.cleared:
+                return found.event
+        return None
+
+    async def notes(self) -> str:
+        """MEMORY.md: what the agent keeps of its user for good."""
+        return await notes.read(self._log, self.conversation)
+
+    async def write_notes(self, text: str, *, expect: str | None = None) -> int:
+        """Replace MEMORY.md; its version from now on. `expect`: what you saw there; Changed if it is another by now."""
+        written = await notes.write(self._log, self.conversation, arguments.text("text", text), expect=expect)
+        return written.version
+
+    async def remember(self) -> bool:
+        """Do now what memory has to do on this branch: briefs, recaps, summaries, a name. Whether anything was due."""
+        if self._desk.memory is None:
+            return False
+        return await self._desk.memory.once(self.conversation, (await self.line()).branch.number)
+
     # -- speaking with the model -------------------------------------------------------------------------------
 
     def say(
@@ -347,7 +412,12 @@ class Talk:
     async def redact(self, seq: int) -> None:
         """Take the content out of an event for ever; a tombstone keeps its place."""
         line, seq = await self.line(), arguments.seq("seq", seq)
-        await forgotten(self._desk.contexts, self._log.redact(line, seq))
+        await forgotten(self._desk.contexts, self._redact(line, seq))
+
+    async def _redact(self, line: Line, seq: int) -> None:
+        """First the event, so that nothing new is made of it meanwhile; then what was remembered since."""
+        await self._log.redact(line, seq)
+        await forget_memory(self._log, self.conversation, seq)
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""

@@ -16,6 +16,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin
 from everthread.core.turns import Head
+from everthread.store.conversations import Owner
 from everthread.store.engine import Statement, statements
 from everthread.testing.postgres import Server
 from tests.migrations.databases import run
@@ -44,7 +45,7 @@ INTENDED = {
 }
 # Totals are sorted; what they add up is found by these columns.
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
-ABOUT_MANY = {"all_conversations", "calibrations", "usage_of_tenant", *TOTALS}
+ABOUT_MANY = {"all_conversations", "calibrations", "recall_total", "usage_of_tenant", *TOTALS}
 ABOUT_ONE = sorted({*NAMES} - ABOUT_MANY - {name for name in NAMES if name.startswith("insert_")})
 
 # One for each reply.
@@ -103,6 +104,19 @@ def _values(talk: Talk) -> dict[str, Any]:
         "model": "x",
         "step": 20,
         "by": "day",
+        "low_id": talk.id,
+        "high_id": talk.id,
+        "number": 1,
+        "events": 0,
+        "words": 0,
+        "block": 1 << 20,
+        "session": 1,
+        "oldest": 0,
+        "newest": 0,
+        "seqs": '{"9": 0}',
+        "blocks": '{"1048576": 0}',
+        "word": 1,
+        "postings": "0000",
     }
 
 
@@ -112,6 +126,8 @@ def _filled(address: str, *, conversations: int, turns: int) -> dict[str, Any]:
     async def work() -> dict[str, Any]:
         async with Everthread.open(address) as et:
             talk = await _fill(et, conversations=conversations, turns=turns)
+            for name in ("ana", "bob"):
+                await et.log.index(Owner("default", name))
         await run(address, MODEL_CALLS)
         if address.startswith("postgres"):
             async with asyncpg.create_pool(address, min_size=0) as pool:
@@ -228,6 +244,17 @@ def test_sqlite_finds_the_tail_by_two_indexes(lite: apsw.Connection, filled: tup
     ]
 
 
+def test_sqlite_reads_the_postings_of_a_word_in_their_order(
+    lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
+) -> None:
+    plan = _plan(lite, statements("?{n}")["recall_rows"], filled[1])
+    assert re.findall(r"SEARCH (\w) USING ([A-Z ]+)", plan) == [
+        ("w", "PRIMARY KEY "),
+        ("b", "INTEGER PRIMARY KEY "),
+        ("r", "INTEGER PRIMARY KEY "),
+    ]
+
+
 @pytest.mark.parametrize(("name", "columns"), TOTALS.items())
 def test_sqlite_finds_what_totals_add_up(
     name: str, columns: tuple[str, ...], lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
@@ -243,7 +270,7 @@ def test_sqlite_neither_scans_events_nor_sorts(
     name: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
 ) -> None:
     plan = _plan(lite, statements("?{n}")[name], filled[1])
-    made = {"CONSTANT", "lineage", *re.findall(r"CO-ROUTINE (\w+)", plan)}  # by the query itself, of a few rows
+    made = {"CONSTANT", "lineage", "j", *re.findall(r"CO-ROUTINE (\w+)", plan)}  # by the query itself, of a few rows
     assert set(re.findall(r"SCAN (\w+)", plan)) <= made, plan
     if name != "lineage":  # a handful of branches, sorted by depth
         assert "TEMP B-TREE" not in re.sub(r"USE TEMP B-TREE FOR count\(DISTINCT\)", "", plan), plan
@@ -364,6 +391,15 @@ async def test_postgres_finds_turns_by_their_importance(
     found = re.findall(r"using (\w+) on events (\w)", plan)
     assert found == [("events_importance", "s"), ("events_by_seq", "p"), ("events_by_seq", "f")], plan
     assert "Sort" not in plan, plan
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_postgres_finds_the_postings_of_a_word_by_their_key(mode: str, big: tuple[str, dict[str, Any]]) -> None:
+    """In their order, or sorted where they are few."""
+    plan = await _explain(big[0], "recall_rows", big[1], mode)
+    assert "recall_words_pkey" in plan, plan
+    assert re.search(r"Index Cond: \(\(?word = ", plan), plan
+    assert "Seq Scan on recall_words" not in plan, plan
 
 
 @pytest.mark.parametrize("mode", MODES)

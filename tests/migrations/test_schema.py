@@ -18,7 +18,7 @@ from everthread.testing.postgres import Server
 ENGINES = ["sqlite", "postgres"]
 TABLES = [
     *("blob_uses", "blobs", "branches", "calibrations", "conversations", "documents", "events"),
-    *("everthread_migrations", "leases", "model_calls", "receipts"),
+    *("everthread_migrations", "leases", "model_calls", "recall_blocks", "recall_branches", "recall_words", "receipts"),
 ]
 # What stands beside conversations.
 OTHER_KEYS = {
@@ -26,6 +26,9 @@ OTHER_KEYS = {
     "documents": ["tenant", "user", "name", "version"],
     "everthread_migrations": ["version"],
     "leases": ["tenant", "name"],
+    "recall_blocks": ["block"],
+    "recall_branches": ["number"],  # with which the numbers of its blocks begin
+    "recall_words": ["word", "block"],
 }
 
 
@@ -151,7 +154,7 @@ async def test_every_key_of_a_conversation_in_postgres_begins_with_tenant_and_co
         FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
         WHERE indisunique AND relnamespace = 'public'::regnamespace"""
     found = [*await _fetch(address, constraints), *await _fetch(address, indexes)]
-    others = {table: columns for table, _, columns in found if table in OTHER_KEYS}
+    others = {table: columns for table, name, columns in found if table in OTHER_KEYS and name.endswith("_pkey")}
     assert others == OTHER_KEYS
     keys = {f"{table} {name}": columns for table, name, columns in found if table not in OTHER_KEYS}
     assert len(keys) >= 12

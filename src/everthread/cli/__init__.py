@@ -17,6 +17,7 @@ COMMANDS = {
     "ask": ("ask", "Say one thing and stream the reply."),
     "conversations": ("list", "List conversations, newest first."),
     "show": ("show", "Show what was said in a conversation."),
+    "recall": ("recall", "Find what was said about something."),
     "context": ("context", "Show what a model would be told next, and why."),
     "agents": ("agents", "List agents, or show one with its versions."),
     "usage": ("usage", "Show what model calls took: tokens, cache, price."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from everthread.cli.picture import Picture
+from everthread.cli.recall import show
 from everthread.cli.shared import counted, printable, tell
 from everthread.cli.speaking import warn
 from everthread.cli.usage import price_of
@@ -65,6 +66,16 @@ class Commands:
         """what the model would be told next, and why"""
         context = await self._chat.context()
         Picture(context.explain(), []).draw(self._chat.talk, everything=False)
+
+    async def recall(self, *words: str) -> None:
+        """find what was said about something, in this conversation"""
+        for hit in await self._chat.talk.recall(" ".join(words)):
+            show(hit)
+
+    async def brief(self) -> None:
+        """what the agent remembers of what came before"""
+        found = await self._chat.talk.brief()
+        click.echo(printable(f"{found.text}\n\n{found.facts}".strip()) if found else "  Nothing yet.")
 
     async def usage(self) -> None:
         """what this conversation took so far"""

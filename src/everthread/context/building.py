@@ -15,6 +15,7 @@ import msgspec
 
 from everthread.config import Settings, Source, resolve
 from everthread.context.explain import Explanation, StepLine, explain
+from everthread.context.gaps import Gaps
 from everthread.context.packing import Packing
 from everthread.context.planning import Asked, Learnt, Plan, begun_at, chosen, place_of, plan
 from everthread.core.branches import Line
@@ -109,18 +110,23 @@ class Contexts:
     """Makes contexts for all conversations of a store. `sources`: the settings that hold for every one of them."""
 
     def __init__(self, sources: Callable[[], tuple[Source, ...]] = tuple) -> None:
-        self._sources = sources
-        self._folded = Folded()
+        self.sources = sources
+        self._folded, self._gaps = Folded(), Gaps()
         self.learnt = Learnt({}, {})
 
     def check(self, asked: Asked) -> None:
         """Whether the settings that are known before anything is read can be used. Raises BadSetting."""
-        resolve(*self._sources(), *asked.sources, Source("the settings given", asked.settings))
+        resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
+
+    def remembers(self, asked: Asked) -> bool:
+        """Whether memory is on, as far as it is known before anything is read."""
+        given = Source("the settings given", asked.settings)
+        return resolve(*self.sources(), *asked.sources, given).settings.memory
 
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
         """What the model is told on this line."""
         planned: list[Plan] = []
-        sources = self._sources()
+        sources = self.sources()
         begin: Start | None = None
         at = asked.at
 
@@ -136,7 +142,9 @@ class Contexts:
             seen = await log.window(line, at=at, plan=read_plan)
             # What was read before something was redacted is used this once, and not remembered.
             folded = self._folded if self._folded.forgotten == forgotten else Folded()
-            packing = Packing(planned[0], seen, folded, changed=await _changed(log, line, planned[0], seen))
+            gap = await self._gaps.text(log, line, planned[0], seen)
+            changed = await _changed(log, line, planned[0], seen)
+            packing = Packing(planned[0], seen, folded, changed=changed, gap=gap)
             estimate, tried = packing.fit(), tried + 1
             if not packing.has_stepped or not seen.sighted.remembers or tried == TRIES:
                 break
@@ -148,7 +156,7 @@ class Contexts:
     async def steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
         planned: list[Plan] = []
-        sources, none = self._sources(), list[Move]()
+        sources, none = self.sources(), list[Move]()
 
         def ask(sighted: Sighted) -> Lookups[list[Move]]:
             planned[:] = [plan(asked, sources, sighted, self.learnt)]
@@ -162,6 +170,7 @@ class Contexts:
     def forget(self) -> None:
         """What is remembered of turns: something in them was to be gone."""
         self._folded.forget()
+        self._gaps.forget()
 
 
 def _nothing() -> Lookups[list[Move]]:

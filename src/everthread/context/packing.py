@@ -56,7 +56,7 @@ class SoFar(NamedTuple):
 
 
 class Packing:
-    def __init__(self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0) -> None:
+    def __init__(self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0, gap: str = "") -> None:
         self._folded = folded
         self.plan = plan
         self.seen = seen
@@ -69,6 +69,7 @@ class Packing:
         self._clock = plan.settings.clock
         self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
         self._gave_way = False
+        self._gap = gap
         if seen.choice:
             self.degraded += [*plan.notes, *seen.choice.notes]
             self._remember()
@@ -141,6 +142,12 @@ class Packing:
             if remembered.behind:
                 begin = self.seen.choice.begin.first
                 self.degraded.append(f"what is remembered ends at event {brief.covers}, the window begins at {begin}")
+        if self._gap.strip():
+            begin = self.seen.choice.begin.first
+            covered = remembered.brief.covers if remembered.brief else self.seen.sighted.head.cleared
+            self.sections["uncovered"] = fenced(
+                "extract", self._gap, covers=begin - 1, first=covered + 1, recall=recalls
+            )
         if (facts := getattr(remembered.brief, "facts", "")).strip():
             self.sections["facts"] = fenced("facts", facts)
         recap = self.seen.recap.recap
@@ -345,7 +352,7 @@ class Packing:
 
     def _forget(self) -> None:
         """What memory adds, from what changes most to what changes least; and the time."""
-        for name in ("recap", "facts", "brief"):
+        for name in ("uncovered", "recap", "facts", "brief"):
             if self._over() > 0 and self.sections.pop(name, ""):
                 self.degraded.append(f"the {name} was left out to fit")
         if self._over() > 0 and self.before:

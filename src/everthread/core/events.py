@@ -129,11 +129,13 @@ class Pin(_Event, tag="pin", frozen=True):
 
 
 class BriefUpdated(_Event, tag="brief_updated", frozen=True):
-    """A version of the brief. It covers everything up to seq `covers`; `facts` are kept beside its prose."""
+    """A version of the brief. It covers everything up to seq `covers`; `facts` are kept beside its prose, as they are
+    told, and `known` is all that is known of them, from which the next version goes on."""
 
     text: str
     covers: int
     facts: str = ""
+    known: str = ""
     turns: int = 0
     extractive: bool = False
 

@@ -15,30 +15,45 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from everthread.agents import Agents, Versioned, servers
-from everthread.config import Source
+from everthread.agents import Agents, Versioned, servers, source
+from everthread.config import Settings, Source, from_branch, from_conversation, resolve
 from everthread.context.building import Context, Contexts
 from everthread.context.planning import Asked
-from everthread.core import calibration
+from everthread.core import calibration, events
+from everthread.core.branches import Line
 from everthread.core.deltas import Usage
 from everthread.engine.leasing import Queues
 from everthread.providers.calling import Access, Client
 from everthread.providers.choosing import Chosen, access_of, default_model, notice
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
+from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.tools import Toolbox
 
 FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
 KNOWN = 1_000  # agents that are remembered
+CHANGES = 2_000  # newest changes of a branch's settings that are looked at
 DEFAULT_AGENT = "default"
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.engine")
+
+
+class Memory(Protocol):
+    """Whoever keeps briefs and recaps up to date, as far as a turn knows of it."""
+
+    def remind(self, conversation: Conversation, branch: int) -> None:
+        """Something may be due on a branch. Returns at once."""
+        ...
+
+    async def once(self, conversation: Conversation, branch: int | None = None) -> bool:
+        """Do what is due on a branch, all of it. Whether anything was."""
+        ...
 
 
 class Desk:
@@ -59,6 +74,7 @@ class Desk:
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys
+        self.memory: Memory | None = None
         self._clients: dict[Access, Client] = {}
         self._chosen: Chosen | None = None
         self._told: set[str] = set()
@@ -97,13 +113,32 @@ class Desk:
             self._toolboxes[place] = (now, toolbox)
         return toolbox
 
+    async def settings_of(self, conversation: Conversation, line: Line) -> Settings:
+        """The settings in force on a branch, with the default model where one has been chosen and none is named."""
+        found = await self.agent(conversation.tenant, conversation.agent)
+        changes = await self.log.markers(line, "settings", limit=CHANGES)
+        branch = [one.event for one in reversed(changes) if isinstance(one.event, events.Settings)]
+        own = (source(found.agent),) if found else ()
+        chosen = Source("the default model", {"model": self._chosen.model} if self._chosen else {})
+        sources = (
+            chosen,
+            *self.contexts.sources(),
+            *own,
+            from_conversation(conversation.settings),
+            from_branch(branch),
+        )
+        return resolve(*sources).settings
+
     # -- models ------------------------------------------------------------------------------------------------
 
     async def client(self, context: Context) -> Client:
         """The client for a context's model."""
-        settings = context.settings
+        return await self.reach(context.model, context.settings)
+
+    async def reach(self, model: str, settings: Settings) -> Client:
+        """The client for a model, with the address and the patience of these settings."""
         access = access_of(
-            context.model,
+            model,
             settings.address,
             self._environ,
             self._keys(),

@@ -18,6 +18,8 @@ from everthread.core.events import Command, ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
 from everthread.engine.desk import Desk
+from everthread.engine.notes import notes_tool, read
+from everthread.engine.recalling import recall_tools
 from everthread.engine.turn import APPROVE, REFUSE, Prepared
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
@@ -58,6 +60,12 @@ async def prepared(
     if afresh:
         desk.contexts.check(asked)
     toolbox, offered, notes = await _tools(desk, conversation.tenant, found, tools)
+    if desk.contexts.remembers(asked):
+        asked = with_notes(asked, await read(desk.log, conversation))
+        if toolbox.names or not offered:  # not where tools are only told of
+            own = [one for one in (*recall_tools(), notes_tool()) if one.said.name not in toolbox.names]
+            toolbox = Toolbox([toolbox, *own])
+            offered = toolbox.offered
     try:
         name = label(found) if found else ""
         ready = msgspec.structs.replace(asked, tools=offered)
@@ -73,6 +81,15 @@ def with_agent(asked: Asked, found: Versioned | None, instructions: Instructions
     own = sections(found.agent) if found else {}
     sources = (source(found.agent),) if found else ()
     return msgspec.structs.replace(asked, instructions=own | given or None, sources=sources)
+
+
+def with_notes(asked: Asked, notes: str) -> Asked:
+    """The question with MEMORY.md among the instructions, unless other notes were given."""
+    told = asked.instructions
+    given = {"persona": told} if isinstance(told, str) else dict(told or {})
+    if not notes.strip() or "memory" in given:
+        return asked
+    return msgspec.structs.replace(asked, instructions={**given, "memory": notes})
 
 
 def label(found: Versioned) -> str:

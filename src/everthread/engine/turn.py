@@ -50,6 +50,8 @@ from everthread.tools import Toolbox
 CANCELLED = "cancelled"
 LEFT_OPEN = "left open: its process ended in the middle of it, or nobody let the agent reply"
 APPROVE, REFUSE = "approve", "refuse"
+MEMORY = "memory"  # the agent of the model calls that are made beside the conversation
+RECORDS = 20  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 
@@ -92,6 +94,8 @@ class Turn:
             if head.state == "open" and head.turn_first:  # whoever ran it holds no lease any more
                 await self._append(AgentKilled(reason=LEFT_OPEN))
             [logged] = await finished(self._desk.log.append(self._place, [message], key=key))
+            if head.session and logged.session != head.session:
+                self._remind()  # the session before has ended: its recap is made while this message is answered
             if logged.seq > head.seq or (logged.seq == head.turn_first and head.state in ("open", "interrupted")):
                 return True
             await self._repeat(logged)
@@ -135,10 +139,11 @@ class Turn:
         """A turn goes on with the model that it was with, unless another is asked for."""
         if "model" in self._asked.settings:
             return
-        for logged in await self._desk.log.markers(self.line, "model_call", limit=1):
-            if isinstance(call := logged.event, ModelCall):
+        for logged in await self._desk.log.markers(self.line, "model_call", limit=RECORDS):
+            if isinstance(call := logged.event, ModelCall) and call.agent != MEMORY:
                 settings = {"model": call.model, **self._asked.settings}
                 self._asked = msgspec.structs.replace(self._asked, settings=settings)
+                return
 
     async def _repeat(self, message: Logged) -> None:
         """Tell the reply that a message had when it was first said."""
@@ -330,10 +335,15 @@ class Turn:
         await self._append(*events, AgentKilled(reason=reason))
 
     async def _done(self) -> None:
+        self._remind()
         head = await self._desk.log.head(self.line)
         price = self._price if self._priced else None
         figures: dict[str, Any] = {"usage": self._usage, "price": price, "calls": self._calls}
         self._tell(Done(state=head.state, model=self._model, seq=head.seq, **figures))
+
+    def _remind(self) -> None:
+        if self._desk.memory is not None:
+            self._desk.memory.remind(self._talk.conversation, self.line.branch.number)
 
     async def _append(self, *events: Event) -> list[Logged]:
         return await finished(self._desk.log.append(self._place, events))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from everthread.core.branches import ENDLESS
 from everthread.core.events import MESSAGES, Event, ModelCall, decode, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
@@ -22,7 +23,16 @@ from everthread.core.logged import Logged, logged
 from everthread.core.parts import digest
 from everthread.core.tokens import sizes
 from everthread.core.turns import Head, advance
-from everthread.errors import BadValue, EventTooLarge, KeyReused, Moved, UnknownBlob, UnknownConversation, UnknownSeq
+from everthread.errors import (
+    BadValue,
+    EventTooLarge,
+    KeyReused,
+    Moved,
+    Outrun,
+    UnknownBlob,
+    UnknownConversation,
+    UnknownSeq,
+)
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.usage import figures
 
@@ -95,12 +105,14 @@ class Batch:
         *,
         key: str = "",
         expect: int | None = None,
+        newest: tuple[str, int] | None = None,
         tries: Tries | None = None,
     ) -> None:
         self.items = items
         self.blobs = blobs or {}
         self.key = key
         self.expect = expect
+        self.newest = newest
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
 
@@ -178,6 +190,8 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     branch, head = yield from newest_head(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
+    if batch.newest is not None:
+        yield from _check_newest({**where, "branch": branch}, *batch.newest)
     numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
     return Outcome(numbered.events, numbered.writes, to_current=place.branch is None)
 
@@ -251,6 +265,15 @@ def newest_head(where: dict[str, Any]) -> Script[tuple[int, Head]]:
     branch, _, parent, at, _ = rows[0]
     rows = (yield Ask("head_at", {**where, "branch": parent, "seq": at})) if parent is not None and at else []
     return branch, head_of(rows[0]) if rows else Head()
+
+
+def _check_newest(where: dict[str, Any], kind: str, expected: int) -> Script[None]:
+    """Whether the newest marker of a kind is still the one that the caller knows. An ancestor's never change."""
+    span = {"first": 1, "last": ENDLESS, "limit": 1}
+    rows = yield Ask("markers_down", {**where, **span, "kind": kind})
+    found = rows[0][1] if rows else 0
+    if found and found != expected:
+        raise Outrun(kind, expected=expected, found=found)
 
 
 def _check_expected(expected: int, head: Head) -> None:

@@ -1,7 +1,8 @@
 """Checking a log against its own laws: what `everthread doctor` runs.
 
 Folds every branch again and compares each stored head; decodes every event; compares the figures of model calls
-with their events, and every image and file with its hash. Says what is wrong and where, and changes nothing.
+and what recall knows with their events, and every image and file with its hash. Says what is wrong and where, and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import ModelCall, Redacted, decode
 from everthread.core.parts import digest
 from everthread.core.turns import Head, advance
+from everthread.store import recalling_check
 from everthread.store.appending import head_of
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.usage import Figures, figures, stored
@@ -32,6 +34,7 @@ def check_conversation(tenant: str, conversation: str) -> Script[tuple[int, list
         branch = Branch(number=number, name=name, parent=parent, at=at, time=time)
         checked, found = yield from _check_branch(tenant, conversation, branch)
         count += checked
+        found += yield from recalling_check.check(tenant, conversation, number)
         problems += [f"{conversation} branch {name}: {problem}" for problem in found]
     problems += yield from _check_blobs(tenant, conversation)
     return count, problems

@@ -1,8 +1,9 @@
 """Forgetting on request: the one exception to "nothing is lost", and always asked for by name.
 
 A redacted event keeps its place, time, kind and size, so that no number in the log moves; its content, the
-images that only it showed, a model call's figures and the hash that could confirm a guess are gone. An erased
-conversation leaves one row that says there was one; an erased user's rows do not even say whose.
+images that only it showed, what recall found it by, a model call's figures and the hash that could confirm a
+guess are gone. An erased conversation leaves one row that says there was one; an erased user's rows do not even
+say whose.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from everthread.core.branches import Line
 from everthread.core.events import Command, Redacted, encode, redacted
 from everthread.core.logged import Logged
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
-from everthread.store import leases
+from everthread.store import leases, recalling_index
 from everthread.store.branching import Act, mark
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
@@ -36,6 +37,7 @@ def redact(line: Line, seq: int, act: Act) -> Script[Outcome[None]]:
     forget = [Tell(name, [spot]) for name in ("forget_receipts", "forget_blob_uses", "forget_unused_blobs")]
     if found[0].kind == "model_call":
         forget.append(Tell("forget_model_call", [spot]))
+    forget += yield from recalling_index.forget(line.tenant, line.conversation, found[0].branch, seq)
     return Outcome(None, [*mark(line, newest, note, act), Tell("redact_event", [{**spot, "body": body}]), *forget])
 
 
@@ -57,7 +59,8 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
     tables = ("blob_uses", "blobs", "receipts", "model_calls", "events", "branches")
     rest = [leases.erase(conversation.tenant, conversation.id), Tell("erase_conversation", [{**key, "time": now}])]
-    return Outcome(None, [*(Tell(f"erase_{table}", [key]) for table in tables), *rest])
+    index = yield from recalling_index.erase(conversation.tenant, conversation.id)
+    return Outcome(None, [*index, *(Tell(f"erase_{table}", [key]) for table in tables), *rest])
 
 
 def forget_user(owner: Owner) -> Script[Outcome[None]]:

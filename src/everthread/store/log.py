@@ -14,6 +14,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
     beside it    leases, documents, calibrations, usage: `beside.Beside`
+    finding      recall  index: `recalling_verbs.Recalling`
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -42,6 +43,7 @@ from everthread.store.beside import Beside, audit
 from everthread.store.branching import Act
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Engine, Script
+from everthread.store.recalling_verbs import Recalling
 from everthread.store.restoring import Whole
 from everthread.store.windowing import Planned, Seen, Sighted
 
@@ -58,7 +60,7 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-class Log(Beside):
+class Log(Beside, Recalling):
     def __init__(
         self,
         engine: Engine,
@@ -153,15 +155,23 @@ class Log(Beside):
     # -- appending -----------------------------------------------------------------------------------------
 
     async def append(
-        self, place: Place, events: Sequence[Event | Draft], *, key: str = "", expect: int | None = None
+        self,
+        place: Place,
+        events: Sequence[Event | Draft],
+        *,
+        key: str = "",
+        expect: int | None = None,
+        newest: tuple[str, int] | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
 
         The same `key` with the same events again gives the first result and writes nothing; with others,
-        KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one.
+        KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one. `newest`: a
+        kind of marker and the seq of the newest that the caller knows; Outrun if there is a newer one.
         """
         drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
         batch, now = await self._prepare(drafts, key, expect), self._clock()
+        batch.newest = newest
         return await self._engine.write(
             lambda: appending.append(place, batch, now=now, gap=self._gap),
             about=place.about,
@@ -261,7 +271,8 @@ class Log(Beside):
         NotYetGone: it is done, but the old bytes are still in a file that another program reads.
         """
         act = Act(self._clock(), self._gap, Tries())
-        await self._engine.write(lambda: forgetting.redact(line, seq, act), about=line.about)
+        # Alone: whoever indexes it at this moment must have done so, or see that it is gone.
+        await self._engine.write(lambda: forgetting.redact(line, seq, act), about=line.about, alone=True)
         audit.info("redacted event %s of conversation %s", seq, line.conversation)
         await self._engine.scrub()
 

@@ -578,3 +578,126 @@ WHERE tenant = :tenant AND time >= :since AND time < :until
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
 LIMIT :limit
+
+-- == recall ==
+
+-- name: recall_due
+-- The branches of a user, in conversations from `low_id` to `high_id`, that have events after what is in the index of recall,
+-- and how many.
+SELECT b.conversation, b.branch, (
+        SELECT e.seq FROM events e
+        WHERE e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
+        ORDER BY e.seq DESC LIMIT 1) - coalesce(r.last, b.at)
+FROM conversations c
+JOIN branches b ON b.tenant = c.tenant AND b.conversation = c.conversation
+LEFT JOIN recall_branches r ON r.tenant = b.tenant AND r.conversation = b.conversation AND r.branch = b.branch
+WHERE c.tenant = :tenant AND c."user" = :user AND c.conversation BETWEEN :low_id AND :high_id AND c.erased IS NULL
+    AND EXISTS (SELECT 1 FROM events e
+        WHERE e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
+            AND e.seq > coalesce(r.last, b.at))
+ORDER BY b.conversation, b.branch
+
+-- name: insert_recall_branch
+INSERT INTO recall_branches (tenant, conversation, branch, "user", last, events, words)
+SELECT b.tenant, b.conversation, b.branch, c."user", b.at, 0, 0
+FROM branches b JOIN conversations c ON c.tenant = b.tenant AND c.conversation = b.conversation
+WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = :branch AND c."user" = :user
+ON CONFLICT (tenant, conversation, branch) DO NOTHING
+
+-- name: recall_branches
+-- What is in the index of a conversation.
+SELECT number, branch, last, events, words, "user" FROM recall_branches
+WHERE tenant = :tenant AND conversation = :conversation
+ORDER BY branch
+
+-- name: recall_total
+-- How much of a user's is in the index.
+SELECT coalesce(sum(events), 0), coalesce(sum(words), 0) FROM recall_branches
+WHERE tenant = :tenant AND "user" = :user
+
+-- name: update_recall_branch
+UPDATE recall_branches SET last = :last, events = :events, words = :words WHERE number = :number
+
+-- name: insert_recall_block
+INSERT INTO recall_blocks (block, first, session, oldest, newest, seqs)
+VALUES (:block, :first, :session, :oldest, :newest, :seqs)
+ON CONFLICT (block) DO UPDATE SET seqs = recall_blocks.seqs || excluded.seqs,
+    oldest = CASE WHEN excluded.oldest < recall_blocks.oldest THEN excluded.oldest ELSE recall_blocks.oldest END,
+    newest = CASE WHEN excluded.newest > recall_blocks.newest THEN excluded.newest ELSE recall_blocks.newest END
+
+-- name: insert_recall_word
+INSERT INTO recall_words (word, block, postings) VALUES (:word, :block, :postings)
+ON CONFLICT (word, block) DO UPDATE SET postings = recall_words.postings || excluded.postings
+
+-- name: recall_rows
+-- The postings of a word, newest blocks first: those of a user, of one conversation if one is given, and of blocks that
+-- have something from `since` until just before `until`.
+SELECT w.block, w.postings, b.session
+FROM recall_words w
+CROSS JOIN recall_blocks b
+CROSS JOIN recall_branches r
+WHERE w.word = :word AND w.block >= :low AND w.block < :high
+    AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
+    AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
+    AND (r.conversation = :conversation OR :conversation = '')
+ORDER BY w.block DESC LIMIT :limit
+
+-- name: recall_rows_among
+-- The same in some blocks, which are the keys of a JSON object: the form of a list that both databases take.
+SELECT w.block, w.postings, b.session
+FROM json_each(:blocks) AS j
+CROSS JOIN recall_words w
+CROSS JOIN recall_blocks b
+CROSS JOIN recall_branches r
+WHERE w.word = :word AND w.block = CAST(j.key AS bigint)
+    AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
+    AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
+    AND (r.conversation = :conversation OR :conversation = '')
+
+-- name: recall_count
+-- In how many blocks a word is.
+SELECT count(*) FROM recall_words WHERE word = :word AND block >= :low AND block < :high
+
+-- name: recall_places
+-- Where the events of some blocks are, if they are this user's.
+SELECT b.block, r.conversation, r.branch, b.session, b.seqs
+FROM json_each(:blocks) AS j
+CROSS JOIN recall_blocks b
+CROSS JOIN recall_branches r
+WHERE b.block = CAST(j.key AS bigint) AND r.number = b.block >> 20 AND r.tenant = :tenant AND r."user" = :user
+
+-- name: events_among
+-- Events of a branch by their seqs, which are the keys of a JSON object.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:seqs) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = :branch AND e.seq = CAST(j.key AS integer)
+
+-- name: recall_block
+-- The block of a branch in which a seq would be.
+SELECT block, seqs FROM recall_blocks WHERE block >= :low AND block < :high AND first <= :seq
+ORDER BY block DESC LIMIT 1
+
+-- name: recall_blocks
+-- A branch's blocks, for checking.
+SELECT block, first, session, oldest, newest, seqs FROM recall_blocks WHERE block >= :low AND block < :high
+ORDER BY block LIMIT :limit
+
+-- name: recall_words
+-- All words of a block.
+SELECT word, postings FROM recall_words WHERE block = :block
+
+-- name: update_recall_word
+UPDATE recall_words SET postings = :postings WHERE word = :word AND block = :block
+
+-- name: forget_recall_word
+DELETE FROM recall_words WHERE word = :word AND block = :block
+
+-- name: erase_recall_words
+DELETE FROM recall_words WHERE block >= :low AND block < :high
+
+-- name: erase_recall_blocks
+DELETE FROM recall_blocks WHERE block >= :low AND block < :high
+
+-- name: erase_recall_branches
+DELETE FROM recall_branches WHERE tenant = :tenant AND conversation = :conversation

@@ -1,0 +1,58 @@
+"""`everthread recall`: find what was said about something."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from everthread.app import Everthread
+from everthread.cli.shared import find, printable, run, say_json, scope_of, scoped
+from everthread.recall import Hit
+
+
+@click.command("recall")
+@click.argument("query", nargs=-1, required=True)
+@scoped
+@click.option("--conversation", metavar="ID", help="Only in this one; in all of yours by default.")
+@click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 20), help="How many hits.")
+@click.option("--kind", "kinds", multiple=True, help="Only this kind of event, such as user; may be repeated.")
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="From this day on (UTC).")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Up to the beginning of this day (UTC).")
+def recall_command(
+    query: tuple[str, ...],
+    conversation: str | None,
+    limit: int,
+    kinds: tuple[str, ...],
+    since: datetime | None,
+    until: datetime | None,
+    **scope: Any,
+) -> None:
+    """Find what was said about QUERY, best first: any words, in any language."""
+    where = scope_of(**scope)
+    times = [day.replace(tzinfo=UTC) if day else None for day in (since, until)]
+
+    async def work(et: Everthread) -> None:
+        talk = await find(et, where, conversation)
+        given: dict[str, Any] = {"limit": limit, "kinds": kinds, "since": times[0], "until": times[1]}
+        hits = await talk.recall(" ".join(query), scope="conversation" if conversation else "user", **given)
+        if where.json:
+            say_json([msgspec.to_builtins(hit) for hit in hits])
+            return
+        for hit in hits:
+            show(hit)
+        if not hits:
+            click.echo("Nothing was found. Try other words, or fewer.")
+
+    run(where, work)
+
+
+def show(hit: Hit) -> None:
+    """A hit on a terminal: where it stands, what it says, and what stood around it."""
+    click.secho(f"{hit.time:%Y-%m-%d %H:%M} · {hit.kind} · {hit.reference}", dim=True)
+    click.echo(printable(hit.text))
+    for one in hit.neighbours:
+        click.secho(printable(f"    {one.kind}: {one.text}"), dim=True)
+    click.echo()

@@ -1,0 +1,207 @@
+"""Postings, and the order of what is found by them.
+
+The index knows of a word, in each block of events, which of them have it. A posting is four characters: the event's
+slot in the block and its kind, how often it has the word and how long it is, and how many sessions after the block's
+first it stands. Characters rather than bytes, because every database can join texts.
+
+The order is BM25's, in the form that reckons with several fields: a word counts in full in the event itself, by a fifth
+in each of the two before and after it, and once more, by a fifth, for the session in which it stands. So what answers a
+question is found although the words of the question stand next to it. (`everthread bench recall` measures this.)
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
+from operator import itemgetter
+from typing import NamedTuple
+
+SLOTS = 512  # events of a block
+SATURATION, LENGTH = 0.9, 0.4  # BM25's k1 and b
+NEAR = 0.2  # what a word in one of two neighbours on either side counts
+OF_SESSION = 0.2
+
+KINDS = ("user", "assistant", "tool_call", "tool_result", "system", "session_ended", "mark", "")  # the last: any other
+
+_ZERO = 48  # the character 0; the 64 from there on are all printable
+_LENGTHS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
+_TIMES = 4
+_LAST_SESSION = 63
+_SESSION_BITS = 32
+_SESSIONS = 2**_SESSION_BITS - 1
+
+
+class Row(NamedTuple):
+    """What a word's postings in one block say: its number, the postings, and the block's first session."""
+
+    block: int
+    postings: str
+    session: int
+
+
+def postings_of(slot: int, kind: str, *, length: int, session: int) -> list[str]:
+    """The posting of an event of so many words for one that is in it once, twice, and so on; the last is for all more.
+
+    `session`: how many after the block's first."""
+    place, later = slot << 3 | code_of(kind), min(max(session, 0), _LAST_SESSION)
+    bucket = min(bisect_left(_LENGTHS, length), len(_LENGTHS) - 1)
+    start, end = chr(_ZERO + (place >> 6)) + chr(_ZERO + (place & 63)), chr(_ZERO + later)
+    return [f"{start}{chr(_ZERO + (times << 4 | bucket))}{end}" for times in range(_TIMES)]
+
+
+def code_of(kind: str) -> int:
+    return KINDS.index(kind) if kind in KINDS else len(KINDS) - 1
+
+
+def without(postings: str, slot: int) -> str:
+    """The postings of all slots but one."""
+    pieces = [postings[at : at + 4] for at in range(0, len(postings), 4)]
+    return "".join([piece for piece in pieces if _slot(piece) != slot])
+
+
+def _slot(posting: str) -> int:
+    return ((ord(posting[0]) - _ZERO) << 6 | ord(posting[1]) - _ZERO) >> 3
+
+
+def count(row: Row, *, kinds: frozenset[int], session: int | None) -> int:
+    """How many postings are of these kinds (any, where none is named) and of this session, if one is named."""
+    if not kinds and session is None:
+        return len(row.postings) // 4
+    codes = row.postings.encode()
+    wanted = None if session is None else min(max(session - row.session, -1), _LAST_SESSION) + _ZERO
+    return sum(
+        (not kinds or (codes[at + 1] - _ZERO) & 7 in kinds) and (wanted is None or codes[at + 3] == wanted)
+        for at in range(0, len(codes), 4)
+    )
+
+
+class Ranking:
+    """Scores of events, which are known here by their place: block * SLOTS + slot."""
+
+    def __init__(self, *, events: int, words: int, cuts: Mapping[int, int] | None = None, shift: int = 0) -> None:
+        """How many events and words there are to be found; of which blocks (without their last `shift` bits) only the
+        places before a cut count, or of all where there are none."""
+        self._events = max(1, events)
+        self._cuts, self._shift = cuts, shift
+        average = max(1.0, words / self._events)
+        norms = [1 - LENGTH + LENGTH * length / average for length in _LENGTHS]
+        self._own = [(figures >> 4) + 1 for figures in range(64)]
+        self._normed = [((figures >> 4) + 1) / norms[figures & 15] for figures in range(64)]
+        self.scores: dict[int, float] = {}
+        self._sessions: dict[int, float] = {}
+        self._known: dict[int, int] = {}  # of places that have a word themselves: their session, and their kind
+        self._exact: dict[int, int] = {}
+
+    def add(self, rows: Iterable[Row], *, among: float, exact: bool) -> None:
+        """Count a word that is in `among` events, by its postings."""
+        weight = self._weight(among)
+        counts: dict[int, float] = {}
+        in_session: dict[int, float] = {}
+        for row in rows:
+            places = self._count(row, counts, in_session)
+            if exact:
+                self._exact |= {place: self._exact.get(place, 0) + 1 for place in places}
+        _gain(self.scores, counts, weight)
+        _gain(self._sessions, in_session, weight)
+
+    def _weight(self, among: float) -> float:
+        """The rarer a word, the more it says; even one that is everywhere says a little."""
+        return math.log(1 + max(0.0, self._events - among + 0.5) / (among + 0.5)) or 1e-9
+
+    def _count(self, row: Row, counts: dict[int, float], in_session: dict[int, float]) -> list[int]:
+        """Add up how often a word is in and around each place, and in each session; the places that have it."""
+        # Written for speed: a common word has thousands of postings.
+        branch, first = row.block >> self._shift, row.block * SLOTS
+        cut = math.inf if self._cuts is None else self._cuts.get(branch, -1)
+        begins = branch << _SESSION_BITS | row.session
+        normed, own, known, get = self._normed, self._own, self._known, counts.get
+        codes, places = row.postings.encode(), []
+        # Among equals the first counted stays first: the newest, and of neighbours what follows, as answers do.
+        for at in range(len(codes) - 4, -1, -4):
+            high, low, figures, later = codes[at : at + 4]
+            place = first + (high - _ZERO << 3) + (low - _ZERO >> 3)
+            if place >= cut:
+                continue
+            places.append(place)
+            figures -= _ZERO
+            session = begins + later - _ZERO
+            known[place] = session << 3 | low - _ZERO & 7
+            in_session[session] = in_session.get(session, 0.0) + own[figures]
+            counts[place] = get(place, 0.0) + normed[figures]
+            near = NEAR * own[figures]
+            for neighbour in (place + 1, place - 1, place + 2, place - 2):
+                counts[neighbour] = get(neighbour, 0.0) + near
+        return places
+
+    def add_at(self, places: frozenset[int], rows: Iterable[Row], *, among: float) -> None:
+        """Count a word only in these places, and only where they have it themselves."""
+        counts: dict[int, float] = {}
+        for row in rows:
+            first, codes = row.block * SLOTS, row.postings.encode()
+            for at in range(0, len(codes), 4):
+                place = first + (codes[at] - _ZERO << 3) + (codes[at + 1] - _ZERO >> 3)
+                if place in places:
+                    counts[place] = self._normed[codes[at + 2] - _ZERO]
+        _gain(self.scores, counts, self._weight(among))
+
+    def leading(self, most: int) -> list[int]:
+        """The places that score best so far, roughly: sessions do not count yet."""
+        return nlargest(most, self.scores, key=self.scores.__getitem__)
+
+    def best(self, *, kinds: frozenset[int] = frozenset(), session: int | None = None) -> list[tuple[int, float]]:
+        """Places by score, best first: those that have what was named exactly before all others.
+
+        Left out is what is known to be of another kind or session. Of a mere neighbour neither is known here."""
+        total = [(place, score + OF_SESSION * self._of_session(place)) for place, score in self.scores.items()]
+        if kinds or session is not None:
+            total = [one for one in total if self._may_be(one[0], kinds, session)]
+        total.sort(key=itemgetter(1), reverse=True)
+        if self._exact:
+            total.sort(key=lambda one: self._exact.get(one[0], 0), reverse=True)
+        return total
+
+    def _of_session(self, place: int) -> float:
+        """The score of a place's session; of a mere neighbour's, that of what it is next to."""
+        for near in (place, place - 1, place + 1, place - 2, place + 2):
+            if near in self._known:
+                return self._sessions[self._known[near] >> 3]
+        return 0.0
+
+    def _may_be(self, place: int, kinds: frozenset[int], session: int | None) -> bool:
+        if place not in self._known:
+            return True
+        known = self._known[place]
+        return (not kinds or known & 7 in kinds) and (session is None or known >> 3 & _SESSIONS <= session)
+
+
+def _gain(scores: dict[int, float], counts: dict[int, float], weight: float) -> None:
+    most, get = weight * (SATURATION + 1), scores.get
+    for key, times in counts.items():
+        scores[key] = get(key, 0.0) + most * times / (times + SATURATION)
+
+
+def places_before(seqs: Sequence[int], last: int) -> int:
+    """How many of a block's events have a seq up to `last`."""
+    return sum(seq <= last for seq in seqs)
+
+
+_SEQ = 6  # characters
+
+
+def pack_seqs(seqs: Iterable[int]) -> str:
+    """The seqs of a block's events, slot by slot."""
+    return "".join([chr(_ZERO + (seq >> shift & 63)) for seq in seqs for shift in range(30, -6, -6)])
+
+
+def unpack_seqs(text: str) -> list[int]:
+    return [seq_at(text, slot) for slot in range(len(text) // _SEQ)]
+
+
+def seq_at(text: str, slot: int) -> int:
+    """The seq of one slot; 0 where there is none."""
+    seq = 0
+    for character in text[slot * _SEQ : (slot + 1) * _SEQ]:
+        seq = seq << 6 | ord(character) - _ZERO
+    return seq

@@ -1,0 +1,89 @@
+"""The two tools by which a model looks up what it is not sent: find something, and open it in full.
+
+They speak for one conversation: the one that the model is in, along the branch's own line, or all of its user's where
+the model asks for that. A fault of the database becomes a tool result that says so, as with every tool.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from everthread.core.items import stub
+from everthread.core.logged import Logged
+from everthread.core.sections import RECALL, fenced
+from everthread.recall import MOST, Hit, recall
+from everthread.store.conversations import Owner
+from everthread.store.leases import FOREVER
+from everthread.tools import FunctionTool, tool
+
+OPEN = "open_event"
+PAGE = 6_000  # characters of an event that are opened at a time
+_SEQ = re.compile(r"\d+")
+
+
+async def _recall_context(
+    talk: Any,
+    query: Annotated[str, "What to look for: words that were probably used, names, numbers, ids."],
+    kinds: Annotated[list[str] | None, "Only these kinds: user, assistant, tool_call, tool_result …"] = None,
+    since: Annotated[str | None, "Only from this day on, as 2026-01-31."] = None,
+    until: Annotated[str | None, "Only up to this day."] = None,
+    limit: Annotated[int, f"How many to find, {MOST} at most."] = 5,
+    scope: Annotated[Literal["conversation", "user"], "This conversation, or all of the user's."] = "conversation",
+) -> str:
+    """Looks up what was said earlier, beyond what you see of this conversation. Any language; any words match."""
+    owner = Owner(talk.conversation.tenant, talk.conversation.user)
+    hits = await recall(
+        talk._log,
+        owner,
+        await talk.line(),
+        query,
+        limit=min(max(1, limit), MOST),
+        scope=scope,
+        kinds=tuple(kinds or ()),
+        since=_day(since, -FOREVER),
+        until=_day(until, FOREVER, end=True),
+    )
+    if not hits:
+        return "Nothing was found. Try other words, or fewer."
+    return fenced("recall", "\n\n".join(map(_told, hits)))
+
+
+async def _open_event(
+    talk: Any,
+    reference: Annotated[str, "The number of the event, as in: event 17 of this conversation."],
+    page: Annotated[int, "Which page of it; the first is 1."] = 1,
+) -> str:
+    """Opens an earlier event of this conversation in full, page by page: what a result or a stub refers to."""
+    found = _SEQ.search(reference)
+    events: list[Logged] = await talk.range(int(found[0]), int(found[0])) if found else []
+    if not events:
+        return f"There is no event {reference!r} in this conversation."
+    whole = stub(events[0], head=10**9, tail=0)
+    pages = max(1, -(-len(whole) // PAGE))
+    if not 1 <= page <= pages:
+        return f"That event has {pages} pages."
+    part = whole[(page - 1) * PAGE : page * PAGE]
+    return fenced("event", f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}")
+
+
+def recall_tools() -> list[FunctionTool[..., Any]]:
+    return [tool(_recall_context, name=RECALL), tool(_open_event, name=OPEN)]
+
+
+def _told(hit: Hit) -> str:
+    said = f"[{hit.reference}, {hit.kind}, {hit.time:%Y-%m-%d %H:%M}]\n{hit.text}"
+    around = [f"  ({one.kind}, event {one.seq}) {one.text}" for one in hit.neighbours]
+    return "\n".join([said, *around])
+
+
+def _day(said: str | None, otherwise: int, *, end: bool = False) -> int:
+    """A day in microseconds; what is no day is as good as none."""
+    if not said:
+        return otherwise
+    try:
+        day = datetime.strptime(said[:10], "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return otherwise
+    return int(day.timestamp() + (86_400 if end else 0)) * 1_000_000

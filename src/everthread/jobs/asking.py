@@ -1,0 +1,86 @@
+"""One question to the model that memory uses, and its record.
+
+Memory has a model of its own: the setting `summary_model`, or a small one of the agent's provider. There is none for
+the model in the process, which cannot summarise, nor for scripted ones: then memory is extractive.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from everthread.config import Settings
+from everthread.context.building import provider_of
+from everthread.core.events import Assistant, ModelCall, text_of
+from everthread.core.parts import Text
+from everthread.core.request import Request, Said, clean
+from everthread.engine.desk import Desk
+from everthread.engine.turn import MEMORY
+from everthread.errors import BrokenOff
+from everthread.providers.base import Media
+from everthread.providers.calling import Replied
+from everthread.providers.models import model as known
+
+AGENT = MEMORY  # in the records of its model calls
+
+# Small models that summarise well, by the provider of the agent's.
+SMALL = {
+    "anthropic": "anthropic:claude-haiku-4-5",
+    "openai": "openai:gpt-5-mini",
+    "openai-responses": "openai-responses:gpt-5-mini",
+    "google": "google:gemini-2.5-flash",
+}
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What the model wrote, and the record of the model call."""
+
+    text: str
+    record: ModelCall
+
+
+def memory_model(settings: Settings) -> str:
+    """The model that summarises; empty where there is none, and memory is extractive."""
+    if settings.summary_model:
+        return settings.summary_model
+    provider = settings.model.partition(":")[0]
+    if provider == "openai" and settings.address:
+        return settings.model  # a server of one's own: who knows which others it has
+    return SMALL.get(provider, "")
+
+
+async def ask(
+    desk: Desk, settings: Settings, model: str, *, instructions: str, text: str, tokens: int, at: int
+) -> Told:
+    """The model's answer. Raises ModelError."""
+    about = known(model)
+    request = Request(
+        model=about.name,
+        instructions=(instructions,),
+        items=(Said(role="user", parts=(Text(text=clean(text)),), seq=at),),
+        reply_tokens=tokens,
+        cache=False,
+    )
+    body = provider_of(about.provider).render(request, about, Media({})).body
+    address = settings.address if about.provider == settings.model.partition(":")[0] else ""
+    client = await desk.reach(model, msgspec.structs.replace(settings, address=address))
+    began, replied = time.monotonic(), None
+    async with client.reply(body) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Replied):
+                replied = piece
+    if replied is None:
+        raise BrokenOff(about.provider, "it ended without an end")
+    said = "\n".join(text_of(event) for event in replied.events if isinstance(event, Assistant))
+    usage = replied.usage
+    record = ModelCall(
+        model=model,
+        at=at,
+        agent=AGENT,
+        **msgspec.structs.asdict(usage),
+        price=desk.price(about, usage),
+        ms=round((time.monotonic() - began) * 1000),
+        finish=replied.finish,
+    )
+    return Told(said, record)

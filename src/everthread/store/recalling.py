@@ -1,0 +1,261 @@
+"""Searching what was said, along a line or everywhere in a user's conversations.
+
+Each word's postings are read newest first, until there are enough of them; of a word that is in thousands of events
+only the newest count, but where a rarer word has found something, the common ones are looked up there too. Whose it is,
+which conversation and line, and since when, is asked of every row that is read, so nothing that may not be found takes
+the place of something that may. What scores best is then read from the log, which has the last word on kind, time and
+session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+
+from everthread.core.branches import ENDLESS, Line
+from everthread.core.events import Redacted
+from everthread.core.logged import Logged, logged
+from everthread.core.ranking import SLOTS, Ranking, Row, code_of, count, places_before, seq_at, unpack_seqs
+from everthread.core.words import Query, query_of
+from everthread.store.conversations import Owner
+from everthread.store.engine import Ask, Script
+from everthread.store.leases import FOREVER
+from everthread.store.recalling_index import BITS, Known, hashing, known_of
+
+ENOUGH = 1_000  # postings of a word that are ranked
+PAGES = (4, 16, 64, 256)  # blocks of a word that are read at once: few of a common one are enough
+WORDS = 64  # of a query that are looked for
+LOOKED_AT = 40  # of the best so far, where common words are looked up
+READ, LARGEST = 20, 640  # events that are read at once
+ALL = (0, 2**62)  # blocks
+
+
+class Found(NamedTuple):
+    """Something that recall found. Its place is the event's."""
+
+    conversation: str
+    score: float
+    event: Logged
+
+    @property
+    def branch(self) -> int:
+        return self.event.branch
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+    @property
+    def kind(self) -> str:
+        return self.event.kind
+
+    @property
+    def session(self) -> int:
+        return self.event.session
+
+
+class Wanted(NamedTuple):
+    """What may be found: in a conversation or in all (""), along a line or on all branches, of these kinds (or any),
+    from `since` until just before `until`, of one session or of any."""
+
+    conversation: str = ""
+    line: Line | None = None
+    kinds: tuple[str, ...] = ()
+    since: int = -FOREVER
+    until: int = FOREVER
+    session: int | None = None
+
+    def holds(self, event: Logged) -> bool:
+        return (
+            (not self.kinds or event.kind in self.kinds)
+            and self.since <= event.at < self.until
+            and (self.session is None or event.session == self.session)
+            and not isinstance(event.event, Redacted)
+        )
+
+
+def recall(owner: Owner, text: str, wanted: Wanted, *, limit: int) -> Script[list[Found]]:
+    """The best of what is in the index, best first; without a user nothing."""
+    query = query_of(text)
+    if not owner.user or limit < 1:
+        return []
+    scope = yield from _scope(owner, wanted)
+    if not scope.events:
+        return []
+    search = _Search(owner, scope, wanted)
+    yield from search.words(query)
+    return (yield from _read(owner, wanted, scope, search.best(), limit))
+
+
+class _Scope(NamedTuple):
+    """The blocks to search, how much is in them, and by each branch's number the place where its part of the line ends;
+    all of all branches where there are no such."""
+
+    first: int
+    before: int
+    events: int
+    words: int
+    cuts: dict[int, int] | None = None
+
+    def reaches(self, block: int) -> bool:
+        return self.cuts is None or block * SLOTS < self.cuts.get(block >> BITS, 0)
+
+    def holds(self, place: int) -> bool:
+        return self.cuts is None or place < self.cuts.get(place // SLOTS >> BITS, 0)
+
+
+def _scope(owner: Owner, wanted: Wanted) -> Script[_Scope]:
+    if not wanted.conversation:
+        rows = yield Ask("recall_total", owner._asdict())
+        return _Scope(*ALL, int(rows[0][0]), int(rows[0][1]))
+    all_known = yield from known_of(owner.tenant, wanted.conversation)
+    known = [row for row in all_known if row.user == owner.user]
+    cuts = {row.number: row.high * SLOTS for row in known}
+    if wanted.line is not None:
+        cuts = yield from _cuts(known, wanted.line)
+        known = [row for row in known if row.number in cuts]
+    if not known:
+        return _Scope(*ALL, 0, 0)
+    low, high = min(row.low for row in known), max(row.high for row in known)
+    return _Scope(low, high, sum(row.events for row in known), sum(row.words for row in known), cuts)
+
+
+def _cuts(known: list[Known], line: Line) -> Script[dict[int, int]]:
+    """Of each branch of a line, by its number, the place before which its events are on the line."""
+    cuts, numbers = {}, {row.branch: row for row in known}
+    for branch, _, last in line.segments:
+        if (row := numbers.get(branch)) is None:
+            continue
+        cuts[row.number] = row.high * SLOTS
+        if last < ENDLESS:
+            blocks = yield Ask("recall_block", {"low": row.low, "high": row.high, "seq": last})
+            cuts[row.number] = row.low * SLOTS
+            for block, seqs in blocks:
+                cuts[row.number] = block * SLOTS + places_before(unpack_seqs(seqs), last)
+    return cuts
+
+
+class _Search:
+    def __init__(self, owner: Owner, scope: _Scope, wanted: Wanted) -> None:
+        self._number = hashing(owner)
+        self._scope, self._wanted = scope, wanted
+        self._kinds = frozenset(map(code_of, wanted.kinds))
+        self._values = {
+            **owner._asdict(),
+            "conversation": wanted.conversation,
+            "since": wanted.since,
+            "until": wanted.until,
+        }
+        self.ranking = Ranking(events=scope.events, words=scope.words, cuts=scope.cuts, shift=BITS)
+
+    def best(self) -> list[tuple[int, float]]:
+        return self.ranking.best(kinds=self._kinds, session=self._wanted.session)
+
+    def words(self, query: Query) -> Script[None]:
+        found = yield from self._all(query.words[:WORDS], query)
+        if not found:  # nothing to go by but what says little
+            yield from self._all(query.common[:WORDS], query)
+
+    def _all(self, words: Iterable[str], query: Query) -> Script[bool]:
+        cut_short: list[tuple[str, float, set[int]]] = []
+        for word in words:
+            rows, whole = yield from self._rows(word)
+            among = float(sum(len(row.postings) // 4 for row in rows))
+            if not whole:
+                among = yield from self._among(word, among / len(rows))
+                cut_short.append((word, among, {row.block for row in rows}))
+            self.ranking.add(rows, among=among, exact=word in query.exact)
+        if cut_short:
+            yield from self._look_up(cut_short)
+        return bool(self.ranking.scores)
+
+    def _rows(self, word: str) -> Script[tuple[list[Row], bool]]:
+        """The newest postings of a word, and whether they are all."""
+        rows: list[Row] = []
+        before, enough = self._scope.before, ENOUGH
+        for limit in chain(PAGES, repeat(PAGES[-1])):
+            values = {**self._values, "word": self._number(word), "low": self._scope.first}
+            page = [Row(*row) for row in (yield Ask("recall_rows", {**values, "high": before, "limit": limit}))]
+            for row in page:
+                if enough <= 0:
+                    return rows, False
+                if self._scope.reaches(row.block):
+                    rows.append(row)
+                    enough -= count(row, kinds=self._kinds, session=self._wanted.session)
+            if len(page) < limit:
+                break
+            before = page[-1].block
+        return rows, True
+
+    def _among(self, word: str, a_block: float) -> Script[float]:
+        """In how many events a word is of which not all postings were read: as many a block as in those that were."""
+        values = {"word": self._number(word), "low": self._scope.first, "high": self._scope.before}
+        rows = yield Ask("recall_count", values)
+        return min(self._scope.events, int(rows[0][0]) * a_block)
+
+    def _look_up(self, words: list[tuple[str, float, set[int]]]) -> Script[None]:
+        """Look for common words where the others have found the most so far."""
+        best = frozenset(self.ranking.leading(LOOKED_AT))
+        blocks = sorted({place // SLOTS for place in best})
+        for word, among, seen in words:
+            unseen = [block for block in blocks if block not in seen]
+            asked = {**self._values, "word": self._number(word), "blocks": _keys(unseen)}
+            rows = (yield Ask("recall_rows_among", asked)) if unseen else []
+            self.ranking.add_at(best, [Row(*row) for row in rows], among=among)
+
+
+def _read(
+    owner: Owner, wanted: Wanted, scope: _Scope, ranked: list[tuple[int, float]], limit: int
+) -> Script[list[Found]]:
+    found: list[Found] = []
+    for piece in _pieces(ranked, max(READ, 2 * limit)):
+        blocks = sorted({place // SLOTS for place, _ in piece})
+        rows = yield Ask("recall_places", {"blocks": _keys(blocks), "tenant": owner.tenant, "user": owner.user})
+        where = {block: (conversation, branch, seqs) for block, conversation, branch, _, seqs in rows}
+        spots = [(_spot(place, scope, where), score) for place, score in piece]
+        events = yield from _events(owner.tenant, [spot for spot, _ in spots if spot])
+        for spot, score in spots:
+            if spot and (event := events.get(spot)) and wanted.holds(event):
+                found.append(Found(spot[0], score, event))
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+_Spot = tuple[str, int, int]  # conversation, branch, seq
+
+
+def _spot(place: int, scope: _Scope, where: dict[int, tuple[str, int, str]]) -> _Spot | None:
+    """Where an event stands, if there is one: a neighbour may lie before the first or behind the last."""
+    block, slot = divmod(place, SLOTS)
+    if block not in where or not scope.holds(place):
+        return None
+    conversation, branch, seqs = where[block]
+    seq = seq_at(seqs, slot)
+    return (conversation, branch, seq) if seq else None
+
+
+def _events(tenant: str, spots: list[_Spot]) -> Script[dict[_Spot, Logged]]:
+    by_branch: dict[tuple[str, int], list[int]] = {}
+    for conversation, branch, seq in spots:
+        by_branch.setdefault((conversation, branch), []).append(seq)
+    found: dict[_Spot, Logged] = {}
+    for (conversation, branch), seqs in by_branch.items():
+        where = {"tenant": tenant, "conversation": conversation, "branch": branch}
+        rows = yield Ask("events_among", {**where, "seqs": _keys(seqs)})
+        found |= {(conversation, branch, event.seq): event for event in logged(rows)}
+    return found
+
+
+def _keys(numbers: Iterable[int]) -> str:
+    return json.dumps(dict.fromkeys(map(str, numbers), 0))
+
+
+def _pieces(ranked: list[Any], size: int) -> Iterator[list[Any]]:
+    """Ever larger ones: mostly the first is enough."""
+    at = 0
+    while at < len(ranked):
+        yield ranked[at : at + size]
+        at, size = at + size, min(2 * size, LARGEST)

@@ -1,0 +1,48 @@
+"""A talk with a scripted model, a scripted model for its memory, and a worker that works when told to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from everthread import Everthread, Talk
+from everthread.jobs.worker import Worker
+from everthread.testing.scripted import script
+
+Speak = Callable[..., None]
+
+
+@pytest.fixture
+def memory_model(someone: str) -> str:
+    return f"scripted:{someone}-memory"
+
+
+@pytest.fixture
+def remember(someone: str) -> Speak:
+    """Give the model of memory its replies."""
+
+    def remember(*replies: Any) -> None:
+        script(f"{someone}-memory", *replies)
+
+    return remember
+
+
+@pytest.fixture
+async def et(address: str, someone: str, memory_model: str) -> AsyncIterator[Everthread]:
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    async with Everthread.open(address, settings=settings) as et:
+        yield et
+
+
+@pytest.fixture
+async def talk(et: Everthread, someone: str) -> Talk:
+    return await et.begin(user=someone)
+
+
+@pytest.fixture
+async def worker(et: Everthread) -> AsyncIterator[Worker]:
+    worker = Worker(et._desk)
+    yield worker
+    await worker.close()
