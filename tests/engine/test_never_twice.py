@@ -126,7 +126,7 @@ async def test_what_a_tool_gave_before_the_turn_was_cancelled_is_kept(talk: Talk
     saying = talk.say("Both.", tools=[slow, send])
     task = asyncio.create_task(heard(saying))
     await sent.wait()
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.3)  # it has ended, too
     await saying.cancel()
     await task
     assert [result.text for result in await results(talk)] == ["sent"]
@@ -154,8 +154,8 @@ async def test_closing_the_store_ends_its_turns_and_keeps_what_came(
 async def test_a_turn_whose_lease_was_taken_writes_nothing_any_more(
     talk: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leasing, "SECONDS", 0.15)
-    speak("one two three four five six seven eight nine ten", pace=0.1)
+    monkeypatch.setattr(leasing, "SECONDS", 3.0)
+    speak("one two three four five six seven eight nine ten", pace=0.4)
     line = await talk.line()
     deltas: list[Delta] = []
     async for delta in talk.say("Count."):
@@ -192,11 +192,11 @@ async def test_a_tool_may_speak_to_another_branch(talk: Talk, speak: Speak) -> N
 async def test_a_message_that_waited_goes_to_the_branch_that_is_current_then(talk: Talk, speak: Speak) -> None:
     speak("Hello.")
     await heard(talk.say("Hello."))
-    speak("one two three four five six", "Here.", pace=0.03)
+    speak("one two three four five six", "Here.", pace=0.25)
     first = asyncio.create_task(heard(talk.say("Slowly.")))
-    await asyncio.sleep(0.03)
+    await asyncio.sleep(0.4)
     second = asyncio.create_task(heard(talk.say("And me.")))
-    await asyncio.sleep(0.03)
+    await asyncio.sleep(0.4)
     side = await talk.rewind(to=1)
     await asyncio.gather(first, second)
     assert [event.text for event in await side.after(messages=True)] == ["Hello.", "And me.", "Here."]

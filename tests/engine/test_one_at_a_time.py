@@ -38,11 +38,11 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 async def test_a_second_message_waits_its_place(talk: Talk, speak: Speak) -> None:
-    speak("one two three four", "Then me.", "And me.", pace=0.01)
+    speak("one two three four", "Then me.", "And me.", pace=0.3)
     first = asyncio.create_task(heard(talk.say("First.")))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)  # each must have found its branch before the next comes
     second = asyncio.create_task(heard(talk.say("Second.")))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
     third = asyncio.create_task(heard(talk.say("Third.")))
     await asyncio.gather(first, second, third)
     messages = [event.text for event in await talk.after(messages=True)]
@@ -65,9 +65,9 @@ async def test_branches_do_not_wait_for_each_other(talk: Talk, speak: Speak) -> 
     speak("Hello.")
     await heard(talk.say("Hello."))
     side = await talk.fork()
-    speak("one two three four five six seven", "Quick.", pace=0.05)
+    speak("one two three four five six seven", "Quick.", pace=0.2)
     slow = asyncio.create_task(heard(talk.say("Slowly.")))
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.5)
     assert await said(side.say("Quickly.", when_busy="refuse")) == "Quick."
     await slow
 
