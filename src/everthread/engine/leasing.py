@@ -1,8 +1,9 @@
 """One turn at a time on a branch, in any number of processes.
 
-Who runs a turn holds a lease in the store and renews it. Within a process turns wait in the order in which they came;
-a lease of another process is waited for, or taken over when it has run out or its process is seen to be gone. A turn
-whose lease was taken over (it was asleep for long) is ended, and must not write any more: `Held.lost` says so.
+Who runs a turn holds a lease in the store and renews it. Within a process turns wait in the order in which they found
+their branch; a lease of another process is waited for, or taken over when it has run out or its process is seen to be
+gone. A turn whose lease was taken over (it was asleep for long) is ended, and must not write any more: `Held.lost` says
+so.
 """
 
 from __future__ import annotations
