@@ -202,7 +202,7 @@ class Everthread:
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         try:
-            await self.memory.close()
+            await self.memory.close(resolve(*self._sources()).settings.memory_seconds)
             await self._desk.close()
         finally:
             await self.log.close()

@@ -157,11 +157,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     memory: Annotated[
         bool, "whether briefs, recaps and summaries are made, and the model may look things up", EITHER
-    ] = False
-    memory_calls: Annotated[int, "the most model calls that memory makes in an hour, in a process", Between(0)] = 600
+    ] = True
+    worker: Annotated[
+        str,
+        "who makes them: `here`, the process that replies, beside the conversation; `apart`, an `everthread work`",
+        OneOf(("here", "apart")),
+    ] = "here"
+    memory_calls: Annotated[int, "the most model calls that memory makes in an hour for a user", Between(0)] = 240
     memory_dollars: Annotated[
-        float, "the most US dollars that memory spends in an hour, in a process; 0 for no limit", Between(0)
-    ] = 0.0
+        float, "the most US dollars that memory spends in an hour for a user; 0 for no limit", Between(0)
+    ] = 1.0
+    memory_seconds: Annotated[
+        float, "how long the end of a program waits for what memory has begun", Between(0, 3_600)
+    ] = 5.0
     cache: Annotated[bool, "whether the provider's prompt cache is used", EITHER] = True
     cache_ttl: Annotated[str, "how long that cache should last", OneOf(("5m", "1h"))] = "5m"
     clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"

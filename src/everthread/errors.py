@@ -161,13 +161,10 @@ class Changed(Conflict):
 
 
 class Outrun(Conflict):
-    """Somebody else has written a newer marker of a kind of which there must be one after the other."""
+    """What a marker was made from is no longer so: somebody has written a newer one, or redacted something."""
 
-    def __init__(self, kind: str, *, expected: int, found: int) -> None:
-        super().__init__(
-            f"The newest {kind} was expected at seq {expected}, but there is one at seq {found}: go on from that one."
-        )
-        self.kind, self.expected, self.found = kind, expected, found
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: make it anew from what is there now.")
 
 
 class KeyReused(Conflict):

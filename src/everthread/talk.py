@@ -31,7 +31,9 @@ from everthread.engine.preparing import Rebuilt, prepared, rebuilt, the_one, wai
 from everthread.engine.saying import Saying
 from everthread.engine.turn import Tell, Turn
 from everthread.errors import BadValue, EverthreadError, UnknownSeq
+from everthread.jobs.correcting import Remembered, correct, remembered
 from everthread.jobs.forgetting import forget_memory
+from everthread.jobs.worker import Status, Worker
 from everthread.recall import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.appending import Place
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
@@ -73,7 +75,10 @@ class Talk:
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
-        return await self._log.append(self._place, events, key=key, expect=expect)
+        logged = await self._log.append(self._place, events, key=key, expect=expect)
+        if self._desk.memory is not None and any(one.kind == "assistant" for one in logged):
+            self._desk.memory.remind(self.conversation, logged[-1].branch)
+        return logged
 
     async def clear(self) -> Logged:
         """Start afresh: what came before is no longer sent, but stays and can be found."""
@@ -293,9 +298,32 @@ class Talk:
 
     async def remember(self) -> bool:
         """Do now what memory has to do on this branch: briefs, recaps, summaries, a name. Whether anything was due."""
-        if self._desk.memory is None:
-            return False
-        return await self._desk.memory.once(self.conversation, (await self.line()).branch.number)
+        return await self._worker.once(self.conversation, (await self.line()).branch.number)
+
+    async def remembered(self) -> Remembered:
+        """All that is remembered on this branch: brief, facts and their events, recap, MEMORY.md, name, goal."""
+        memory = await self._worker.memory_of(self.conversation, await self.line())
+        return await remembered(memory, notes=await self.notes())
+
+    async def correct(self, brief: str | None = None, *, drop: Iterable[str] = ()) -> BriefUpdated:
+        """Put your own words in place of the brief, and drop facts that are wrong (as `remembered` has their text).
+
+        It holds at once, and what is remembered later goes on from it. To have something gone for good, `redact` the
+        event that says it: memory forgets it, too.
+        """
+        text = None if brief is None else arguments.text("brief", brief)
+        listed = [drop] if isinstance(drop, str) else list(drop)
+        memory = await self._worker.memory_of(self.conversation, await self.line())
+        return await correct(memory, text, [arguments.text("drop", one) for one in listed])
+
+    async def memory(self) -> Status:
+        """How memory stands on this branch: how far behind, what went wrong last, what it took."""
+        return await self._worker.status(self.conversation, (await self.line()).branch.number)
+
+    @property
+    def _worker(self) -> Worker:
+        worker = self._desk.memory
+        return worker if isinstance(worker, Worker) else Worker(self._desk)
 
     # -- speaking with the model -------------------------------------------------------------------------------
 

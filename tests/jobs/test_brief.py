@@ -76,7 +76,7 @@ async def test_nothing_is_done_where_nothing_is_new(talk: Talk, worker: Worker, 
 async def test_five_failures_then_one_success_covers_all(
     talk: Talk, worker: Worker, remember: Speak, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("everthread.jobs.due.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("everthread.jobs.spending.FIRST_PAUSE", 0.0)
     remember(*[busy() for _ in range(5)], "All of it.")
     last = 0
     for number in range(6):
@@ -92,7 +92,7 @@ async def test_five_failures_then_one_success_covers_all(
 async def test_while_the_model_is_down_the_extractive_form_serves_and_is_replaced(
     talk: Talk, worker: Worker, remember: Speak, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("everthread.jobs.due.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("everthread.jobs.spending.FIRST_PAUSE", 0.0)
     remember(busy(), "The budget is 500 euros.")
     await say(talk, "The budget is 500 euros.")
     await worker.once(talk.conversation)

@@ -142,9 +142,10 @@ class Contexts:
             seen = await log.window(line, at=at, plan=read_plan)
             # What was read before something was redacted is used this once, and not remembered.
             folded = self._folded if self._folded.forgotten == forgotten else Folded()
-            gap = await self._gaps.text(log, line, planned[0], seen)
+            gap = await self._gaps.uncovered(log, line, planned[0], seen)
+            recap = await self._gaps.recap(log, line, planned[0], seen)
             changed = await _changed(log, line, planned[0], seen)
-            packing = Packing(planned[0], seen, folded, changed=changed, gap=gap)
+            packing = Packing(planned[0], seen, folded, changed=changed, gap=gap, recap=recap)
             estimate, tried = packing.fit(), tried + 1
             if not packing.has_stepped or not seen.sighted.remembers or tried == TRIES:
                 break

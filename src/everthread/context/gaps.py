@@ -1,13 +1,16 @@
-"""What no summary covers yet: the turns between what is remembered and the window, in their own words.
+"""What memory has not told yet, in its own words: turns between what is remembered and the window, and the session that
+was over when the newest message came.
 
 A brief is made beside the conversation and may be behind, or there may be none at all. So that no turn is ever neither
 sent nor summarised, an extract of what lies between stands in until a version covers it. It depends on where the window
 begins and on the version that is sent, so it stays the same until one of them changes; it is made once and remembered.
+A recap is on its way when the first message of a session is answered: until it is there, its extractive form serves.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 
 from everthread.context.planning import Plan
 from everthread.core import extract
@@ -21,9 +24,9 @@ KEPT = 256
 
 class Gaps:
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[str, int, int, int, int], str] = OrderedDict()
+        self._made: OrderedDict[tuple[str | int, ...], str] = OrderedDict()
 
-    async def text(self, log: Log, line: Line, plan: Plan, seen: Seen) -> str:
+    async def uncovered(self, log: Log, line: Line, plan: Plan, seen: Seen) -> str:
         """An extract of what lies between what is remembered and the window; empty where nothing does."""
         if not plan.settings.memory or not plan.memory[0] or seen.choice is None:
             return ""
@@ -32,10 +35,31 @@ class Gaps:
         if begin <= covered + 1 or (seen.brief.brief and not seen.brief.behind):
             return ""
         tokens = getattr(plan.settings, plan.memory[2][0]) // (2 if seen.brief.brief else 1)
-        place = (line.conversation, line.branch.number, covered, begin, tokens)
-        if place not in self._made:
+
+        async def made() -> str:
             events = await log.before(line, begin, limit=LOOKED_AT, messages=True)
-            self._made[place] = extract.summary([one for one in events if one.seq > covered], tokens)
+            return extract.summary([one for one in events if one.seq > covered], tokens)
+
+        return await self._once(("uncovered", *_place(line, seen), covered, begin, tokens), made)
+
+    async def recap(self, log: Log, line: Line, plan: Plan, seen: Seen) -> str:
+        """The session before this one, where it has no recap yet, and the window does not reach back beyond it."""
+        head, wanted = seen.sighted.head, seen.sighted.head.session - 1
+        if not plan.settings.memory or not plan.memory[1] or seen.recap.recap or wanted < 1 or not seen.events:
+            return ""
+        if seen.events[0].session < wanted or head.session_first - 1 <= head.cleared:
+            return ""
+
+        async def made() -> str:
+            before = await log.before(line, head.session_first, limit=LOOKED_AT, messages=True)
+            own = [one for one in before if one.session == wanted and one.seq > head.cleared]
+            return extract.recap(own, tokens=plan.settings.recap_tokens)
+
+        return await self._once(("recap", *_place(line, seen), wanted, plan.settings.recap_tokens), made)
+
+    async def _once(self, place: tuple[str | int, ...], make: Callable[[], Awaitable[str]]) -> str:
+        if place not in self._made:
+            self._made[place] = await make()
             if len(self._made) > KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(place)
@@ -43,3 +67,8 @@ class Gaps:
 
     def forget(self) -> None:
         self._made.clear()
+
+
+def _place(line: Line, seen: Seen) -> tuple[str, int, int]:
+    """The branch, as long as nothing of the conversation is redacted, here or in another process."""
+    return line.conversation, line.branch.number, seen.sighted.marks.forgotten

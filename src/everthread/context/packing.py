@@ -56,7 +56,9 @@ class SoFar(NamedTuple):
 
 
 class Packing:
-    def __init__(self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0, gap: str = "") -> None:
+    def __init__(
+        self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0, gap: str = "", recap: str = ""
+    ) -> None:
         self._folded = folded
         self.plan = plan
         self.seen = seen
@@ -69,7 +71,7 @@ class Packing:
         self._clock = plan.settings.clock
         self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
         self._gave_way = False
-        self._gap = gap
+        self._gap, self._recap = gap, recap
         if seen.choice:
             self.degraded += [*plan.notes, *seen.choice.notes]
             self._remember()
@@ -150,12 +152,12 @@ class Packing:
             )
         if (facts := getattr(remembered.brief, "facts", "")).strip():
             self.sections["facts"] = fenced("facts", facts)
-        recap = self.seen.recap.recap
-        if recap and recap.recap.strip() and self.seen.events[0].session >= recap.session:
-            if self.plan.strategy == "session":
-                self.before = exchange(fenced("recap", recap.recap, recall=recalls))
-            else:
-                self.sections["recap"] = fenced("recap", recap.recap)
+        made = self.seen.recap.recap
+        recap = made.recap if made and self.seen.events[0].session >= made.session else self._recap
+        if recap.strip() and self.plan.strategy == "session":
+            self.before = exchange(fenced("recap", recap, recall=recalls))
+        elif recap.strip():
+            self.sections["recap"] = fenced("recap", recap)
 
     def _take(self) -> None:
         choice, newest = self.seen.choice, self.seen.sighted.newest

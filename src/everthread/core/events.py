@@ -130,7 +130,11 @@ class Pin(_Event, tag="pin", frozen=True):
 
 class BriefUpdated(_Event, tag="brief_updated", frozen=True):
     """A version of the brief. It covers everything up to seq `covers`; `facts` are kept beside its prose, as they are
-    told, and `known` is all that is known of them, from which the next version goes on."""
+    told, and `known` is all that is known of them. That is written now and then: else in the version `known_at`.
+
+    `base` is the newest version before it that is no extract, and `corrected` the newest before it that the user wrote.
+    `by`: who has written this one, where it was not memory.
+    """
 
     text: str
     covers: int
@@ -138,6 +142,10 @@ class BriefUpdated(_Event, tag="brief_updated", frozen=True):
     known: str = ""
     turns: int = 0
     extractive: bool = False
+    by: str = ""
+    base: int = 0
+    known_at: int = 0
+    corrected: int = 0
 
 
 class SessionEnded(_Event, tag="session_ended", frozen=True):
@@ -155,6 +163,7 @@ class Summary(_Event, tag="summary", frozen=True):
     covers: int
     first: int = 1
     extractive: bool = False
+    base: int = 0  # the newest before it that is no extract
 
 
 class AgentKilled(_Event, tag="agent_killed", frozen=True):

@@ -51,8 +51,8 @@ class Memory(Protocol):
         """Something may be due on a branch. Returns at once."""
         ...
 
-    async def once(self, conversation: Conversation, branch: int | None = None) -> bool:
-        """Do what is due on a branch, all of it. Whether anything was."""
+    async def once(self, conversation: Conversation, branch: int | None = None, *, all: bool = True) -> bool:
+        """Do what is due on a branch. Whether anything was. Not `all`: extracts only once they are worth it."""
         ...
 
 
@@ -216,6 +216,11 @@ class Desk:
         task = asyncio.create_task(_quietly(work))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn of this process is under way."""
+        return bool(self._running)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

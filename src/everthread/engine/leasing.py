@@ -1,6 +1,6 @@
-"""One turn at a time on a branch, in any number of processes.
+"""One at a time, in any number of processes: one turn on a branch, one worker at what memory has to do there.
 
-Who runs a turn holds a lease in the store and renews it. Within a process turns wait in the order in which they found
+Whoever is at it holds a lease in the store and renews it. Within a process turns wait in the order in which they found
 their branch; a lease of another process is waited for, or taken over when it has run out or its process is seen to be
 gone. A turn whose lease was taken over (it was asleep for long) is ended, and must not write any more: `Held.lost` says
 so.
@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from everthread.core.branches import Line
@@ -53,42 +54,57 @@ class Queues:
         if lock.locked() and not wait:
             raise TurnBusy(line.conversation, "in this process")
         async with lock:
-            me, held = holder(), Held(line.conversation)
             inside = _within.set(_within.get() | {place})
             try:
-                await _take(log, line, name, me, wait=wait)
-                keeping = asyncio.create_task(_keep(log, line.tenant, name, me, held, asyncio.current_task()))
-                try:
+                async with leased(log, line, name, wait=wait, running=asyncio.current_task()) as held:
+                    if held is None:
+                        raise TurnBusy(line.conversation, "in another process")
                     yield held
-                finally:
-                    keeping.cancel()
             finally:
                 _within.reset(inside)
-                with suppress(EverthreadError):
-                    await finished(log.release(line.tenant, name, holder=me))
 
 
-async def _take(log: Log, line: Line, name: str, me: str, *, wait: bool) -> None:
+@asynccontextmanager
+async def leased(
+    log: Log, line: Line, name: str, *, wait: bool, running: asyncio.Task[Any] | None = None
+) -> AsyncIterator[Held | None]:
+    """Hold a lease that concerns a branch; None where another has it, and it was not to be waited for. `running` is
+    cancelled if it is lost."""
+    me, held = holder(), Held(line.conversation)
+    try:
+        if await _take(log, line, name, me, wait=wait):
+            keeping = asyncio.create_task(_keep(log, line.tenant, name, me, held, running))
+            try:
+                yield held
+            finally:
+                keeping.cancel()
+        else:
+            yield None
+    finally:
+        with suppress(EverthreadError):
+            await finished(log.release(line.tenant, name, holder=me))
+
+
+async def _take(log: Log, line: Line, name: str, me: str, *, wait: bool) -> bool:
     while True:
         has = await finished(log.lease(line.tenant, name, holder=me, seconds=SECONDS))
         if has != me and is_dead(has):
             has = await finished(log.lease(line.tenant, name, holder=me, seconds=SECONDS, over=has))
-        if has == me:
-            return
-        if not wait:
-            raise TurnBusy(line.conversation, "in another process")
+        if has == me or not wait:
+            return has == me
         await asyncio.sleep(LOOK)
 
 
-async def _keep(log: Log, tenant: str, name: str, me: str, held: Held, running: asyncio.Task[object] | None) -> None:
-    """Renew the lease. Should it have gone to somebody else, the turn is theirs."""
+async def _keep(log: Log, tenant: str, name: str, me: str, held: Held, running: asyncio.Task[Any] | None) -> None:
+    """Renew the lease. Should it have gone to somebody else, what we were at is theirs."""
     while True:
         await asyncio.sleep(SECONDS / 3)
         try:
             has = await log.lease(tenant, name, holder=me, seconds=SECONDS)
         except EverthreadError:
             continue  # the store is away for a moment; the lease has not run out yet
-        if has != me and running is not None:
+        if has != me:
             held.lost = True
-            running.cancel()
+            if running is not None:
+                running.cancel()
             return

@@ -1,7 +1,6 @@
 """What memory has still to do on a branch, derived from the log alone.
 
-A reminder may be lost, and a worker may die: what is due can always be told again. Failures leave their records in the
-log, so the pause before the next try is derived as well.
+A reminder may be lost, and a worker may die: what is due can always be told again.
 """
 
 from __future__ import annotations
@@ -9,93 +8,128 @@ from __future__ import annotations
 import msgspec
 
 from everthread.core.branches import Line
-from everthread.core.events import BriefUpdated, ModelCall, SessionEnded, Summary
+from everthread.core.events import BriefUpdated, SessionEnded, Summary
 from everthread.core.logged import Logged
 from everthread.core.turns import Head
-from everthread.jobs.asking import AGENT
+from everthread.store.appending import Basis
 from everthread.store.log import Log
 
-VERSIONS = 50  # newest versions among which the last one of a model's is looked for
-RECORDS = 12  # newest records among which failures are counted
-FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3_600.0  # seconds before a failed job is tried again
+PAGE = 20  # newest versions that are read at a time: some may be redacted
+
+
+class Version(msgspec.Struct, frozen=True):
+    """A brief or a range's summary in the log. `newest`: the seq of the newest there is, told or redacted."""
+
+    newest: int = 0
+    seq: int = 0
+    event: BriefUpdated | Summary | None = None
+
+    @property
+    def covers(self) -> int:
+        return self.event.covers if self.event else 0
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """`upto`: the seq of the last message that can be covered. `brief` and `summary` are the versions to go on from;
-    those `expected` are the newest there are, and must still be so when another is published."""
+    """What to go on from, and up to which seq: a turn that is under way is left alone. `behind` messages no brief
+    covers yet, `unsummarised` ones no summary of a range."""
 
     head: Head
     upto: int
-    brief: Logged | None
-    expected_brief: int
-    known: Logged | None  # the newest version that has all that is known of the facts
-    since_known: int  # versions that were made after that one
-    summary: Logged | None
-    expected_summary: int
+    forgotten: int
+    brief: Version
+    behind: int
+    known: Version  # the version that has all that is known of the facts
+    summary: Version
+    unsummarised: int
     recap: int  # the session that has none yet; 0 where all have
-    expected_recap: int
-    failures: int
-    failed_at: int
-    error: str
+    newest_recap: int
 
     @property
     def covered(self) -> int:
         """Up to where the brief to go on from covers."""
-        return max(self.head.cleared, _covers(self.brief))
+        return max(self.head.cleared, self.brief.covers)
 
     @property
-    def wants_brief(self) -> bool:
-        return self.upto > self.covered
+    def summarised(self) -> int:
+        return max(self.head.cleared, self.summary.covers)
 
-    def pause(self, now: int) -> float:
-        """Seconds until it may be tried again after a failure; 0 where it may now."""
-        if not self.failures:
-            return 0.0
-        wait = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (self.failures - 1))
-        return max(0.0, wait - (now - self.failed_at) / 1e6)
+    def basis(self, kind: str) -> Basis:
+        """What whatever is made now is made from."""
+        if kind == "session_ended":
+            return Basis(kind, self.newest_recap, self.forgotten)
+        return Basis(kind, (self.summary if kind == "summary" else self.brief).newest, self.forgotten)
 
 
 async def due(log: Log, line: Line, *, capable: bool) -> Due:
     """What is due. `capable`: a model can summarise, so that extractive versions are replaced."""
+    forgotten = await log.forgotten(line)  # before anything else is read
     head = await log.head(line)
     upto = head.turn_first - 1 if head.state in ("open", "waiting") and head.turn_first else head.spoken
-    briefs = await log.markers(line, "brief_updated", limit=VERSIONS)
-    summaries = await log.markers(line, "summary", limit=VERSIONS)
+    newest = await _newest(log, line, "brief_updated", head)
+    brief = await _base(log, line, newest, head) if capable else newest
+    summary = await _newest(log, line, "summary", head)
+    summary = await _base(log, line, summary, head) if capable else summary
     ended = await log.markers(line, "session_ended", limit=1)
-    failures, failed_at, error = await _failures(log, line)
-    since = [one for one in briefs if _covers(one) > head.cleared]
-    known = next((one for one in since if isinstance(one.event, BriefUpdated) and one.event.known), None)
+    over = await _messages(log, line, head.cleared, head.session_first - 1)
     return Due(
         head=head,
         upto=upto,
-        brief=_base(briefs, head, capable),
-        expected_brief=briefs[0].seq if briefs else 0,
-        known=known,
-        since_known=briefs.index(known) if known else len(briefs),
-        summary=_base(summaries, head, capable),
-        expected_summary=summaries[0].seq if summaries else 0,
-        recap=_recap_due(head, ended, capable),
-        expected_recap=ended[0].seq if ended else 0,
-        failures=failures,
-        failed_at=failed_at,
-        error=error,
+        forgotten=forgotten,
+        brief=brief,
+        behind=await _messages(log, line, max(head.cleared, brief.covers), upto),
+        known=await _known(log, line, newest, head),
+        summary=summary,
+        unsummarised=await _messages(log, line, max(head.cleared, summary.covers), upto),
+        recap=_recap_due(head, ended, capable) if over else 0,
+        newest_recap=ended[0].seq if ended else 0,
     )
 
 
-def _covers(logged: Logged | None) -> int:
-    event = logged.event if logged else None
-    return event.covers if isinstance(event, BriefUpdated | Summary) else 0
+async def _newest(log: Log, line: Line, kind: str, head: Head) -> Version:
+    """The newest version that tells something since the last clear."""
+    newest, last = 0, head.seq
+    while page := await log.markers(line, kind, last=last, limit=PAGE):
+        newest = newest or page[0].seq
+        for logged in page:
+            if (found := _version(logged, head, newest)).event:
+                return found
+        last = page[-1].seq - 1
+        if last <= head.cleared:
+            break
+    return Version(newest)
 
 
-def _base(versions: list[Logged], head: Head, capable: bool) -> Logged | None:
-    """The version to go on from: the newest, or the newest that a model made, where one can."""
-    for logged in versions:
-        event = logged.event
-        if not isinstance(event, BriefUpdated | Summary) or event.covers <= head.cleared:
-            continue
-        if not (capable and event.extractive):
-            return logged
-    return None
+async def _base(log: Log, line: Line, newest: Version, head: Head) -> Version:
+    """The version that a model goes on from: the newest that is no extract."""
+    if newest.event is None or not newest.event.extractive:
+        return newest
+    return await _at(log, line, newest.event.base, head, newest.newest)
+
+
+async def _known(log: Log, line: Line, newest: Version, head: Head) -> Version:
+    event = newest.event
+    if not isinstance(event, BriefUpdated) or event.known:
+        return newest
+    return await _at(log, line, event.known_at, head, newest.newest)
+
+
+async def _at(log: Log, line: Line, seq: int, head: Head, newest: int) -> Version:
+    found = await log.range(line, seq, seq) if seq else []
+    return _version(found[0], head, newest) if found else Version(newest)
+
+
+def _version(logged: Logged, head: Head, newest: int) -> Version:
+    event = logged.event
+    tells = isinstance(event, BriefUpdated | Summary) and event.covers > head.cleared
+    return Version(newest, logged.seq, event) if tells else Version(newest)  # type: ignore[arg-type]
+
+
+async def _messages(log: Log, line: Line, first: int, last: int) -> int:
+    """How many messages came after seq `first`, up to seq `last`."""
+    if last <= first:
+        return 0
+    before = (await log.head(line, at=first)).messages_sum if first else 0
+    return (await log.head(line, at=last)).messages_sum - before
 
 
 def _recap_due(head: Head, ended: list[Logged], capable: bool) -> int:
@@ -107,18 +141,3 @@ def _recap_due(head: Head, ended: list[Logged], capable: bool) -> int:
     if isinstance(newest, SessionEnded) and newest.session >= wanted:
         return wanted if capable and newest.extractive and newest.session == wanted else 0
     return wanted
-
-
-async def _failures(log: Log, line: Line) -> tuple[int, int, str]:
-    """How often in a row memory's model calls failed, when last, and why."""
-    count, at, error = 0, 0, ""
-    for logged in await log.markers(line, "model_call", limit=4 * RECORDS):
-        call = logged.event
-        if not isinstance(call, ModelCall) or call.agent != AGENT:
-            continue
-        if not call.error or count == RECORDS:
-            break
-        if not count:
-            at, error = logged.at, call.error
-        count += 1
-    return count, at, error

@@ -6,7 +6,11 @@ on every branch that shares it; what is due then follows from the log, and they 
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import BriefUpdated, SessionEnded, Summary
+from everthread.core.logged import Logged
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 
@@ -19,10 +23,16 @@ async def forget_memory(log: Log, conversation: Conversation, seq: int) -> int:
     gone: set[tuple[int, int]] = set()
     for found in await log.branches(conversation):
         line = await log.line(conversation, found.branch.number)
-        for kind in KINDS:
-            for logged in await log.markers(line, kind, limit=PAGE):
-                told = isinstance(logged.event, BriefUpdated | Summary | SessionEnded)
-                if told and logged.seq > seq and (logged.branch, logged.seq) not in gone:
-                    await log.redact(line, logged.seq)
-                    gone.add((logged.branch, logged.seq))
+        told = {(one.branch, one.seq) for kind in KINDS async for one in _told_since(log, line, kind, seq)}
+        await log.redact(line, *sorted(seq for _, seq in told - gone))
+        gone |= told
     return len(gone)
+
+
+async def _told_since(log: Log, line: Line, kind: str, seq: int) -> AsyncIterator[Logged]:
+    last = ENDLESS
+    while page := [one for one in await log.markers(line, kind, last=last, limit=PAGE) if one.seq > seq]:
+        for one in page:
+            if isinstance(one.event, BriefUpdated | Summary | SessionEnded):  # not redacted yet
+                yield one
+        last = page[-1].seq - 1

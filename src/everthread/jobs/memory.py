@@ -1,13 +1,14 @@
 """Making memory: the next version of a brief, a recap, a range summary, a name.
 
 Each is made from the log and the version before it, by the model that memory uses, or extractively where there is none
-or it failed; and published by compare-and-set: if another worker was faster, what was made here is thrown away.
-Coverage only advances with what was published.
+or it may not be called now; and published by compare-and-set: if another worker was faster, or something was redacted
+meanwhile, what was made here is thrown away. Coverage only advances with what was published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -21,29 +22,48 @@ from everthread.core.facts import NOTHING, Facts, fold, ranked, rendered
 from everthread.core.logged import Logged
 from everthread.core.tokens import count
 from everthread.engine.desk import Desk
-from everthread.errors import BadValue, ModelError
+from everthread.errors import BadValue, ModelError, Outrun
 from everthread.jobs.asking import AGENT, Told, ask, memory_model
 from everthread.jobs.due import Due
 from everthread.store.appending import Place
 from everthread.store.conversations import Conversation
 
+Todo = Callable[[], Awaitable[None]]
+
 PORTION, FRAME = 6_000, 700  # tokens that one model call is shown, and of these for the brief and what is around
-KNOWN_EVERY = 20  # versions after which all that is known of the facts is written down again
+KNOWN_EVERY = 100  # events after which all that is known of the facts is written down again
 PAGE = 1_000  # events that are read at a time
 BACK = 400  # messages that an extractive brief looks back over
+EXTRACT_AFTER = 10  # messages: what an extract would tell of fewer is still in the window
 REPLY = 1_000  # tokens that a summary may have, before its words are counted
-NAME_WORDS, NAME_LENGTH = 6, 60
+NAME_WORDS, NAME_LENGTH, UNNAMED = 6, 60, "Untitled"
+
+
+class Unusable(Exception):
+    """The model failed, or what it wrote cannot be used. It is in the log; the extractive form serves meanwhile."""
 
 
 class Memory:
-    """Makes what is due on one branch, with the settings in force there."""
+    """Makes what is due on one branch, with the settings in force there. Without a `model`, extractively."""
 
     def __init__(self, desk: Desk, conversation: Conversation, line: Line, settings: Settings) -> None:
-        self._desk, self._log = desk, desk.log
-        self._conversation, self._line, self.settings = conversation, line, settings
-        self._place = Place(line.tenant, line.conversation, line.branch.number)
+        self._desk, self.log = desk, desk.log
+        self.conversation, self.line, self.settings = conversation, line, settings
+        self.place = Place(line.tenant, line.conversation, line.branch.number)
         self.model = memory_model(settings)
-        self.calls, self.spent = 0, 0.0  # model calls, and US dollars as far as prices are known
+
+    def todo(self, due: Due, *, all: bool = True) -> tuple[str, Todo] | None:
+        """The next piece of work, with its name: the most urgent. Not `all`: extracts only once they are worth it."""
+        if due.recap:
+            return "recap", lambda: self.recap(due)
+        if self.settings.strategy == "importance":
+            if due.unsummarised >= self.settings.summarise_after:
+                return "summary", lambda: self.summary(due)
+        elif due.behind >= (1 if self.model or all else EXTRACT_AFTER):
+            return "brief", lambda: self.brief(due)
+        if not self.conversation.name and due.head.turn:
+            return "name", self.name
+        return None
 
     # -- briefs ------------------------------------------------------------------------------------------------
 
@@ -52,103 +72,110 @@ class Memory:
         events = await self._messages(due.covered + 1, due.upto)
         if not events:
             return
-        before = due.brief.event if due.brief else None
+        before = due.brief.event
         base = before if isinstance(before, BriefUpdated) else BriefUpdated(text="", covers=due.head.cleared)
-        turns = portions(by_turn(events), PORTION - FRAME)[0] if self.model else by_turn(events)
+        turns = (await self._portions(events))[0] if self.model else by_turn(events)
         last = turns[-1][-1].seq
-        known = await self._facts(due, last)
+        known, known_at = await self.facts(due, last)
         facts = rendered(ranked(known, self.settings.facts_tokens, count))
         told = await self._told("brief", due, turns, brief=base.text)
-        text = checked(told.text) if told else await self._extract(due.head.cleared, last, beside=facts)
         version = BriefUpdated(
-            text=text,
+            text=checked(told.text) if told else await self._extract(due, base, last, beside=facts),
             covers=last,
             facts=facts,
-            known=msgspec.json.encode(known).decode() if _writes_known(due) else "",
+            known="" if known_at else msgspec.json.encode(known).decode(),
             turns=base.turns + len(turns),
             extractive=told is None,
+            base=due.brief.seq if before and not before.extractive else base.base,
+            known_at=known_at,
+            corrected=due.brief.seq if base.by else base.corrected,
         )
-        await self._publish(version, told, ("brief_updated", due.expected_brief))
+        await self._publish(version, told, due)
 
-    async def _facts(self, due: Due, last: int) -> Facts:
-        """All that is known after event `last`: from the newest version that has it all, and what was said since."""
-        before = due.known.event if due.known else None
+    async def facts(self, due: Due, last: int) -> tuple[Facts, int]:
+        """All that is known after event `last`, and the version that has it but for what was said since; 0 where the
+        version that is being made must have it, because there is none or it was long ago."""
+        before = due.known.event
         facts = _known(before) if isinstance(before, BriefUpdated) else NOTHING
         first = max(due.head.cleared, facts.seq) + 1
+        known_at = due.known.seq if facts.seq and last - facts.seq < KNOWN_EVERY else 0
         while events := await self._messages(first, last):
-            facts, first = fold(facts, events), events[-1].seq + 1
-        return facts
+            facts, first = await asyncio.to_thread(fold, facts, events), events[-1].seq + 1
+        return facts, known_at
 
-    async def _extract(self, cleared: int, upto: int, *, beside: str) -> str:
-        """The newest messages up to there, in their own words, without what the facts say already."""
-        events = await self._log.before(self._line, upto + 1, limit=BACK, messages=True)
-        own = [one for one in events if one.seq > cleared]
-        return extract.summary(own, self.settings.brief_tokens, beside=beside)
+    async def _extract(self, due: Due, base: BriefUpdated, upto: int, *, beside: str) -> str:
+        """The newest messages up to there in their own words, without what the facts say already. What the user wrote
+        stays in front, and what it covers is not told again."""
+        written = await self._corrected(due, base)
+        events = await self.log.before(self.line, upto + 1, limit=BACK, messages=True)
+        after = max(due.head.cleared, written.covers if written else 0)
+        own = [one for one in events if one.seq > after]
+        room = self.settings.brief_tokens - (count(written.text) if written else 0)
+        said = await asyncio.to_thread(extract.summary, own, max(0, room), beside=beside)
+        return "\n".join(filter(None, (written.text if written else "", said)))
+
+    async def _corrected(self, due: Due, base: BriefUpdated) -> BriefUpdated | None:
+        """What the user wrote in place of a brief, last."""
+        if base.by or not base.corrected:
+            return base if base.by else None
+        found = await self.log.range(self.line, base.corrected, base.corrected)
+        event = found[0].event if found else None
+        return event if isinstance(event, BriefUpdated) and event.covers > due.head.cleared else None
 
     # -- recaps, range summaries, names ------------------------------------------------------------------------
 
     async def recap(self, due: Due) -> None:
         """Two to four sentences on the session that is over."""
-        sessions = await self._log.sessions(self._line, limit=50)
+        sessions = await self.log.sessions(self.line, limit=50)
         over = next((one for one in sessions if one.number == due.recap), None)
-        if over is None:
-            return
-        events = [one for one in await self._messages(over.first, over.last) if one.seq > due.head.cleared]
-        if not events:
-            return
-        told = await self._told("recap", due, portions(by_turn(events), PORTION - FRAME)[-1])
-        text = checked(told.text, words=120) if told else extract.recap(events)
-        event = SessionEnded(session=due.recap, recap=text, extractive=told is None)
-        await self._publish(event, told, ("session_ended", due.expected_recap))
+        first, last = (over.first, over.last) if over else (due.upto, due.upto)
+        events = [one for one in await self._messages(first, last) if one.seq > due.head.cleared]
+        told = await self._told("recap", due, (await self._portions(events))[-1]) if events and self.model else None
+        text = checked(told.text, words=120) if told else await asyncio.to_thread(extract.recap, events)
+        await self._publish(SessionEnded(session=due.recap, recap=text, extractive=told is None), told, due)
 
     async def summary(self, due: Due) -> None:
         """A summary of everything since the last clear, up to the newest message that can be covered."""
-        before = due.summary.event if due.summary else None
+        before = due.summary.event
         base = before if isinstance(before, Summary) else Summary(text="", covers=due.head.cleared)
         events = await self._messages(base.covers + 1, due.upto)
         if not events:
             return
-        turns = portions(by_turn(events), PORTION - FRAME)[0] if self.model else by_turn(events)
-        last = turns[-1][-1].seq
-        tokens = self.settings.summary_tokens
+        turns = (await self._portions(events))[0] if self.model else by_turn(events)
+        last, tokens = turns[-1][-1].seq, self.settings.summary_tokens
         told = await self._told("summary", due, turns, brief=base.text)
-        back = await self._log.before(self._line, last + 1, limit=2 * BACK, messages=True)
-        own = extract.summary([one for one in back if one.seq > due.head.cleared], tokens)
-        text = _within(checked(told.text, words=tokens), tokens) if told else own
-        first = due.head.cleared + 1
-        event = Summary(text=text, covers=last, first=first, extractive=told is None)
-        await self._publish(event, told, ("summary", due.expected_summary))
+        version = Summary(
+            text=_within(checked(told.text, words=tokens), tokens) if told else await self._range(due, last),
+            covers=last,
+            first=due.head.cleared + 1,
+            extractive=told is None,
+            base=due.summary.seq if before and not before.extractive else base.base,
+        )
+        await self._publish(version, told, due)
+
+    async def _range(self, due: Due, upto: int) -> str:
+        back = await self.log.before(self.line, upto + 1, limit=2 * BACK, messages=True)
+        own = [one for one in back if one.seq > due.head.cleared]
+        return await asyncio.to_thread(extract.summary, own, self.settings.summary_tokens)
 
     async def name(self) -> None:
         """The conversation's name, from its first message."""
-        if self._conversation.name:
-            return
-        first = next((one for one in await self._messages(1, 50) if one.kind == "user"), None)
-        if first is None or not text_of(first.event).strip():
-            return
-        said = " ".join(text_of(first.event).split())
+        first = next((one for one in await self._messages(1, ENDLESS) if one.kind == "user"), None)
+        said = " ".join(text_of(first.event).split()) if first else ""
         words = said.split(" ")[:NAME_WORDS]
         name = " ".join(words)[:NAME_LENGTH].strip(" .,;:!?")
-        self._conversation = await self._log.change(self._conversation, name=name or said[:NAME_LENGTH])
-
-    def wants_summary(self, due: Due) -> bool:
-        """Whether so many messages went by since the last one that another is due."""
-        before = due.summary.event if due.summary else None
-        covered = max(due.head.cleared, before.covers if isinstance(before, Summary) else 0)
-        return due.upto - covered >= self.settings.summarise_after
-
-    def wants_name(self, due: Due) -> bool:
-        return not self._conversation.name and due.upto > 0
+        kept = "".join(filter(str.isprintable, name or said[:NAME_LENGTH])) or UNNAMED
+        self.conversation = await self.log.change(self.conversation, name=kept)
 
     # -- how -----------------------------------------------------------------------------------------------------
 
     async def _told(self, prompt: str, due: Due, turns: Sequence[Sequence[Logged]], *, brief: str = "") -> Told | None:
         """What the model makes of these turns; None where there is none. A failure is recorded, and raised."""
-        if not self.model or not turns:
+        if not self.model:
             return None
-        shown = material(turns, PORTION, brief=brief, goal=self._conversation.goal)
-        at = due.head.seq + 1
-        self.calls += 1
+        goal, at = self.conversation.goal, due.head.seq + 1
+        shown = await asyncio.to_thread(material, turns, PORTION, brief=brief, goal=goal)
+        record = ModelCall(model=self.model, at=at, agent=AGENT)
         try:
             told = await ask(
                 self._desk,
@@ -159,30 +186,32 @@ class Memory:
                 tokens=REPLY,
                 at=at,
             )
-            self.spent += told.record.price or 0.0
+            record = told.record
             checked(told.text)
         except (ModelError, BadValue) as problem:
-            failed = ModelCall(model=self.model, at=at, agent=AGENT, error=str(problem))
-            await self._log.append(self._place, [failed])
-            raise
+            await self.log.append(self.place, [msgspec.structs.replace(record, error=str(problem))])
+            raise Unusable(str(problem)) from problem
         return told
 
-    async def _publish(self, made: Event, told: Told | None, newest: tuple[str, int]) -> None:
-        events = [made, told.record] if told else [made]
-        await self._log.append(self._place, events, newest=newest)
+    async def _publish(self, made: Event, told: Told | None, due: Due) -> None:
+        record = [told.record] if told else []
+        try:
+            await self.log.append(self.place, [made, *record], basis=due.basis(made.kind))
+        except Outrun:
+            if record:  # it was paid for all the same
+                await self.log.append(self.place, record)
+            raise
+
+    async def _portions(self, events: list[Logged]) -> list[list[Sequence[Logged]]]:
+        return await asyncio.to_thread(portions, by_turn(events), PORTION - FRAME)
 
     async def _messages(self, first: int, last: int) -> list[Logged]:
         """A page of the messages from `first` to `last`, whole turns where there are several."""
-        page = await self._log.after(self._line, first - 1, limit=PAGE, messages=True)
+        page = await self.log.after(self.line, first - 1, limit=PAGE, messages=True)
         found = [one for one in page if one.seq <= min(last, ENDLESS)]
         if len(found) == PAGE and found[0].turn != found[-1].turn:
             return [one for one in found if one.turn != found[-1].turn]
         return found
-
-
-def _writes_known(due: Due) -> bool:
-    """Not with every version: it is many times as large as the brief, and can be folded again from what was said."""
-    return due.known is None or due.since_known >= KNOWN_EVERY
 
 
 def _known(base: BriefUpdated) -> Facts:

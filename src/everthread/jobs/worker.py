@@ -1,9 +1,13 @@
 """The worker: does beside the conversation what memory has to do.
 
-A reminder says that something may be due on a branch; what is due is derived from the log. Of many workers one does
-it, because it is done under a lease. What fails is tried again after a pause that doubles; how often it failed stands
-in the log, so the pause outlives the process. Model calls and money are limited by the hour. A worker that is closed
-finishes what it has begun, up to a deadline.
+A reminder says that something may be due on a branch; what is due is derived from the log. It is done when the branch
+has been quiet for a moment and no turn of this process is under way, or after a while in any case. Of many workers one
+does it, because it is done under a lease. What fails is tried again after a pause that doubles, and model calls and
+money are limited by the hour; both are derived from the log, so they outlive the process, and what can be told without
+a model is told meanwhile. A worker that is closed finishes what it was reminded of, up to a deadline.
+
+Where the setting `worker` says so, the process that replies only writes a reminder down, and a worker apart, which
+`serve` makes of this one, reads it.
 """
 
 from __future__ import annotations
@@ -11,196 +15,252 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 
 from everthread.core.branches import Line
 from everthread.engine.desk import Desk
-from everthread.errors import Conflict, EverthreadError, ModelError, NotFound
-from everthread.jobs.due import Due, due
-from everthread.jobs.memory import Memory
+from everthread.engine.leasing import Held, leased
+from everthread.errors import Conflict, EverthreadError, NotFound
+from everthread.jobs.due import due
+from everthread.jobs.memory import Memory, Unusable
+from everthread.jobs.spending import error_of, spending
 from everthread.store.conversations import Conversation, Owner
-from everthread.store.holders import holder, is_dead
+from everthread.store.reminders import ABOUT, Reminder
 
-LEASE = 120.0  # seconds that one piece of work may take
-HOUR = 3_600.0
+MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
+AT_ONCE = 4  # branches that are worked on at the same time
 TRIES = 3  # times that somebody may be faster
 ROUNDS = 200  # pieces of work on one branch before others have their turn
+AGAIN = 5.0  # seconds after which a branch is looked at again on which another worker was
 
 _log = logging.getLogger("everthread.memory")
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How memory stands on a branch. `behind`: messages that no brief covers yet."""
+    """How memory stands on a branch. `behind`: messages that no brief covers yet, those of a turn under way left out.
+    `failures` are in a row, `error` is the newest of them, and `wait` the seconds until a model is asked again;
+    `calls` and `dollars` are what memory took for this user in the last hour."""
 
     covers: int
     behind: int
     extractive: bool
+    model: str = ""
     failures: int = 0
     error: str = ""
+    wait: float = 0.0
+    calls: int = 0
+    dollars: float = 0.0
+
+
+class Did(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of work that was done: a brief, a recap, a summary or a name. Without a `model` it is an extract."""
+
+    conversation: str
+    branch: str
+    what: str
     model: str = ""
 
 
+class _Place(msgspec.Struct):
+    """A branch of which we were reminded, first and last at these times."""
+
+    conversation: Conversation
+    branch: int
+    first: float
+    last: float
+    written: Reminder | None = None
+
+
 class Worker:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._waiting: dict[str, tuple[Conversation, int]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._calls: deque[tuple[float, float]] = deque()  # when, and what it cost
-        self._again: set[asyncio.TimerHandle] = set()
-        self._closing = False
+    def __init__(self, desk: Desk, *, tell: Callable[[Did], None] = lambda _: None) -> None:
+        self._desk, self._tell = desk, tell
+        self._waiting: dict[str, _Place] = {}
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._again: dict[str, asyncio.TimerHandle] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._hurry = asyncio.Event()
+        self._closing = self._apart = False
 
     # -- from the outside --------------------------------------------------------------------------------------
 
-    def remind(self, conversation: Conversation, branch: int) -> None:
+    def remind(self, conversation: Conversation, branch: int, written: Reminder | None = None) -> None:
         """Something may be due on a branch. Returns at once."""
         if self._closing:
             return
-        self._waiting[f"{conversation.about}/{branch}"] = (conversation, branch)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work())
+        name, now = f"{conversation.about}/{branch}", time.monotonic()
+        before = self._waiting.get(name)
+        self._waiting[name] = _Place(conversation, branch, before.first if before else now, now, written)
+        if name not in self._working:
+            self._working[name] = asyncio.create_task(self._attend(name))
 
-    async def drain(self, seconds: float) -> bool:
-        """Wait until nothing is waiting, for so many seconds at most. Whether that was enough."""
-        if self._task is None or self._task.done():
-            return True
-        done, _ = await asyncio.wait({self._task}, timeout=seconds)
-        return bool(done)
+    async def drain(self, seconds: float | None = None) -> bool:
+        """Do now what is waiting, for so many seconds at most. Whether that was enough."""
+        self._hurry.set()
+        try:
+            async with asyncio.timeout(seconds):
+                while self._working:
+                    await asyncio.wait(set(self._working.values()))
+        except TimeoutError:
+            return False
+        finally:
+            self._hurry.clear()
+        return True
 
     async def close(self, seconds: float = 10.0) -> None:
-        """Finish what is begun, for so many seconds at most."""
+        """Finish what we were reminded of, for so many seconds at most."""
         self._closing = True
-        self._waiting.clear()
-        for handle in self._again:
+        for handle in self._again.values():
             handle.cancel()
-        if not await self.drain(seconds) and self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        if not await self.drain(seconds):
+            rest = set(self._working.values())
+            for task in rest:
+                task.cancel()
+            await asyncio.wait(rest)
 
     async def status(self, conversation: Conversation, branch: int | None = None) -> Status:
-        line = await self._desk.log.line(conversation, branch)
-        memory = await self._memory(conversation, line)
-        found = await due(self._desk.log, line, capable=bool(memory.model))
-        newest = await due(self._desk.log, line, capable=False)
-        head = await self._desk.log.head(line, at=max(1, newest.covered)) if newest.covered else None
-        covered = head.messages_sum if head else 0
-        event = newest.brief.event if newest.brief else None
+        line, now = await self._desk.log.line(conversation, branch), self._desk.log.now
+        memory, spent = await self.memory_of(conversation, line), await spending(self._desk.log, conversation, now)
+        found = await due(self._desk.log, line, capable=False)
+        event = found.brief.event
         return Status(
-            covers=newest.covered,
-            behind=max(0, newest.head.messages_sum - covered),
-            extractive=bool(getattr(event, "extractive", False)),
-            failures=found.failures,
-            error=found.error,
+            covers=found.covered,
+            behind=found.behind,
+            extractive=bool(event and event.extractive),
             model=memory.model,
+            failures=spent.failures,
+            error=await error_of(self._desk.log, conversation, spent),
+            wait=spent.wait(memory.settings, now) if memory.model else 0.0,
+            calls=spent.calls,
+            dollars=spent.dollars,
         )
 
-    async def once(self, conversation: Conversation, branch: int | None = None) -> bool:
-        """Do what is due on a branch, all of it. Whether anything was."""
+    async def once(self, conversation: Conversation, branch: int | None = None, *, all: bool = True) -> bool:
+        """Do what is due on a branch. Whether anything was. Not `all`: extracts only once they are worth it."""
         line = await self._desk.log.line(conversation, branch)
-        name, me = f"memory/{line.conversation}/{line.branch.number}", holder()
-        has = await self._desk.log.lease(line.tenant, name, holder=me, seconds=LEASE)
-        if has != me and is_dead(has):
-            has = await self._desk.log.lease(line.tenant, name, holder=me, seconds=LEASE, over=has)
-        if has != me:
-            return False  # another worker is at it
+        did, _ = await self._once(conversation, line, all=all)
+        return did
+
+    async def serve(self, *, until_idle: bool = False) -> None:
+        """Do what the processes that reply have written reminders of, until cancelled, or until there are none."""
+        self._apart = True
+        async for _ in self._desk.log.changes(ABOUT):
+            found = await self._desk.log.reminders()
+            for one in found:
+                if f"{one.tenant}/{one.conversation}/{one.branch}" not in self._working:
+                    await self._take(one)
+            if until_idle:
+                await self.drain()
+                if not await self._desk.log.reminders(limit=1):
+                    return
+
+    # -- when --------------------------------------------------------------------------------------------------
+
+    async def _attend(self, name: str) -> None:
+        """See to a branch for as long as we are reminded of it."""
         try:
-            return await self._rounds(conversation, line, name, me)
+            while name in self._waiting:
+                await self._quiet(name)
+                place = self._waiting.pop(name)
+                async with self._slots:
+                    await self._see_to(name, place)
         finally:
-            await self._desk.log.release(line.tenant, name, holder=me)
+            del self._working[name]
 
-    # -- inside ------------------------------------------------------------------------------------------------
+    async def _quiet(self, name: str) -> None:
+        while not self._hurry.is_set():
+            place, now = self._waiting[name], time.monotonic()
+            rest = max(MOMENT - (now - place.last), MOMENT if self._desk.busy else 0.0)
+            if rest <= 0 or now - place.first > PATIENCE:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._hurry.wait()
 
-    async def _work(self) -> None:
-        while self._waiting:
-            place = next(iter(self._waiting))
-            conversation, branch = self._waiting.pop(place)
-            try:
-                await self.once(conversation, branch)
-            except NotFound:
-                pass  # erased meanwhile
-            except EverthreadError as problem:
-                _log.warning("Memory of conversation %s is behind: %s", conversation.id, problem)
+    async def _see_to(self, name: str, place: _Place) -> None:
+        log, conversation = self._desk.log, place.conversation
+        try:
+            line = await log.line(conversation, place.branch)
+            _, wait = await self._once(conversation, line, all=False)
+            if place.written:
+                await log.settle(place.written)
+            if wait and self._apart:
+                await log.remind(Owner(conversation.tenant, conversation.user), line, seconds=wait)
+            elif wait and not self._closing:
+                self._later(name, place, wait)
+        except NotFound:
+            pass  # erased meanwhile
+        except EverthreadError as problem:
+            _log.warning("Memory of conversation %s is behind: %s", conversation.id, problem)
+        except Exception:  # noqa: BLE001 -- whatever it was, the conversation goes on, and other branches' turn comes
+            _log.exception("Memory of conversation %s failed", conversation.id)
 
-    async def _rounds(self, conversation: Conversation, line: Line, name: str, me: str) -> bool:
-        did, outrun = False, 0
-        for _ in range(ROUNDS):
-            memory = await self._memory(conversation, line)
-            if not memory.settings.memory:
-                break
-            found = await due(self._desk.log, line, capable=bool(memory.model))
-            todo = self._todo(memory, found)
+    def _later(self, name: str, place: _Place, seconds: float) -> None:
+        if handle := self._again.pop(name, None):
+            handle.cancel()
+
+        def again() -> None:
+            self._again.pop(name, None)
+            self.remind(place.conversation, place.branch)
+
+        self._again[name] = asyncio.get_running_loop().call_later(seconds, again)
+
+    async def _take(self, one: Reminder) -> None:
+        """A reminder that a process which replies has written."""
+        try:
+            self.remind(await self._desk.log.find(one.owner, one.conversation), one.branch, one)
+        except NotFound:
+            await self._desk.log.settle(one)
+
+    # -- what --------------------------------------------------------------------------------------------------
+
+    async def _once(self, conversation: Conversation, line: Line, *, all: bool) -> tuple[bool, float]:
+        """Whether anything was done, and after how many seconds to look again; 0 where that is not needed."""
+        if not all and not self._apart and await self._is_anothers(conversation, line):
+            return False, 0.0
+        name = f"memory/{line.conversation}/{line.branch.number}"
+        async with leased(self._desk.log, line, name, wait=False) as held:
+            return await self._rounds(conversation, line, held, all=all) if held else (False, AGAIN)
+
+    async def _is_anothers(self, conversation: Conversation, line: Line) -> bool:
+        """Whether this is left to a worker that is apart; it is reminded."""
+        settings = (await self.memory_of(conversation, line)).settings
+        if settings.worker == "here" or not settings.memory:
+            return False
+        await self._desk.log.remind(Owner(conversation.tenant, conversation.user), line)
+        return True
+
+    async def _rounds(self, conversation: Conversation, line: Line, held: Held, *, all: bool) -> tuple[bool, float]:
+        did, failed, outrun, wait, log = False, False, 0, 0.0, self._desk.log
+        for number in range(ROUNDS):
+            memory = await self.memory_of(conversation, line)
+            if not memory.settings.memory or held.lost:
+                return did, 0.0
+            if not number:
+                await log.index(Owner(conversation.tenant, conversation.user), conversation.id)
+            if memory.model:
+                wait = (await spending(log, conversation, log.now)).wait(memory.settings, log.now)
+                memory.model = "" if wait or failed else memory.model  # what can be told without it serves until then
+            found = await due(log, line, capable=bool(memory.model))
+            todo = memory.todo(found, all=all)
             if todo is None:
-                break
-            if memory.model and not self._may_call(conversation, line, found, memory):
-                break
+                return did, wait
             try:
-                await todo()
+                await todo[1]()
                 did = True
-                self._note(memory)
+                self._tell(Did(conversation=conversation.id, branch=line.branch.name, what=todo[0], model=memory.model))
             except Conflict:
                 outrun += 1
                 if outrun == TRIES:
-                    break
-                continue  # somebody was faster: look again
-            except ModelError as problem:
-                self._note(memory)
+                    return did, AGAIN
+            except Unusable as problem:
+                failed = True
                 _log.info("Memory of conversation %s waits: %s", conversation.id, problem)
-                await self._in_place(memory, line)
-                break
-            await self._desk.log.lease(line.tenant, name, holder=me, seconds=LEASE)
-        return did
+        return did, AGAIN
 
-    def _todo(self, memory: Memory, found: Due) -> Callable[[], Awaitable[None]] | None:
-        """The next piece of work, the most urgent first."""
-        settings = memory.settings
-        if found.recap:
-            return lambda: memory.recap(found)
-        if found.wants_brief and settings.strategy != "importance":
-            return lambda: memory.brief(found)
-        if settings.strategy == "importance" and memory.wants_summary(found):
-            return lambda: memory.summary(found)
-        if memory.wants_name(found):
-            return memory.name
-        return None
-
-    async def _in_place(self, memory: Memory, line: Line) -> None:
-        """The model failed: the extractive form serves until it is back."""
-        memory.model = ""
-        found = await due(self._desk.log, line, capable=False)
-        todo = self._todo(memory, found)
-        if todo is not None:
-            with suppress(Conflict):
-                await todo()
-
-    async def _memory(self, conversation: Conversation, line: Line) -> Memory:
+    async def memory_of(self, conversation: Conversation, line: Line) -> Memory:
         """As the conversation is now: it may have been named, or set otherwise, since somebody reminded us."""
         now = await self._desk.log.find(Owner(conversation.tenant, conversation.user), conversation.id)
         return Memory(self._desk, now, line, await self._desk.settings_of(now, line))
-
-    def _may_call(self, conversation: Conversation, line: Line, found: Due, memory: Memory) -> bool:
-        now = time.time()
-        if pause := found.pause(int(now * 1e6)):
-            self._later(conversation, line.branch.number, pause)
-            return False
-        while self._calls and self._calls[0][0] < now - HOUR:
-            self._calls.popleft()
-        limit, spent = memory.settings.memory_dollars, sum(price for _, price in self._calls)
-        if len(self._calls) >= memory.settings.memory_calls or (limit and spent >= limit):
-            self._later(conversation, line.branch.number, HOUR / 4)
-            return False
-        return True
-
-    def _note(self, memory: Memory) -> None:
-        """A piece of work that a model did, and what it cost."""
-        if memory.calls:
-            self._calls.append((time.time(), memory.spent))
-
-    def _later(self, conversation: Conversation, branch: int, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        handle = loop.call_later(seconds, lambda: self.remind(conversation, branch))
-        self._again.add(handle)
-        if len(self._again) > 1_000:
-            self._again = {one for one in self._again if not one.cancelled() and one.when() > loop.time()}

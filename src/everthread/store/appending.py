@@ -69,6 +69,15 @@ class Item(NamedTuple):
     blobs: tuple[str, ...]
 
 
+class Basis(NamedTuple):
+    """What a marker was made from: the newest of its `kind` that was there, by its seq, and how often something of the
+    conversation had been redacted. If either is otherwise by now, it must be made anew."""
+
+    kind: str
+    seq: int
+    forgotten: int
+
+
 class Attempt(NamedTuple):
     """Where a run of a script wanted to write its first and last event, and the first one's id."""
 
@@ -105,14 +114,14 @@ class Batch:
         *,
         key: str = "",
         expect: int | None = None,
-        newest: tuple[str, int] | None = None,
+        basis: Basis | None = None,
         tries: Tries | None = None,
     ) -> None:
         self.items = items
         self.blobs = blobs or {}
         self.key = key
         self.expect = expect
-        self.newest = newest
+        self.basis = basis
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
 
@@ -190,8 +199,8 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     branch, head = yield from newest_head(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
-    if batch.newest is not None:
-        yield from _check_newest({**where, "branch": branch}, *batch.newest)
+    if batch.basis is not None:
+        yield from _check_basis({**where, "branch": branch}, batch.basis)
     numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
     return Outcome(numbered.events, numbered.writes, to_current=place.branch is None)
 
@@ -267,13 +276,22 @@ def newest_head(where: dict[str, Any]) -> Script[tuple[int, Head]]:
     return branch, head_of(rows[0]) if rows else Head()
 
 
-def _check_newest(where: dict[str, Any], kind: str, expected: int) -> Script[None]:
-    """Whether the newest marker of a kind is still the one that the caller knows. An ancestor's never change."""
+def _check_basis(where: dict[str, Any], basis: Basis) -> Script[None]:
+    """Whether what a marker was made from is still so. An ancestor's markers never change."""
     span = {"first": 1, "last": ENDLESS, "limit": 1}
-    rows = yield Ask("markers_down", {**where, **span, "kind": kind})
+    rows = yield Ask("markers_down", {**where, **span, "kind": basis.kind})
     found = rows[0][1] if rows else 0
-    if found and found != expected:
-        raise Outrun(kind, expected=expected, found=found)
+    if found and found != basis.seq:
+        raise Outrun(f"The newest {basis.kind} was expected at seq {basis.seq}, but there is one at seq {found}")
+    if (yield from forgotten(where)) != basis.forgotten:
+        raise Outrun("Something of the conversation was redacted meanwhile")
+
+
+def forgotten(where: Mapping[str, Any]) -> Script[int]:
+    """How often something of a conversation was redacted."""
+    key = {"tenant": where["tenant"], "conversation": where["conversation"]}
+    rows = yield Ask("forgotten", key)
+    return int(rows[0][0]) if rows else 0
 
 
 def _check_expected(expected: int, head: Head) -> None:

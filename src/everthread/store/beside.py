@@ -3,7 +3,8 @@
     leases        lease  release  leased
     documents     put  document  documents  versions  forget_document
     calibrations  calibrate  calibrations
-    usage         usage  usage_of_tenant
+    usage         usage  usage_of_tenant  calls_of
+    reminders     remind  remind_all  reminders  settle
 
 Their rows are each a value by itself: no event refers to them, and none is needed to understand what was said.
 """
@@ -13,12 +14,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from everthread.store import calibrations, documents, leases, usage
+from everthread.core.branches import Line
+from everthread.store import calibrations, documents, leases, reminders, usage
 from everthread.store.conversations import Owner
 from everthread.store.documents import Document
 from everthread.store.engine import Engine
 from everthread.store.leases import FOREVER, Name, Term
-from everthread.store.usage import By, Usage
+from everthread.store.reminders import ABOUT, Reminder
+from everthread.store.usage import By, Called, Usage
 
 audit = logging.getLogger("everthread.audit")
 
@@ -134,6 +137,32 @@ class Beside:
         span = usage.span(by, since, until, limit)
         audit.info("an operator listed the usage of tenant %s", tenant)
         return await self._engine.read(lambda: usage.of_tenant(tenant, span), large=True)
+
+    async def calls_of(self, owner: Owner, agent: str, *, since: int) -> list[Called]:
+        """The model calls that an agent made for a user since then, oldest first."""
+        return await self._engine.read(lambda: usage.calls_of(owner, agent, since))
+
+    # -- reminders -----------------------------------------------------------------------------------------
+
+    async def remind(self, owner: Owner, line: Line, *, seconds: float = 0.0) -> None:
+        """Write down that something may be due on a branch, now or in so many seconds."""
+        one = reminders.reminder(owner, line, self._clock() + int(seconds * 1e6))
+        await self._engine.write(lambda: reminders.remind(one), about=ABOUT, durable=False)
+
+    async def remind_all(self) -> None:
+        """The same of every branch there is. For workers: crosses every wall, and is logged."""
+        now = self._clock()
+        audit.info("a worker looks at all conversations")
+        await self._engine.write(lambda: reminders.remind_all(now), about=ABOUT, large=True, durable=False)
+
+    async def reminders(self, *, limit: int = 100) -> list[Reminder]:
+        """Those that are due, the oldest first. For workers: crosses every wall."""
+        now = self._clock()
+        return await self._engine.read(lambda: reminders.due(now, limit))
+
+    async def settle(self, one: Reminder) -> None:
+        """It has been seen to; it stays if somebody has reminded again meanwhile."""
+        await self._engine.write(lambda: reminders.settle(one), about="reminders settled", durable=False)
 
 
 def _documents(owner: Owner) -> str:

@@ -31,14 +31,15 @@ def redact(line: Line, seq: int, act: Act) -> Script[Outcome[None]]:
     if found[0].kind in ("clear", "fork", "rewind"):
         raise BadValue("seq", seq, f"an event with content; {seq} is a {found[0].kind} and has none")
     spot = {"tenant": line.tenant, "conversation": line.conversation, "branch": found[0].branch, "seq": seq}
-    body = encode(_tombstone(found[0]))
+    key = {"tenant": line.tenant, "conversation": line.conversation}
+    gone = [Tell("count_redaction", [key]), Tell("redact_event", [{**spot, "body": encode(_tombstone(found[0]))}])]
     # Said on the branch from which it was asked for.
     note = Command(name="redact", arguments={"seq": seq, "branch": found[0].branch})
     forget = [Tell(name, [spot]) for name in ("forget_receipts", "forget_blob_uses", "forget_unused_blobs")]
     if found[0].kind == "model_call":
         forget.append(Tell("forget_model_call", [spot]))
     forget += yield from recalling_index.forget(line.tenant, line.conversation, found[0].branch, seq)
-    return Outcome(None, [*mark(line, newest, note, act), Tell("redact_event", [{**spot, "body": body}]), *forget])
+    return Outcome(None, [*mark(line, newest, note, act), *gone, *forget])
 
 
 def _tombstone(event: Logged) -> Redacted:
@@ -57,7 +58,7 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     if rows[0][-1] is not None:
         return Outcome(None)
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
-    tables = ("blob_uses", "blobs", "receipts", "model_calls", "events", "branches")
+    tables = ("blob_uses", "blobs", "receipts", "model_calls", "reminders", "events", "branches")
     rest = [leases.erase(conversation.tenant, conversation.id), Tell("erase_conversation", [{**key, "time": now}])]
     index = yield from recalling_index.erase(conversation.tenant, conversation.id)
     return Outcome(None, [*index, *(Tell(f"erase_{table}", [key]) for table in tables), *rest])

@@ -38,7 +38,7 @@ from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.core.window import Lookups
 from everthread.errors import UnknownBlob
 from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring, windowing
-from everthread.store.appending import Batch, Draft, Place, Tries
+from everthread.store.appending import Basis, Batch, Draft, Place, Tries
 from everthread.store.beside import Beside, audit
 from everthread.store.branching import Act
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
@@ -76,6 +76,11 @@ class Log(Beside, Recalling):
         self._max_bytes = max_event_bytes
         self._worth = importance
         self._lines: branching.Lines = {}
+
+    @property
+    def now(self) -> int:
+        """Microseconds since 1970, by the clock that dates events."""
+        return self._clock()
 
     # -- conversations -------------------------------------------------------------------------------------
 
@@ -161,22 +166,28 @@ class Log(Beside, Recalling):
         *,
         key: str = "",
         expect: int | None = None,
-        newest: tuple[str, int] | None = None,
+        basis: Basis | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
 
         The same `key` with the same events again gives the first result and writes nothing; with others,
-        KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one. `newest`: a
-        kind of marker and the seq of the newest that the caller knows; Outrun if there is a newer one.
+        KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one. `basis`: what
+        a marker was made from; Outrun if it is otherwise by now.
         """
         drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
         batch, now = await self._prepare(drafts, key, expect), self._clock()
-        batch.newest = newest
+        batch.basis = basis
         return await self._engine.write(
             lambda: appending.append(place, batch, now=now, gap=self._gap),
             about=place.about,
             large=len(drafts) > 1_000,
+            alone=basis is not None,
         )
+
+    async def forgotten(self, line: Line) -> int:
+        """How often something of the conversation was redacted."""
+        key = {"tenant": line.tenant, "conversation": line.conversation}
+        return await self._engine.read(lambda: appending.forgotten(key))
 
     async def blob(self, line: Line, hash: str) -> bytes:
         """The bytes of an image or file of the conversation."""
@@ -265,16 +276,18 @@ class Log(Beside, Recalling):
 
     # -- forgetting ----------------------------------------------------------------------------------------
 
-    async def redact(self, line: Line, seq: int) -> None:
-        """Take the content out of an event for ever, on every branch that shares it. A tombstone stays.
+    async def redact(self, line: Line, *seqs: int) -> None:
+        """Take the content out of events for ever, on every branch that shares them. A tombstone stays.
 
         NotYetGone: it is done, but the old bytes are still in a file that another program reads.
         """
-        act = Act(self._clock(), self._gap, Tries())
-        # Alone: whoever indexes it at this moment must have done so, or see that it is gone.
-        await self._engine.write(lambda: forgetting.redact(line, seq, act), about=line.about, alone=True)
-        audit.info("redacted event %s of conversation %s", seq, line.conversation)
-        await self._engine.scrub()
+        for seq in seqs:
+            # Alone: whoever indexes it at this moment must have done so, or see that it is gone.
+            script = partial(forgetting.redact, line, seq, Act(self._clock(), self._gap, Tries()))
+            await self._engine.write(script, about=line.about, alone=True)
+            audit.info("redacted event %s of conversation %s", seq, line.conversation)
+        if seqs:
+            await self._engine.scrub()
 
     async def erase(self, conversation: Conversation) -> None:
         """Remove a conversation for ever; only that there was one stays. NotYetGone: as for `redact`."""

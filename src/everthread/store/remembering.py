@@ -1,7 +1,8 @@
 """What memory has of the turns that are not sent: the brief or summary that goes with a cutoff, and the recap.
 
-Which version is sent depends on the cutoff, not on the moment: it stays the same until the cutoff steps. Nothing
-is read here that was said, or summarised, before the last clear.
+Which version is sent depends on the cutoff, not on the moment: it stays the same until the cutoff steps, or the user
+writes another in its place, which holds at once. Nothing is read here that was said, or summarised, before the last
+clear.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ class Remembered(NamedTuple):
 
 
 def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered]:
-    """The earliest version that covers every message before the cutoff; else the last that was made before it."""
+    """The earliest version that covers every message before the cutoff; else the last that was made before it. None
+    from before the user's own words for it."""
     said = (yield from head(line, at=cutoff - 1)).spoken
     if said <= newest.cleared:
         return Remembered()
-    first = said + 1
+    corrected = yield from _corrected(line, newest, kind)
+    first = max(said + 1, corrected)
     for _ in range(PAGES):
         page = yield from _onward(line, kind, first, newest.seq)
         if not page:
@@ -43,13 +46,27 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered
             if isinstance(event, BriefUpdated | Summary) and event.covers >= said:
                 return Remembered(event, since=row.seq)
         first = page[-1].seq + 1
-    earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=said, limit=1)
+    earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=max(said, corrected), limit=1)
     for row in earlier:
         event = row.event
         # One that was under way when somebody cleared tells of what was cleared.
         if isinstance(event, BriefUpdated | Summary) and event.covers > newest.cleared:
             return Remembered(event, behind=True, since=row.seq)
     return Remembered()
+
+
+def _corrected(line: Line, newest: Head, kind: str) -> Script[int]:
+    """The seq of the newest version that the user wrote; 0 where there is none."""
+    last, limit = newest.seq, 1
+    for _ in range(PAGES):
+        rows = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=limit)
+        for row in rows:
+            if isinstance(row.event, BriefUpdated):  # not redacted
+                return row.seq if row.event.by else row.event.corrected
+        if not rows or kind == "summary":
+            break
+        last, limit = rows[-1].seq - 1, PAGE
+    return 0
 
 
 def recap(line: Line, newest: Head) -> Script[Remembered]:

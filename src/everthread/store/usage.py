@@ -140,6 +140,23 @@ def of_owner(owner: Owner, conversation: str, span: Span) -> Script[list[Usage]]
     return [_usage(row, span.by) for row in rows]
 
 
+class Called(NamedTuple):
+    """A model call as far as limits and pauses go by it."""
+
+    conversation: str
+    branch: int
+    seq: int
+    time: int
+    price: float | None
+    failed: int
+
+
+def calls_of(owner: Owner, agent: str, since: int) -> Script[list[Called]]:
+    """The model calls that an agent made for a user since then, oldest first."""
+    rows = yield Ask("calls_of_agent", {**owner._asdict(), "agent": agent, "since": since})
+    return [Called(*row) for row in rows]
+
+
 def of_tenant(tenant: str, span: Span) -> Script[list[Usage]]:
     rows = yield Ask("usage_of_tenant", {"tenant": check_name("tenant", tenant), **span._asdict()})
     return [_usage(row, span.by) for row in rows]

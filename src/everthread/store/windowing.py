@@ -137,6 +137,7 @@ class Marks(NamedTuple):
     newest: tuple[int, ...] = (0,) * len(MARKS)
     opening: str = ""
     conversation: str = "{}"  # its settings
+    forgotten: int = 0  # how often something of it was redacted
     begun: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def of(self, kind: str) -> int:
@@ -148,11 +149,11 @@ def _marks(line: Line, head: Head) -> Script[Marks]:
     for piece in line.between(1, max(1, head.seq)):
         turn_first = head.turn_first if piece.first <= head.turn_first <= piece.last else 0
         rows = yield Ask("marks", {**span(line, piece), "turn_first": turn_first})
-        *newest, opening, settings, first, settled_before, turn, messages, tokens_before = rows[0]
+        *newest, opening, settings, forgotten, first, settled_before, turn, messages, tokens_before = rows[0]
         # Numbers go on from piece to piece, so the newest of all pieces is the highest.
         seqs = tuple([max(old, new or 0) for old, new in zip(found.newest, newest, strict=True)])
         begun = (settled_before - head.cleared_sum, turn, messages, tokens_before) if first else found.begun
-        found = Marks(seqs, opening or "" if piece.first == 1 else found.opening, settings, begun)
+        found = Marks(seqs, opening or "" if piece.first == 1 else found.opening, settings, forgotten, begun)
     return found
 
 

@@ -71,6 +71,12 @@ WHERE c.tenant = :tenant AND c."user" = :user AND c.erased IS NULL
 UPDATE conversations SET name = :name, goal = :goal, settings = :settings
 WHERE tenant = :tenant AND conversation = :conversation AND erased IS NULL
 
+-- name: count_redaction
+UPDATE conversations SET forgotten = forgotten + 1 WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: forgotten
+SELECT forgotten FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+
 -- name: point
 UPDATE conversations SET current = :branch WHERE tenant = :tenant AND conversation = :conversation
 
@@ -325,11 +331,12 @@ SELECT
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1),
-    (SELECT settings FROM conversations WHERE tenant = :tenant AND conversation = :conversation),
+    c.settings, c.forgotten,
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before
-FROM (SELECT 1) AS one
+FROM conversations c
 LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
     AND f.seq = :turn_first
+WHERE c.tenant = :tenant AND c.conversation = :conversation
 
 -- name: start_from
 -- The first turn of a segment with at least `low` tokens before it, and the last with less, up to seq `previous`.
@@ -473,6 +480,32 @@ DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder
 -- name: lease
 SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
 
+-- name: remind
+INSERT INTO reminders (tenant, conversation, branch, "user", due)
+VALUES (:tenant, :conversation, :branch, :user, :due)
+ON CONFLICT (tenant, conversation, branch) DO UPDATE SET due = excluded.due
+
+-- name: remind_all
+-- Of every branch there is.
+INSERT INTO reminders (tenant, conversation, branch, "user", due)
+SELECT b.tenant, b.conversation, b.branch, c."user", :due
+FROM branches b
+JOIN conversations c ON c.tenant = b.tenant AND c.conversation = b.conversation
+WHERE c.erased IS NULL
+ON CONFLICT (tenant, conversation, branch) DO NOTHING
+
+-- name: reminders
+-- Of every tenant and user: for workers only.
+SELECT tenant, conversation, branch, "user", due FROM reminders WHERE due <= :now ORDER BY due LIMIT :limit
+
+-- name: forget_reminder
+-- Unless somebody has reminded again meanwhile.
+DELETE FROM reminders
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND due = :due
+
+-- name: erase_reminders
+DELETE FROM reminders WHERE tenant = :tenant AND conversation = :conversation
+
 -- name: insert_document
 INSERT INTO documents (tenant, "user", name, version, body, time)
 VALUES (:tenant, :user, :name, :version, :body, :time)
@@ -578,6 +611,13 @@ WHERE tenant = :tenant AND time >= :since AND time < :until
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
 LIMIT :limit
+
+-- name: calls_of_agent
+-- The model calls that an agent made for a user since then, oldest first.
+SELECT conversation, branch, seq, time, price, failed
+FROM model_calls
+WHERE tenant = :tenant AND "user" = :user AND time >= :since AND agent = :agent
+ORDER BY time, conversation, branch, seq
 
 -- == recall ==
 

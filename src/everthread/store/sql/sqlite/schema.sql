@@ -3,8 +3,8 @@
 -- The log only grows. A row of `events` is written once and never changes; it carries its event (`body`) and
 -- the head of its branch as of that event, so that nothing about a branch is stored anywhere else. Of a
 -- conversation one kind of row moves: its own (its name, goal, settings and the branch it points at). The
--- exception to both is asked for by name: redacting and erasing. Beside the log stand leases and calibrations,
--- which move, documents, whose versions only grow, and the index of recall, which follows the log.
+-- exception to both is asked for by name: redacting and erasing. Beside the log stand leases, reminders and
+-- calibrations, which move, documents, whose versions only grow, and the index of recall, which follows the log.
 --
 -- Every key of a conversation's begins with tenant and conversation. Times are microseconds since 1970, UTC.
 
@@ -15,7 +15,8 @@ CREATE TABLE everthread_migrations (
     time    INTEGER NOT NULL
 ) STRICT;
 
--- One row a conversation. `erased` is when it was; its tombstone keeps nothing that was said.
+-- One row a conversation. `erased` is when it was; its tombstone keeps nothing that was said. `forgotten` is how often
+-- something of it was redacted.
 CREATE TABLE conversations (
     tenant       TEXT    NOT NULL,
     conversation TEXT    NOT NULL,
@@ -27,6 +28,7 @@ CREATE TABLE conversations (
     current      INTEGER NOT NULL,
     time         INTEGER NOT NULL,
     erased       INTEGER,
+    forgotten    INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, conversation)
 ) WITHOUT ROWID, STRICT;
 
@@ -217,3 +219,17 @@ CREATE TABLE recall_words (
 ) WITHOUT ROWID, STRICT;
 
 CREATE INDEX recall_words_by_block ON recall_words (block);
+
+-- Where memory has to look, for workers apart from the processes that reply. These rows move: a reminder is written anew
+-- with each turn, and goes when what was due has been done. It is a hint and no more; what is due is read from the log.
+CREATE TABLE reminders (
+    tenant       TEXT    NOT NULL,
+    conversation TEXT    NOT NULL,
+    branch       INTEGER NOT NULL,
+    user         TEXT    NOT NULL,
+    due          INTEGER NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch),
+    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+) WITHOUT ROWID, STRICT;
+
+CREATE INDEX reminders_by_due ON reminders (due);

@@ -1,0 +1,99 @@
+"""What is remembered, for the user to see, to correct and to delete.
+
+A correction is a version of the brief that the user wrote: it holds at once, and what is made later goes on from it. A
+fact that is dropped is left out of what is known from then on, until somebody states it again. What must be gone for
+good is redacted in the log, and memory follows: `forgetting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from everthread.core.condensed import WORDS
+from everthread.core.events import BriefUpdated, SessionEnded
+from everthread.core.facts import Fact, Facts, ranked, rendered
+from everthread.core.tokens import count
+from everthread.errors import BadValue, Outrun
+from everthread.jobs.due import due
+from everthread.jobs.memory import Memory
+
+USER = "user"
+TRIES = 5  # times that a worker may be faster
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered on a branch: up to seq `covers`, over so many `turns`. `facts` are those that are told, best
+    first. `by` is who wrote the brief, where it was not memory; `recap` is of the session before this one, `notes` is
+    MEMORY.md."""
+
+    brief: str = ""
+    facts: tuple[Fact, ...] = ()
+    covers: int = 0
+    turns: int = 0
+    extractive: bool = False
+    by: str = ""
+    recap: str = ""
+    notes: str = ""
+    name: str = ""
+    goal: str = ""
+
+
+async def remembered(memory: Memory, *, notes: str) -> Remembered:
+    found = await due(memory.log, memory.line, capable=False)
+    ended = await memory.log.markers(memory.line, "session_ended", limit=1)
+    recap = ended[0].event if ended and ended[0].seq > found.head.cleared else None
+    brief = found.brief.event
+    known, _ = await memory.facts(found, found.covered)
+    return Remembered(
+        brief=brief.text if brief else "",
+        facts=tuple(ranked(known, memory.settings.facts_tokens, count)),
+        covers=brief.covers if brief else 0,
+        turns=brief.turns if isinstance(brief, BriefUpdated) else 0,
+        extractive=bool(brief and brief.extractive),
+        by=brief.by if isinstance(brief, BriefUpdated) else "",
+        recap=recap.recap if isinstance(recap, SessionEnded) and recap.session == found.head.session - 1 else "",
+        notes=notes,
+        name=memory.conversation.name,
+        goal=memory.conversation.goal,
+    )
+
+
+async def correct(memory: Memory, text: str | None, drop: Sequence[str]) -> BriefUpdated:
+    """Put the user's own words in place of the brief, and leave facts out of what is known."""
+    if text is not None and len(text.split()) > WORDS:
+        raise BadValue("the brief", text, f"at most {WORDS} words; shorten it")
+    for tried in range(TRIES):
+        try:
+            return await _corrected(memory, text, drop)
+        except Outrun:
+            if tried == TRIES - 1:
+                raise
+    raise AssertionError
+
+
+async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> BriefUpdated:
+    found = await due(memory.log, memory.line, capable=False)
+    brief, covers = found.brief.event, found.covered if found.brief.event else found.upto
+    if covers <= found.head.cleared:
+        raise BadValue("the brief", text or "", "written once something was said; nothing is remembered yet")
+    known, _ = await memory.facts(found, covers)
+    known = _without(known, drop)
+    version = BriefUpdated(
+        text=(brief.text if brief else "") if text is None else text.strip(),
+        covers=covers,
+        facts=rendered(ranked(known, memory.settings.facts_tokens, count)),
+        known=msgspec.json.encode(known).decode(),
+        turns=brief.turns if isinstance(brief, BriefUpdated) else 0,
+        by=USER,
+    )
+    await memory.log.append(memory.place, [version], basis=found.basis("brief_updated"))
+    return version
+
+
+def _without(known: Facts, drop: Sequence[str]) -> Facts:
+    unknown = [text for text in drop if not any(fact.text == text for fact in known.items)]
+    if unknown:
+        raise BadValue("the fact", unknown[0], "one that is known, in the words in which it is shown")
+    return msgspec.structs.replace(known, items=tuple(fact for fact in known.items if fact.text not in drop))

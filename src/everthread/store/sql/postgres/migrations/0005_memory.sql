@@ -1,0 +1,18 @@
+-- Reminders for workers that are apart; and how often something of a conversation was redacted, so that nobody writes
+-- down what was made of it before.
+
+ALTER TABLE conversations ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
+
+-- Where memory has to look, for workers apart from the processes that reply. These rows move: a reminder is written anew
+-- with each turn, and goes when what was due has been done. It is a hint and no more; what is due is read from the log.
+CREATE TABLE reminders (
+    tenant       TEXT    COLLATE "C" NOT NULL,
+    conversation TEXT    COLLATE "C" NOT NULL,
+    branch       INTEGER NOT NULL,
+    "user"       TEXT    COLLATE "C" NOT NULL,
+    due          BIGINT  NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch),
+    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+);
+
+CREATE INDEX reminders_by_due ON reminders (due);
