@@ -12,7 +12,7 @@ providers' clients. What can be done with a conversation is `Talk`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.engine.desk import DEFAULT_AGENT, Desk
-from everthread.jobs.worker import Worker
+from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
 from everthread.store.conversations import NEWEST, Conversation, Totals
@@ -198,6 +198,18 @@ class Everthread:
         """Tokens, price and time of a user's model calls, by conversation, day, model or user; in microseconds."""
         owner, count = arguments.owner(tenant, user), arguments.count("limit", limit)
         return await self.log.usage(owner, by=by, since=since, until=until, limit=count)
+
+    async def work(
+        self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
+    ) -> None:
+        """Be the worker apart: do what memory has to do in the conversations of which the processes that reply have
+        written reminders (setting `worker`), until cancelled or, `until_idle`, until there is nothing left.
+
+        `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
+        """
+        if all:
+            await self.log.remind_all()
+        await self.memory.serve(until_idle=until_idle, tell=tell)
 
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""

@@ -306,7 +306,7 @@ class Talk:
         return await remembered(memory, notes=await self.notes())
 
     async def correct(self, brief: str | None = None, *, drop: Iterable[str] = ()) -> BriefUpdated:
-        """Put your own words in place of the brief, and drop facts that are wrong (as `remembered` has their text).
+        """Put your own words in place of the brief, and drop the facts that have a text in them.
 
         It holds at once, and what is remembered later goes on from it. To have something gone for good, `redact` the
         event that says it: memory forgets it, too.

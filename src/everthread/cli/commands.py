@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from everthread.cli.memory import show as show_memory
 from everthread.cli.picture import Picture
 from everthread.cli.recall import show
 from everthread.cli.shared import counted, printable, tell
@@ -73,9 +74,9 @@ class Commands:
             show(hit)
 
     async def brief(self) -> None:
-        """what the agent remembers of what came before"""
-        found = await self._chat.talk.brief()
-        click.echo(printable(f"{found.text}\n\n{found.facts}".strip()) if found else "  Nothing yet.")
+        """what is remembered of what came before, and which events state it"""
+        talk = self._chat.talk
+        show_memory(talk, await talk.remembered(), await talk.memory())
 
     async def usage(self) -> None:
         """what this conversation took so far"""
@@ -102,6 +103,28 @@ class Commands:
         warn(model)
 
     # -- changing ----------------------------------------------------------------------------------------------
+
+    async def correct(self, *words: str) -> None:
+        """your own words in place of the brief"""
+        if not words:
+            raise BadValue("the command", "/correct", "written as /correct WORDS …")
+        await self._chat.talk.correct(" ".join(words))
+        click.echo("  This holds from now on; what is remembered later goes on from it.")
+
+    async def forget(self, event: str) -> None:
+        """take what an event says out of the log and of memory, for ever"""
+        if not _is_number(event):
+            raise BadValue("the event", event, "the number of one, as /brief and /recall show them")
+        await self._chat.talk.redact(int(event))
+        click.echo("  Gone, and from what is remembered too.")
+
+    async def name(self, *words: str) -> None:
+        """give the conversation a name"""
+        await self._chat.talk.rename(" ".join(words))
+
+    async def goal(self, *words: str) -> None:
+        """say what the conversation is for; alone, take it back"""
+        await self._chat.talk.set_goal(" ".join(words))
 
     async def clear(self) -> None:
         """start afresh: what came before is kept, and no longer sent"""

@@ -42,6 +42,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy | None = None
     instructions: str | Mapping[str, str] | None = None
     tools: tuple[Tool, ...] = ()
+    lookups: tuple[Tool, ...] = ()  # memory's own, for models that can use them
     at: int | None = None
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
     factor: float | None = None  # in place of what was learnt: that of an earlier request, 0 for none
@@ -111,7 +112,8 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
     sections = instructions_of(_told(asked.instructions, settings.instructions))
     if opening := clean("\n\n".join(event.text for event in sighted.opening)):
         sections["opening"] = opening
-    tools_tokens = measure.tokens(_tools_size(asked.tools, about, measure)) + (about.hidden if asked.tools else 0)
+    tools = _tools(asked, about)
+    tools_tokens = measure.tokens(_tools_size(tools, about, measure)) + (about.hidden if tools else 0)
     window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
     limit = max(0, window - settings.reply_tokens)
     usual = about.budget if resolved.source_of["budget"] == DEFAULT else 0
@@ -134,7 +136,7 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
         strategy=strategy,
         choose=asked.strategy or STRATEGIES[settings.strategy],
         sections=sections,
-        tools=asked.tools,
+        tools=tools,
         tools_tokens=tools_tokens,
         window=window,
         limit=limit,
@@ -195,6 +197,13 @@ def _told(given: str | Mapping[str, str] | None, persona: str) -> str | Mapping[
     if given is None or isinstance(given, str):
         return persona if given is None else given
     return {"persona": persona, **given}
+
+
+def _tools(asked: Asked, model: Model) -> tuple[Tool, ...]:
+    """In the order of their names."""
+    if not asked.lookups or not model.looks_up:
+        return asked.tools
+    return tuple(sorted((*asked.tools, *asked.lookups), key=lambda tool: tool.name))
 
 
 def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:

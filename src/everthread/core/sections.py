@@ -81,11 +81,11 @@ class Asides:
             now = moment(time)
             lines.append(f"It is {_DAYS[now.weekday()]}, {now.strftime(self._form)}.")
         if pause:
-            lines.append(f"The last message was {_ago(pause / 1e6)} ago.")
+            lines.append(f"The last message was {ago(pause / 1e6)} ago.")
         return f"<now>{' '.join(lines)}</now>"
 
 
-def _ago(seconds: float) -> str:
+def ago(seconds: float) -> str:
     for size, word in _SPANS:
         if seconds >= size:
             number = int(seconds // size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -60,19 +61,27 @@ async def prepared(
     if afresh:
         desk.contexts.check(asked)
     toolbox, offered, notes = await _tools(desk, conversation.tenant, found, tools)
+    lookups: tuple[Tool, ...] = ()
     if desk.contexts.remembers(asked):
         asked = with_notes(asked, await read(desk.log, conversation))
         if toolbox.names or not offered:  # not where tools are only told of
-            own = [one for one in (*recall_tools(), notes_tool()) if one.said.name not in toolbox.names]
-            toolbox = Toolbox([toolbox, *own])
-            offered = toolbox.offered
+            own = memory_tools()
+            if own.names & toolbox.names:
+                own = own.only(own.names - toolbox.names)  # somebody else's of the same name is meant
+            toolbox, lookups = Toolbox([toolbox, own]), own.offered
     try:
         name = label(found) if found else ""
-        ready = msgspec.structs.replace(asked, tools=offered)
+        ready = msgspec.structs.replace(asked, tools=offered, lookups=lookups)
         yield Prepared(asked=ready, toolbox=toolbox, agent=name, notes=notes)
     finally:
         if tools is not None:  # the desk's own stay open
             await toolbox.close()
+
+
+@cache
+def memory_tools() -> Toolbox:
+    """With which a model looks up what it is not sent, and keeps MEMORY.md."""
+    return Toolbox([*recall_tools(), notes_tool()])
 
 
 def with_agent(asked: Asked, found: Versioned | None, instructions: Instructions) -> Asked:
@@ -170,7 +179,8 @@ async def rebuilt(desk: Desk, conversation: Conversation, line: Line, seq: int) 
     async with prepared(desk, conversation, asked) as ready:
         # The agent as it was; the tools are those of now, which is all there is of them.
         was = await _version_of(desk, conversation.tenant, call)
-        then = msgspec.structs.replace(with_agent(asked, was, None), tools=ready.asked.tools) if was else ready.asked
+        tools = {"tools": ready.asked.tools, "lookups": ready.asked.lookups}
+        then = msgspec.structs.replace(with_agent(asked, was, None), **tools) if was else ready.asked
         context = await desk.contexts.build(desk.log, line, then)
         return Rebuilt(context, tuple(differences(call, context, agent=label(was) if was else ready.agent)))
 

@@ -23,6 +23,7 @@ from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, Resul
 from everthread.core.events import AgentKilled, Assistant, Command, Event, ModelCall, ToolCall, ToolResult, text_of
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
+from everthread.core.sections import ago
 from everthread.core.turns import Head
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
@@ -95,7 +96,9 @@ class Turn:
                 await self._append(AgentKilled(reason=LEFT_OPEN))
             [logged] = await finished(self._desk.log.append(self._place, [message], key=key))
             if head.session and logged.session != head.session:
-                self._remind()  # the session before has ended: its recap is made while this message is answered
+                pause = ago((logged.at - head.spoken_time) / 1e6)
+                self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
+                self._remind()  # the session before has ended: its recap is made beside this turn
             if logged.seq > head.seq or (logged.seq == head.turn_first and head.state in ("open", "interrupted")):
                 return True
             await self._repeat(logged)

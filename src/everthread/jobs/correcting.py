@@ -93,7 +93,11 @@ async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> B
 
 
 def _without(known: Facts, drop: Sequence[str]) -> Facts:
-    unknown = [text for text in drop if not any(fact.text == text for fact in known.items)]
-    if unknown:
-        raise BadValue("the fact", unknown[0], "one that is known, in the words in which it is shown")
-    return msgspec.structs.replace(known, items=tuple(fact for fact in known.items if fact.text not in drop))
+    """Without the facts that have one of these texts in them."""
+    kept = known.items
+    for text in drop:
+        left = tuple(fact for fact in kept if text.casefold() not in fact.text.casefold())
+        if not text.strip() or len(left) == len(kept):
+            raise BadValue("the fact", text, "text that a fact has in it, as facts are shown")
+        kept = left
+    return msgspec.structs.replace(known, items=kept)

@@ -8,6 +8,7 @@ meanwhile, what was made here is thrown away. Coverage only advances with what w
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -36,7 +37,7 @@ PAGE = 1_000  # events that are read at a time
 BACK = 400  # messages that an extractive brief looks back over
 EXTRACT_AFTER = 10  # messages: what an extract would tell of fewer is still in the window
 REPLY = 1_000  # tokens that a summary may have, before its words are counted
-NAME_WORDS, NAME_LENGTH, UNNAMED = 6, 60, "Untitled"
+NAME, UNNAMED = 50, "Untitled"  # characters of a name, and that of a conversation without a word
 
 
 class Unusable(Exception):
@@ -161,11 +162,8 @@ class Memory:
     async def name(self) -> None:
         """The conversation's name, from its first message."""
         first = next((one for one in await self._messages(1, ENDLESS) if one.kind == "user"), None)
-        said = " ".join(text_of(first.event).split()) if first else ""
-        words = said.split(" ")[:NAME_WORDS]
-        name = " ".join(words)[:NAME_LENGTH].strip(" .,;:!?")
-        kept = "".join(filter(str.isprintable, name or said[:NAME_LENGTH])) or UNNAMED
-        self.conversation = await self.log.change(self.conversation, name=kept)
+        name = _name(text_of(first.event)) if first else ""
+        self.conversation = await self.log.change(self.conversation, name=name or UNNAMED)
 
     # -- how -----------------------------------------------------------------------------------------------------
 
@@ -219,6 +217,13 @@ def _known(base: BriefUpdated) -> Facts:
         return msgspec.json.decode(base.known, type=Facts) if base.known else NOTHING
     except msgspec.MsgspecError:
         return NOTHING
+
+
+def _name(text: str) -> str:
+    """The first sentence, cut at the end of a word where it is long."""
+    said = "".join(filter(str.isprintable, " ".join(text.split())))
+    first = re.split(r"(?<=[.!?])\s|(?<=[。！？])", said, maxsplit=1)[0].strip(" .,;:!?")
+    return first if len(first) <= NAME else f"{first[:NAME].rpartition(' ')[0] or first[:NAME]}…"
 
 
 def _within(text: str, tokens: int) -> str:

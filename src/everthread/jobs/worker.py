@@ -27,6 +27,7 @@ from everthread.errors import Conflict, EverthreadError, NotFound
 from everthread.jobs.due import due
 from everthread.jobs.memory import Memory, Unusable
 from everthread.jobs.spending import error_of, spending
+from everthread.store.beside import audit
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.reminders import ABOUT, Reminder
 
@@ -75,8 +76,9 @@ class _Place(msgspec.Struct):
 
 
 class Worker:
-    def __init__(self, desk: Desk, *, tell: Callable[[Did], None] = lambda _: None) -> None:
-        self._desk, self._tell = desk, tell
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._tell: Callable[[Did], None] = lambda _: None
         self._waiting: dict[str, _Place] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
@@ -143,9 +145,10 @@ class Worker:
         did, _ = await self._once(conversation, line, all=all)
         return did
 
-    async def serve(self, *, until_idle: bool = False) -> None:
+    async def serve(self, *, until_idle: bool = False, tell: Callable[[Did], None] | None = None) -> None:
         """Do what the processes that reply have written reminders of, until cancelled, or until there are none."""
-        self._apart = True
+        self._apart, self._tell = True, tell or self._tell
+        audit.info("a worker works for all users")
         async for _ in self._desk.log.changes(ABOUT):
             found = await self._desk.log.reminders()
             for one in found:

@@ -44,6 +44,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_base: _Tokens = 0
     image_tile: _Tokens = 0
     hidden: _Tokens = 0
+    looks_up: bool = True
 
 
 class Model(_Facts, frozen=True, kw_only=True):

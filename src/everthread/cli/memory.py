@@ -1,0 +1,126 @@
+"""`everthread memory`: what is remembered of a conversation, to see, correct and delete."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import click
+import msgspec
+
+from everthread.app import Everthread
+from everthread.cli.lines import text_from
+from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped, somebody_types
+from everthread.errors import BadValue
+from everthread.jobs.correcting import Remembered
+from everthread.jobs.worker import Status
+from everthread.talk import Talk
+
+STDIN = "-"
+
+
+@click.command("memory")
+@click.argument("conversation", required=False)
+@scoped
+@click.option("--update", is_flag=True, help="First do what memory has to do.")
+@click.option("--correct", metavar="TEXT", help="Your own words in place of the brief; - reads them.")
+@click.option(
+    "--drop", multiple=True, metavar="FACT", help="Leave out the facts with this text in them; may be repeated."
+)
+@click.option("--forget", multiple=True, type=int, metavar="EVENT", help="Redact an event, for ever; may be repeated.")
+@click.option("--yes", is_flag=True, help="Do not ask before something is redacted.")
+@click.option("--notes", metavar="TEXT", help="Another MEMORY.md; - reads it.")
+@click.option("--name", metavar="NAME", help="Another name for the conversation.")
+@click.option("--goal", metavar="TEXT", help="What the conversation is for.")
+def memory_command(conversation: str | None, forget: tuple[int, ...], yes: bool, **given: Any) -> None:
+    """Show what is remembered of a CONVERSATION (the newest by default): the brief, exact facts and which events state
+    them, the recap of the session before, MEMORY.md; and how far memory is behind. Or change it."""
+    changes = {name: given.pop(name) for name in ("update", "correct", "drop", "notes", "name", "goal")}
+    where = scope_of(**given)
+
+    async def work(et: Everthread) -> None:
+        talk = await find(et, where, conversation)
+        if forget and not yes:
+            _ask(forget, where.json)
+        for seq in forget:
+            await talk.redact(seq)
+        await _change(talk, changes)
+        found, status = await talk.remembered(), await talk.memory()
+        if where.json:
+            say_json(_as_json(talk, found, status))
+        else:
+            show(talk, found, status)
+
+    run(where, work)
+
+
+async def _change(talk: Talk, changes: dict[str, Any]) -> None:
+    verbs: dict[str, Callable[[str], Awaitable[Any]]] = {
+        "notes": talk.write_notes,
+        "name": talk.rename,
+        "goal": talk.set_goal,
+    }
+    for name, verb in verbs.items():
+        if changes[name] is not None:
+            await verb(_text(changes[name]))
+    if changes["update"]:
+        await talk.remember()
+    if changes["correct"] is not None or changes["drop"]:
+        text = changes["correct"]
+        await talk.correct(None if text is None else _text(text), drop=changes["drop"])
+
+
+def _as_json(talk: Talk, found: Remembered, status: Status) -> dict[str, Any]:
+    facts = [{"kind": fact.kind, "text": fact.text, "event": fact.seq, "by": fact.by} for fact in found.facts]
+    said = msgspec.to_builtins(msgspec.structs.replace(found, facts=()))
+    return {"conversation": talk.id, **said, "facts": facts, "status": msgspec.to_builtins(status)}
+
+
+def _text(given: str) -> str:
+    return text_from(sys.stdin.buffer.read(), "What was piped in") if given == STDIN else given
+
+
+def _ask(events: tuple[int, ...], as_json: bool) -> None:
+    listed = ", ".join(map(str, events))
+    if as_json or not somebody_types():
+        raise BadValue("--forget", listed, "confirmed with --yes: what is redacted is gone for ever")
+    click.confirm(f"Redact {'event' if len(events) == 1 else 'events'} {listed}? This cannot be undone.", abort=True)
+
+
+def show(talk: Talk, found: Remembered, status: Status) -> None:
+    """All of it on a terminal."""
+    out = console()
+    out.print(printable(found.name or "Untitled"), style="bold", markup=False)
+    out.print(f"Conversation {talk.id}", style="dim", markup=False)
+    parts = {
+        "Goal": found.goal,
+        f"Brief, {_about(found)}": found.brief,
+        "Facts": "\n".join(fact.line for fact in found.facts),
+        "The session before": found.recap,
+        "MEMORY.md": found.notes,
+    }
+    for heading, text in parts.items():
+        if text.strip():
+            out.print(f"\n{heading}", style="cyan", markup=False)
+            out.print(printable(text.strip()), markup=False)
+    if not found.covers:
+        out.print("\nThere is no brief yet: what was said is sent as it is.", markup=False)
+    out.print(f"\n{_standing(status)}", style="dim", markup=False)
+
+
+def _about(found: Remembered) -> str:
+    who = "in your words" if found.by else "in the conversation's own words" if found.extractive else "by a model"
+    return f"{who}: up to event {found.covers}, {counted(found.turns, 'turn')}"
+
+
+def _standing(status: Status) -> str:
+    said = [f"{counted(status.behind, 'message')} behind" if status.behind else "Up to date"]
+    said.append(f"model {status.model}" if status.model else "no model, so in the conversation's own words")
+    if status.calls:
+        said.append(f"{counted(status.calls, 'model call')} and ${status.dollars:.4f} in the last hour")
+    if status.error:
+        said.append(f"failed {counted(status.failures, 'time')}, last: {status.error}")
+    if status.wait:
+        said.append(f"tried again in {status.wait:.0f} s")
+    return printable("; ".join(said) + ".")

@@ -1,0 +1,37 @@
+"""`everthread work`: the worker apart, for any number of processes that reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from everthread.app import Everthread
+from everthread.cli.shared import json_text, printable, run, scope_of, scoped, tell
+from everthread.jobs.worker import Did
+
+
+@click.command("work")
+@scoped
+@click.option("--once", is_flag=True, help="End when nothing is left to do.")
+@click.option("--all", "everything", is_flag=True, help="Look at every conversation first, not only at reminders.")
+def work_command(once: bool, everything: bool, **scope: Any) -> None:
+    """Do what memory has to do, for all users of the store, apart from the processes that reply: briefs, recaps,
+    summaries, the index of recall. They leave it to a worker where the setting `worker` is `apart`
+    (EVERTHREAD_WORKER=apart). Any number may run; ctrl-C ends one in order."""
+    where = scope_of(**scope)
+
+    def did(one: Did) -> None:
+        if where.json:
+            click.echo(json_text(msgspec.to_builtins(one)))
+            return
+        by = "from its first message" if one.what == "name" else one.model or "in the conversation's own words"
+        click.echo(printable(f"{one.conversation} {one.branch}: {one.what}, {by}"))
+
+    async def work(et: Everthread) -> None:
+        if not where.json and not once:
+            tell(f"Working for {where.store}; ctrl-C ends.")
+        await et.work(until_idle=once, all=everything, tell=did)
+
+    run(where, work, makes_store=not once)
