@@ -32,6 +32,7 @@ from everthread.engine.saying import Saying
 from everthread.engine.turn import Tell, Turn
 from everthread.errors import BadValue, EverthreadError, UnknownSeq
 from everthread.jobs.correcting import Remembered, correct, remembered
+from everthread.jobs.due import due
 from everthread.jobs.forgetting import forget_memory
 from everthread.jobs.worker import Status, Worker
 from everthread.recall import TOKENS, Branches, Hit, Scope, recall
@@ -280,12 +281,8 @@ class Talk:
 
     async def brief(self) -> BriefUpdated | None:
         """The newest version of what is remembered since the last clear; None where nothing is yet."""
-        line = await self.line()
-        head = await self._log.head(line)
-        for found in await self._log.markers(line, "brief_updated", limit=1):
-            if isinstance(found.event, BriefUpdated) and found.event.covers > head.cleared:
-                return found.event
-        return None
+        found = (await due(self._log, await self.line(), capable=False)).brief.event
+        return found if isinstance(found, BriefUpdated) else None
 
     async def notes(self) -> str:
         """MEMORY.md: what the agent keeps of its user for good."""

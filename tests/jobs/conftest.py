@@ -31,9 +31,21 @@ def remember(someone: str) -> Speak:
 
 @pytest.fixture
 async def et(address: str, someone: str, memory_model: str) -> AsyncIterator[Everthread]:
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
-    async with Everthread.open(address, settings=settings) as et:
+    """Whose own worker is not reminded of anything: what is done, and when, is up to each test."""
+    async with Everthread.open(address, settings=settings_of(someone, memory_model)) as et:
+        et.memory.remind = lambda *_: None  # type: ignore[method-assign]
         yield et
+
+
+@pytest.fixture
+async def lively(address: str, someone: str, memory_model: str) -> AsyncIterator[Everthread]:
+    """Whose own worker does what it is reminded of."""
+    async with Everthread.open(address, settings=settings_of(someone, memory_model)) as et:
+        yield et
+
+
+def settings_of(someone: str, memory_model: str) -> dict[str, Any]:
+    return {"model": f"scripted:{someone}", "summary_model": memory_model}
 
 
 @pytest.fixture

@@ -62,17 +62,17 @@ async def test_a_turn_reminds_and_closing_the_store_finishes_what_was_begun(
 
 
 async def test_the_brief_is_what_the_next_request_tells_of_what_came_before(
-    et: Everthread, someone: str, remember: Speak
+    lively: Everthread, someone: str, remember: Speak
 ) -> None:
     """All the way: said, remembered, pushed out of the window, and told."""
     script(someone, *[f"Reply {number}: " + "word " * 200 for number in range(30)])
     remember(*["There is a daughter, Mia."] * 60)
-    talk = await et.begin(user=someone, name="chat")
+    talk = await lively.begin(user=someone, name="chat")
     for number in range(12):
         await talk.say(
             "My daughter is called Mia." if not number else f"Tell me more ({number}).", settings={"budget": 2_000}
         )
-        assert await et.memory.drain(20)
+        assert await lively.memory.drain(20)
     context = await talk.context(settings={"budget": 2_000})
     assert context.past > 0
     assert "There is a daughter, Mia." in str(context.request["messages"][0])

@@ -40,6 +40,7 @@ async def test_a_session_that_is_over_has_its_recap_once_the_next_has_begun(
 ) -> None:
     remember("They planned a picnic.", "A brief.", "A brief.")
     talk = await quick.begin(user=someone, name="picnic")
+    quick.memory.remind = lambda *_: None  # type: ignore[method-assign]
     worker = Worker(quick._desk)
     await talk.append(user("Let us plan a picnic."), assistant("With pleasure."))
     await worker.once(talk.conversation)

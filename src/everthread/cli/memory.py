@@ -25,9 +25,7 @@ STDIN = "-"
 @scoped
 @click.option("--update", is_flag=True, help="First do what memory has to do.")
 @click.option("--correct", metavar="TEXT", help="Your own words in place of the brief; - reads them.")
-@click.option(
-    "--drop", multiple=True, metavar="FACT", help="Leave out the facts with this text in them; may be repeated."
-)
+@click.option("--drop", multiple=True, metavar="FACT", help="Leave out facts with this text in them; may be repeated.")
 @click.option("--forget", multiple=True, type=int, metavar="EVENT", help="Redact an event, for ever; may be repeated.")
 @click.option("--yes", is_flag=True, help="Do not ask before something is redacted.")
 @click.option("--notes", metavar="TEXT", help="Another MEMORY.md; - reads it.")

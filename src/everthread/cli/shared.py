@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 USER = "me"
+SOON = 0.5  # seconds after which the end of a program is worth a word
 PATIENCE = 5.0  # seconds: at a terminal somebody waits
 
 
@@ -100,6 +101,8 @@ async def opened(scope: Scope, agents: Path | None = None) -> AsyncIterator[Ever
         if agents is not None:
             await et.agents.sync(agents, tenant=scope.tenant)
         yield et
+        if not await et.memory.drain(SOON):
+            tell("Finishing what is remembered; ctrl-C leaves it for later.")
 
 
 def agents_folder(given: str | None = None) -> Path | None:

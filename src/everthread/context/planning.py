@@ -27,7 +27,7 @@ from everthread.store.windowing import Sighted
 # that say how much room they may take.
 MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "budget": ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens")),
-    "messages": ("brief_updated", False, ("brief_tokens",)),
+    "messages": ("brief_updated", False, ("brief_tokens", "facts_tokens")),
     "session": ("", True, ("recap_tokens",)),
     "importance": ("summary", False, ("summary_tokens",)),
 }

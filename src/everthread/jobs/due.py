@@ -30,7 +30,7 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What to go on from, and up to which seq: a turn that is under way is left alone. `behind` messages no brief
+    """What to go on from, and up to which message: a turn that is under way is left alone. `behind` messages no brief
     covers yet, `unsummarised` ones no summary of a range."""
 
     head: Head
@@ -64,7 +64,9 @@ async def due(log: Log, line: Line, *, capable: bool) -> Due:
     """What is due. `capable`: a model can summarise, so that extractive versions are replaced."""
     forgotten = await log.forgotten(line)  # before anything else is read
     head = await log.head(line)
-    upto = head.turn_first - 1 if head.state in ("open", "waiting") and head.turn_first else head.spoken
+    upto = head.spoken
+    if head.state in ("open", "waiting") and head.turn_first:
+        upto = (await log.head(line, at=head.turn_first - 1)).spoken if head.turn_first > 1 else 0
     newest = await _newest(log, line, "brief_updated", head)
     brief = await _base(log, line, newest, head) if capable else newest
     summary = await _newest(log, line, "summary", head)

@@ -70,13 +70,10 @@ class Memory:
 
     async def brief(self, due: Due) -> None:
         """The next version of the brief. Of a large gap, the first portion that the model can take."""
-        events = await self._messages(due.covered + 1, due.upto)
-        if not events:
-            return
         before = due.brief.event
         base = before if isinstance(before, BriefUpdated) else BriefUpdated(text="", covers=due.head.cleared)
-        turns = (await self._portions(events))[0] if self.model else by_turn(events)
-        last = turns[-1][-1].seq
+        turns = await self._portion(due.covered, due.upto)
+        last = turns[-1][-1].seq if turns else due.upto
         known, known_at = await self.facts(due, last)
         facts = rendered(ranked(known, self.settings.facts_tokens, count))
         told = await self._told("brief", due, turns, brief=base.text)
@@ -85,7 +82,7 @@ class Memory:
             covers=last,
             facts=facts,
             known="" if known_at else msgspec.json.encode(known).decode(),
-            turns=base.turns + len(turns),
+            turns=base.turns + await self._turns(due.covered, last),
             extractive=told is None,
             base=due.brief.seq if before and not before.extractive else base.base,
             known_at=known_at,
@@ -131,7 +128,7 @@ class Memory:
         over = next((one for one in sessions if one.number == due.recap), None)
         first, last = (over.first, over.last) if over else (due.upto, due.upto)
         events = [one for one in await self._messages(first, last) if one.seq > due.head.cleared]
-        told = await self._told("recap", due, (await self._portions(events))[-1]) if events and self.model else None
+        told = await self._told("recap", due, await asyncio.to_thread(_portion, events, -1)) if events else None
         text = checked(told.text, words=120) if told else await asyncio.to_thread(extract.recap, events)
         await self._publish(SessionEnded(session=due.recap, recap=text, extractive=told is None), told, due)
 
@@ -139,11 +136,8 @@ class Memory:
         """A summary of everything since the last clear, up to the newest message that can be covered."""
         before = due.summary.event
         base = before if isinstance(before, Summary) else Summary(text="", covers=due.head.cleared)
-        events = await self._messages(base.covers + 1, due.upto)
-        if not events:
-            return
-        turns = (await self._portions(events))[0] if self.model else by_turn(events)
-        last, tokens = turns[-1][-1].seq, self.settings.summary_tokens
+        turns = await self._portion(base.covers, due.upto)
+        last, tokens = turns[-1][-1].seq if turns else due.upto, self.settings.summary_tokens
         told = await self._told("summary", due, turns, brief=base.text)
         version = Summary(
             text=_within(checked(told.text, words=tokens), tokens) if told else await self._range(due, last),
@@ -200,8 +194,14 @@ class Memory:
                 await self.log.append(self.place, record)
             raise
 
-    async def _portions(self, events: list[Logged]) -> list[list[Sequence[Logged]]]:
-        return await asyncio.to_thread(portions, by_turn(events), PORTION - FRAME)
+    async def _portion(self, covered: int, upto: int) -> Sequence[Sequence[Logged]]:
+        """The turns after seq `covered` that one model call takes; none where no model is asked."""
+        return await asyncio.to_thread(_portion, await self._messages(covered + 1, upto), 0) if self.model else ()
+
+    async def _turns(self, covered: int, upto: int) -> int:
+        """How many turns ended after seq `covered`, up to seq `upto`."""
+        before = (await self.log.head(self.line, at=covered)).turn if covered else 0
+        return (await self.log.head(self.line, at=upto)).turn - before
 
     async def _messages(self, first: int, last: int) -> list[Logged]:
         """A page of the messages from `first` to `last`, whole turns where there are several."""
@@ -210,6 +210,10 @@ class Memory:
         if len(found) == PAGE and found[0].turn != found[-1].turn:
             return [one for one in found if one.turn != found[-1].turn]
         return found
+
+
+def _portion(events: Sequence[Logged], which: int) -> Sequence[Sequence[Logged]]:
+    return portions(by_turn(events), PORTION - FRAME)[which]
 
 
 def _known(base: BriefUpdated) -> Facts:
