@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread
+from everthread.jobs.worker import Worker
 from tests.providers.behaviours import BEHAVIOURS
 
 ROOT = Path(__file__).parents[2]
@@ -24,10 +25,13 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-async def test_the_tutorial_does_what_it_says(fresh_address: str) -> None:
+@pytest.mark.parametrize("page", ["docs/tutorial.md", "docs/howto/memory.md"])
+async def test_a_page_does_what_it_says(page: str, fresh_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A reader is quicker than memory, which works beside them; a test on a busy machine may not be.
+    monkeypatch.setattr(Worker, "remind", lambda *_: None)
     names: dict[str, Any] = {"address": fresh_address}
-    for block in blocks("docs/tutorial.md", "python"):
-        code = compile(block, "docs/tutorial.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for block in blocks(page, "python"):
+        code = compile(block, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         waiting = eval(code, names)
         if inspect.isawaitable(waiting):
             await waiting
@@ -84,6 +88,7 @@ async def test_the_reference_names_every_attribute_of_a_context(fresh_address: s
         "docs/howto/models.md",
         "docs/howto/tools.md",
         "docs/howto/agents.md",
+        "docs/howto/memory.md",
     ],
 )
 def test_links_to_files_lead_somewhere(page: str) -> None:

@@ -39,6 +39,8 @@ FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
 KNOWN = 1_000  # agents that are remembered
 CHANGES = 2_000  # newest changes of a branch's settings that are looked at
 DEFAULT_AGENT = "default"
+MEMORY = "memory"  # the agent of the model calls that are made beside the conversation
+RECORDS = 50  # newest model calls among which one of the conversation's own is looked for
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.engine")
@@ -77,6 +79,7 @@ class Desk:
         self.memory: Memory | None = None
         self._clients: dict[Access, Client] = {}
         self._chosen: Chosen | None = None
+        self.replies_from: dict[str, dict[str, Any]] = {}
         self._told: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()
         self._beside: set[asyncio.Task[None]] = set()
@@ -114,20 +117,36 @@ class Desk:
         return toolbox
 
     async def settings_of(self, conversation: Conversation, line: Line) -> Settings:
-        """The settings in force on a branch, with the default model where one has been chosen and none is named."""
+        """The settings in force on a branch, with the model that replied there last where none is named."""
         found = await self.agent(conversation.tenant, conversation.agent)
         changes = await self.log.markers(line, "settings", limit=CHANGES)
         branch = [one.event for one in reversed(changes) if isinstance(one.event, events.Settings)]
         own = (source(found.agent),) if found else ()
-        chosen = Source("the default model", {"model": self._chosen.model} if self._chosen else {})
+        replied = Source("the model that replied last", await self._replied(line))
         sources = (
-            chosen,
+            replied,
             *self.contexts.sources(),
             *own,
             from_conversation(conversation.settings),
             from_branch(branch),
         )
         return resolve(*sources).settings
+
+    async def _replied(self, line: Line) -> dict[str, Any]:
+        """The model and the address that a branch was answered from last, as far as they are known."""
+        if line.about in self.replies_from:
+            return self.replies_from[line.about]
+        for logged in await self.log.markers(line, "model_call", limit=RECORDS):
+            call = logged.event
+            if isinstance(call, events.ModelCall) and call.agent != MEMORY:
+                return {"model": call.model}
+        return {}
+
+    def replies(self, line: Line, context: Context) -> None:
+        """Keep in mind which model replies on a branch, and from where: the call may have named them."""
+        if len(self.replies_from) >= KNOWN:
+            self.replies_from.clear()
+        self.replies_from[line.about] = {"model": context.model, "address": context.settings.address or None}
 
     # -- models ------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head
 from everthread.engine.calling import Calling
-from everthread.engine.desk import Desk
+from everthread.engine.desk import MEMORY, Desk
 from everthread.engine.finishing import finished
 from everthread.engine.leasing import Held
 from everthread.errors import (
@@ -51,7 +51,6 @@ from everthread.tools import Toolbox
 CANCELLED = "cancelled"
 LEFT_OPEN = "left open: its process ended in the middle of it, or nobody let the agent reply"
 APPROVE, REFUSE = "approve", "refuse"
-MEMORY = "memory"  # the agent of the model calls that are made beside the conversation
 RECORDS = 20  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
 SHRINK = 0.95  # of what should fit after the provider found a request too long
@@ -186,6 +185,7 @@ class Turn:
             if tiny := self._desk.news_of(context.model):
                 self._tell(Notice(text=tiny))
             self._limits = context.settings
+            self._desk.replies(self.line, context)
             deadline.reschedule(asyncio.get_running_loop().time() + self._limits.turn_seconds)
         self._check_limits()
         replied = await self._reply(context)
