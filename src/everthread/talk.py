@@ -33,7 +33,7 @@ from everthread.engine.turn import Tell, Turn
 from everthread.errors import BadValue, EverthreadError, UnknownSeq
 from everthread.jobs.correcting import Remembered, correct, remembered
 from everthread.jobs.due import due
-from everthread.jobs.forgetting import forget_memory
+from everthread.jobs.forgetting import forget_memory, forget_name
 from everthread.jobs.worker import Status, Worker
 from everthread.recall import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.appending import Place
@@ -441,8 +441,10 @@ class Talk:
 
     async def _redact(self, line: Line, seq: int) -> None:
         """First the event, so that nothing new is made of it meanwhile; then what was remembered since."""
+        said = await self._log.range(line, seq, seq)
         await self._log.redact(line, seq)
         await forget_memory(self._log, self.conversation, seq)
+        self.conversation = await forget_name(self._log, self.conversation, said)
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""

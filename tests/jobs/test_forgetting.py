@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from everthread import Talk
+from everthread import Everthread, Talk
 from everthread.core.branches import ENDLESS
 from everthread.jobs.worker import Worker
 from tests.jobs.conftest import Speak
@@ -53,3 +53,31 @@ async def test_a_fork_forgets_what_it_shares(talk: Talk, worker: Worker, remembe
     await worker.once(side.conversation, (await side.line()).branch.number)
     await talk.redact(secret)
     assert not [event for event in await side.range(1, ENDLESS) if "4711" in repr(event.event)]
+
+
+async def test_a_name_that_tells_of_it_is_taken_anew(
+    et: Everthread, talk: Talk, worker: Worker, remember: Speak
+) -> None:
+    remember(*[reports] * 9)
+    secret = await say(talk, "My PIN is 4711.") - 1
+    await say(talk, "Let us plan a trip.")
+    await worker.once(talk.conversation)
+    named = await et.conversation(user=talk.conversation.user, id=talk.id)
+    assert named.conversation.name == "My PIN is 4711"
+    await talk.redact(secret)
+    assert talk.conversation.name == ""
+    await worker.once(talk.conversation)
+    named = await et.conversation(user=talk.conversation.user, id=talk.id)
+    assert named.conversation.name == "Let us plan a trip"
+
+
+async def test_a_long_memory_is_forgotten_whole(talk: Talk, worker: Worker, remember: Speak, monkeypatch: Any) -> None:
+    """However many versions there are: they are read page by page."""
+    monkeypatch.setattr("everthread.jobs.forgetting.PAGE", 2)
+    remember(*["The PIN is 4711."] * 9)
+    secret = await say(talk, "My PIN is 4711.") - 1
+    for number in range(7):
+        await say(talk, f"Thing {number}.")
+        await worker.once(talk.conversation)
+    await talk.redact(secret)
+    assert not [event for event in await talk.range(1, ENDLESS) if "4711" in repr(event.event)]

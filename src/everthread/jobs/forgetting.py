@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import BriefUpdated, SessionEnded, Summary
+from everthread.core.events import BriefUpdated, SessionEnded, Summary, User, text_of
 from everthread.core.logged import Logged
-from everthread.store.conversations import Conversation
+from everthread.core.naming import name_of
+from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
 
 KINDS = ("brief_updated", "summary", "session_ended")
@@ -27,6 +28,15 @@ async def forget_memory(log: Log, conversation: Conversation, seq: int) -> int:
         await log.redact(line, *sorted(seq for _, seq in told - gone))
         gone |= told
     return len(gone)
+
+
+async def forget_name(log: Log, conversation: Conversation, said: list[Logged]) -> Conversation:
+    """Without its name, where that was taken from what was redacted. It gets another."""
+    owner = Owner(conversation.tenant, conversation.user)
+    now = await log.find(owner, conversation.id)
+    texts = [text_of(one.event) for one in said if isinstance(one.event, User)]
+    taken = any(now.name == name_of(text) for text in texts)
+    return await log.change(now, name="") if taken and now.name else now
 
 
 async def _told_since(log: Log, line: Line, kind: str, seq: int) -> AsyncIterator[Logged]:

@@ -8,7 +8,6 @@ meanwhile, what was made here is thrown away. Coverage only advances with what w
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -21,6 +20,7 @@ from everthread.core.condensed import by_turn, checked, material, portions
 from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
 from everthread.core.facts import NOTHING, Facts, fold, ranked, rendered
 from everthread.core.logged import Logged
+from everthread.core.naming import name_of
 from everthread.core.tokens import count
 from everthread.engine.desk import Desk
 from everthread.errors import BadValue, ModelError, Outrun
@@ -37,7 +37,7 @@ PAGE = 1_000  # events that are read at a time
 BACK = 400  # messages that an extractive brief looks back over
 EXTRACT_AFTER = 10  # messages: what an extract would tell of fewer is still in the window
 REPLY = 1_000  # tokens that a summary may have, before its words are counted
-NAME, UNNAMED = 50, "Untitled"  # characters of a name, and that of a conversation without a word
+UNNAMED = "Untitled"  # a conversation without a word
 
 
 class Unusable(Exception):
@@ -63,7 +63,7 @@ class Memory:
         elif due.behind >= (1 if self.model or all else EXTRACT_AFTER):
             return "brief", lambda: self.brief(due)
         if not self.conversation.name and due.head.turn:
-            return "name", self.name
+            return "name", lambda: self.name(due)
         return None
 
     # -- briefs ------------------------------------------------------------------------------------------------
@@ -153,11 +153,12 @@ class Memory:
         own = [one for one in back if one.seq > due.head.cleared]
         return await asyncio.to_thread(extract.summary, own, self.settings.summary_tokens)
 
-    async def name(self) -> None:
-        """The conversation's name, from its first message."""
-        first = next((one for one in await self._messages(1, ENDLESS) if one.kind == "user"), None)
-        name = _name(text_of(first.event)) if first else ""
-        self.conversation = await self.log.change(self.conversation, name=name or UNNAMED)
+    async def name(self, due: Due) -> None:
+        """The conversation's name, from its first message that has words."""
+        names = (name_of(text_of(one.event)) for one in await self._messages(1, ENDLESS) if one.kind == "user")
+        self.conversation = await self.log.change(self.conversation, name=next(filter(None, names), UNNAMED))
+        if await self.log.forgotten(self.line) != due.forgotten:  # it may be of what is gone now
+            self.conversation = await self.log.change(self.conversation, name="")
 
     # -- how -----------------------------------------------------------------------------------------------------
 
@@ -221,13 +222,6 @@ def _known(base: BriefUpdated) -> Facts:
         return msgspec.json.decode(base.known, type=Facts) if base.known else NOTHING
     except msgspec.MsgspecError:
         return NOTHING
-
-
-def _name(text: str) -> str:
-    """The first sentence, cut at the end of a word where it is long."""
-    said = "".join(filter(str.isprintable, " ".join(text.split())))
-    first = re.split(r"(?<=[.!?])\s|(?<=[。！？])", said, maxsplit=1)[0].strip(" .,;:!?")
-    return first if len(first) <= NAME else f"{first[:NAME].rpartition(' ')[0] or first[:NAME]}…"
 
 
 def _within(text: str, tokens: int) -> str:

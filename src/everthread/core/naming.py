@@ -1,0 +1,15 @@
+"""The name of a conversation, from its first message."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 50  # characters
+_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
+
+
+def name_of(text: str) -> str:
+    """Its first sentence, cut at the end of a word where it is long; empty where it has no words."""
+    said = "".join(filter(str.isprintable, " ".join(text.split())))
+    first = _END.split(said, maxsplit=1)[0].strip(" .,;:!?。！？")
+    return first if len(first) <= LONGEST else f"{first[:LONGEST].rpartition(' ')[0] or first[:LONGEST]}…"
