@@ -53,6 +53,8 @@ _PAST = (
 )
 
 _NOT_ASKED = r"(?!(?:worry|mind|know|think|feel|see|remember|have|you|we|they|i|really|get me wrong)\b)"
+# What somebody dislikes in general; what follows these is mostly about what was just said.
+_NOT_OF_NOW = r"(?!(?:that|this|these|those|them|him|her|to|how|what|your|the|being|not)\b|it\b(?! when\b| if\b))\w"
 
 _ENGLISH = [
     _rule(
@@ -63,19 +65,25 @@ _ENGLISH = [
         r"\bhenceforth\b",
         r"\bfor future reference\b",
         r"\bin (?:the )?future\b,?\s+(?:please|always|never|only|do|don't|use|keep|make|you)\b",
+        rf"^in (?:the )?future,?\s+(?!{_SUBJECT})\w+",
         rf"{_BEGIN}(?:remember|memori[sz]e|note)(?: that| this| to|:| my| i\b| i'm)",
         r"\b(?:keep|bear) in mind\b",
         r"\bdon'?t (?:ever )?forget\b",
         r"\bfor the record\b",
-        rf"(?:{_BEGIN}|\b(?:you|we|should|must)\s+)(?:always|never|don'?t ever|do not ever)\s+{_PAST}\w+",
+        rf"(?:{_BEGIN}|\b(?:you|we|should|must|let'?s|let us)\s+)"
+        rf"(?:always|never(?: ever)?|don'?t ever|do not ever)\s+{_PAST}\w+",
         r"\bplease,? (?:do not|don'?t|never|always|only|avoid|stop)\b",
+        rf"{_BEGIN}(?:never again|only ever \w+)\b",
         r"\b(?:must not|mustn't)\b",
         r"\b(?:whenever|every time|each time) (?:you\b|(?:i|we)\b[^,]{1,60},(?!\s*(?:i|i'\w+|it|my|we|they|he|she)\b))",
+        rf"^(?:(?!{_SUBJECT}).)+?\b(?:whenever|every time|each time)\b",
+        r"\bunless I (?:ask|say|tell|want)\b",
         r"\bby default\b",
         r"\bas a (?:general )?rule\b",
         r"\bnext time\b,?\s+(?:please|you|ask|use|do|don't|tell|check|make|just|i)\b",
         r"\bunder no circumstances\b",
-        rf"{_BEGIN}no \w+(?: \w+)?,? (?:please|ever)\b",
+        rf"{_BEGIN}no (?!thank|problem|worries|need|one\b)(?:(?!{_SUBJECT})[\w'-]+ ){{0,6}}?[\w'-]+,? "
+        r"(?:please|ever)\b",
         r"\bwhen(?:ever)? I (?:say|write|type|ask)\b",
         r"\bif I (?:don't|do not|say|ask|haven't)\b[^,]{1,60},\s+\w+",
         rf"{_BEGIN}address me\b",
@@ -87,10 +95,13 @@ _ENGLISH = [
         r"\bI(?:'d| would|'ll| will)? (?:\w+ ){0,2}?(?:prefer|favou?r)\b(?! not to say)",
         r"\bmy (?:personal |strong )?preference\b",
         r"\bI(?:'d| would) (?:much )?rather\b",
+        r"\bI (?:insist\b|refuse to|tend to|(?:always )?try to avoid)\b",
+        r"\bI like [\w' ]{2,60} (?:better|more) than\b",
+        r"\bfor me,? it(?:'s| is) always\b",
         rf"\b(?:I(?:'?m| am)|my [\w' ]{{2,24}} is) (?:\w+ ){{0,2}}{_HEALTH}\b",
         r"\b(?:I|he|she|they|we)(?:'ve)? (?:have|has|got) (?:\w+ ){1,4}(?:allergy|intolerance)\b",
         r"\bI (?:can'?t|cannot|don'?t|do not|no longer) (?:eat|drink|stand|have|tolerate|use|fly|drive|work)\b",
-        rf"{_BEGIN}call me (?!back|later|tomorrow|when|at|if|on|in|old|crazy|a\b)",
+        rf"{_BEGIN}call me (?!(?:back|later|tomorrow|when|at|if|on|in|old|crazy|a)\b)",
         r"\byou (?:can|may|should) call me\b",
         r"\bI go by\b",
         r"\bit(?:'s| is) (?:very |really )?important (?:to|for) me\b",
@@ -109,6 +120,7 @@ _ENGLISH = [
         r"\bI(?:'?m| am) in the [\w ]{2,30} time ?zone\b",
         r"\bI have (?:\w+ ){1,2}(?:kids|children|sons?|daughters?|dogs?|cats?|brothers?|sisters?)\b",
         r"\bI take my\b",
+        r"\bI(?:'ve| have) always (?:used|taken|kept|paid|ordered|booked|flown|bought|preferred)\b",
         r"\bwe only\b",
         rf"\b(?:our|the) (?:[\w'-]+ ){{0,2}}?(?:budget|deadline|limit|{_VALUES}) (?:is|are)\b(?= (?:\d|[$€£A-Z]))",
         r"\bI(?:'?m| am) (?:from|based)\b",
@@ -117,7 +129,7 @@ _ENGLISH = [
         r"\bI speak\b",
         r"\bI(?:'?m| am) an? (?!part\b|bit\b|lot\b|little\b|huge\b|big\b|few\b|great\b|total\b|fan\b)\w+",
         rf"\bmy (?:[\w'-]+ ){{0,3}}?(?:{_VALUES})(?: is| are| will be| has changed| =|\s?:)",
-        r"\bmy (?:favou?rite|preferred|usual|goal|rule|habit)\b[\w ]{0,40} (?:is|are)\b",
+        r"\b(?:my|our) (?:favou?rite|preferred|usual|goal|rule|habit|policy|convention)\b[\w ]{0,40} (?:is|are)\b",
     ),
     _rule(
         "instruction",
@@ -129,8 +141,11 @@ _ENGLISH = [
         r"(?:short|brief|concise|simple|formal|informal|under|below|private|polite)\b",
         rf"{_BEGIN}use (?:\w+ ){{0,2}}(?:english|german|french|spanish|units|spelling|tabs|spaces|markdown|tone)\b",
         rf"{_BEGIN}stop \w+ing\b",
+        rf"{_BEGIN}stick (?:to|with)\b",
+        rf"(?:{_BEGIN}|\bI )(?:use|take|choose|pick)\b.{{1,60}}\bfor (?:everything|anything|all|any|every)\b",
         r"\bno more \w+",
-        r"\bI (?:want|need|expect) you to\b",
+        r"\bplease,? keep (?!going|trying|in touch|me (?:posted|updated|informed))\w+",
+        r"\bI (?:(?:want|need) you to|expect \w+)\b",
         r"\bI'd like you to\b",
     ),
     _rule(
@@ -140,6 +155,9 @@ _ENGLISH = [
         r"\bmy [\w ]{2,30}:",
         r"\bmy \w+ (?:hates|likes|loves|prefers|needs|can't|cannot|doesn't|does not|won't) \w+",
         r"\bI use (?:an? |the )?(?-i:[A-Z])\w+",
+        r"\bI (?:don'?t|do not) want any\b",
+        rf"\bI (?:really |absolutely |just )?(?:hate|dislike|detest|(?:don'?t|do not) like|avoid) {_NOT_OF_NOW}",
+        rf"\bI(?:'?m| am) (?:really )?not (?:fond of|into|(?:an? )?(?:big |great )?fan of) {_NOT_OF_NOW}",
     ),
     _rule(
         "preference",
@@ -174,7 +192,7 @@ _GERMAN = [
         r"\bich (?:\w+ ){0,3}?(?:bevorzuge|lieber|hasse|immer|nie|niemals)\b",
         r"\bmir (?:\w+ ){0,4}?lieber\b",
         r"\bich bin (?:\w+ ){0,3}?(?:allergisch|vegetari\w+|vegan\w*|diabetiker\w*)",
-        r"\bnenn(?:en sie)? mich\b",
+        r"\bnenne?(?:n sie)? mich\b",
         r"\bich hei(?:ß|ss)e\b",
         r"\bich (?:esse|trinke|vertrage) (?:\w+ )?(?:kein\w*|nicht)\b",
     ),
@@ -196,7 +214,7 @@ _FRENCH = [
         r"\b(?:souviens-toi|souvenez-vous|rappelle-toi|rappelez-vous|retiens|retenez)\b",
         r"\bn'oublie[sz]? pas\b",
         r"\bs'il (?:te|vous) pla[iî]t,? n(?:e |')",
-        r"^ne (?:\w+ ){1,3}(?:jamais|plus)\b",
+        r"^n(?:e |')\w+ (?:\w+ ){0,2}?(?:jamais|plus)\b",
         r"^\w+(?:ez|e|s) toujours\b",
         r"\b(?:tutoie|tutoyez|vouvoie|vouvoyez)-moi\b",
     ),
@@ -214,7 +232,7 @@ _FRENCH = [
     _rule(
         "preference",
         PLAIN,
-        r"\b(?:mon|ma|mes) (?:[\w'-]+ ){1,4}?(?:est|sont)\b",
+        r"\b(?:mon|ma|mes) (?:[\w'-]+ ){1,4}?(?:est|sont|s'appelle)\b",
         r"\bje (?:vis|travaille)\b",
         r"\bj'(?:habite|adore|aime|évite)\b",
     ),
@@ -246,7 +264,7 @@ _SPANISH = [
     _rule(
         "preference",
         PLAIN,
-        r"\bmis? (?:\w+ ){1,4}?(?:es|son|está)\b",
+        r"\bmis? (?:\w+ ){1,4}?(?:es|son|está|se llaman?)\b",
         r"\bvivo en\b",
         r"\btrabajo (?:en|como|para)\b",
         r"\bme (?:gusta|encanta)n?\b",
@@ -284,7 +302,7 @@ SPACED = [
             "i i'm i'd i've i'll my me always never don't dont not please remember note memorize memorise mind forget "
             "future forward henceforth default rule record stop avoid only answer reply respond write speak talk sure "
             "ensure whenever every each from more he she they we mustn't use keep our next no when if it's im budget "
-            "deadline limit circumstances address"
+            "deadline limit circumstances address stick"
         ),
         _ENGLISH,
     ),
@@ -321,7 +339,7 @@ ATTRIBUTES = [
     re.compile(r"我的(地址|电话|名字|姓名|邮箱|生日|预算|号码|职业|城市)(?=是|为|：)"),
     re.compile(r"(?:私|僕|俺|わたし)の(住所|電話番号|名前|誕生日|予算|メールアドレス|職業)(?=は)"),
 ]
-_CALLED = r"\bcall me\b|\bI go by\b|\bnenn(?:en Sie)? mich\b|\bappell?e[sz]?-moi\b|\bllám[ae]me\b|叫我|と呼んで"
+_CALLED = r"\bcall me\b|\bI go by\b|\bnenne?(?:n Sie)? mich\b|\bappell?e[sz]?-moi\b|\bllám[ae]me\b|叫我|と呼んで"
 _HOME = (
     r"\bI(?:'ve| have)? (?:now )?(?:live|moved|relocated) (?:in|to)\b|\bich wohne in\b|\bj'habite (?:à|en|au)\b"
     r"|\bvivo en\b|我(?:现在)?住在|に住んで"
