@@ -74,6 +74,18 @@ def test_what_must_be_kept_to_the_letter_is_found_with_what_it_belongs_to(text: 
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Let us go on. The meter says 18,068.5 kWh today.", ["meter says 18,068.5 kWh today"]),
+        ("Let us find the ticket: AB-1204 is for Marta Souza.", ["find ticket AB-1204", "Marta Souza"]),
+        ("Run make release and page Marta Souza.", ["make release", "Marta Souza"]),
+    ],
+)
+def test_what_looks_like_a_command_hides_nothing(text: str, told: list[str]) -> None:
+    assert [fact.text for fact in found(assistant(text))] == told
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Make sure that it works and go to the top of the list.",
