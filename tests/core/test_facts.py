@@ -392,9 +392,9 @@ def test_facts_are_told_by_kind_and_oldest_first() -> None:
         assistant("CD-34"),
     ]
     assert rendered(ranked(found(*said), 400, count)).split("\n") == [
-        "preferences and standing instructions, in the user's words [event]:",
-        '- "I prefer tea." [1]',
-        '- "Call me Bo." [3]',
+        "[event] preferences and standing instructions, in the user's words:",
+        "[1] I prefer tea.",
+        "[3] Call me Bo.",
         'tastes, in the user\'s words: "I love tea."',
         "names: Bo",
         "ids: AB-12; CD-34",
@@ -407,6 +407,19 @@ def test_rare_facts_outlast_small_talk() -> None:
     said = [assistant("The meter says 48,213.7 kWh.")]
     said += [assistant(f"It is {10 + number % 9} o'clock with {number % 5} of us.") for number in range(300)]
     assert "48,213.7 kWh" in rendered(ranked(fold(NOTHING, numbered(said)), 60, count))
+
+
+def test_an_hour_that_comes_up_often_does_not_outlast_an_id() -> None:
+    said: list[Event] = [tool_result("The ticket is AB-1204.", name="find")]
+    said += [user(f"We met at 14:30, table {number}.") for number in range(200)]
+    first = next(fact for fact in ranked(fold(NOTHING, numbered(said)), 60, count) if fact.kind != "number")
+    assert first.text == "ticket AB-1204"
+
+
+def test_of_two_facts_that_are_worth_the_same_the_shorter_comes_first() -> None:
+    short, long = "https://example.org/a", f"https://example.org/{'a/' * 40}"
+    for said in (f"{short} {long}", f"{long} {short}"):
+        assert next(iter(ranked(found(assistant(said)), 200, count))).text == short
 
 
 # -- any text ----------------------------------------------------------------------------------------------
