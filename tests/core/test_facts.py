@@ -288,6 +288,13 @@ def test_of_a_long_sentence_the_clause_is_kept_that_states_it() -> None:
     assert len(stated.text) <= LONGEST + 4
 
 
+def test_a_sentence_before_it_that_was_not_cut_off_is_left_out() -> None:
+    told = "The price that was told for the whole of the clinic came to 168.45 ms. Just so you know, I prefer tea."
+    assert standing(told) == ["… Just so you know, I prefer tea."]
+    (kept,) = standing("At the very long meeting of last week with Dr. Weber I prefer tea.")
+    assert "Dr. Weber" in kept
+
+
 # -- folding -----------------------------------------------------------------------------------------------
 
 _SAID = st.sampled_from(

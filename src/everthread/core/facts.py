@@ -137,7 +137,7 @@ def ranked(facts: Facts | Iterable[Fact], tokens: int, count: Counter) -> list[F
     spent, kinds, misses = 0, set[str](), 0
     for fact in _in_order(known):
         heading = _heading(fact)
-        cost = count(_piece(fact)) + (0 if heading in kinds else count(f"{heading}:\n") + 1)
+        cost = count(_piece(fact)) + (0 if heading in kinds else count(f"{heading}:\n") + bool(kinds))
         if spent + cost > tokens:
             misses += 1
             if misses > MISSES:
