@@ -36,6 +36,13 @@ _BEGIN = (
     r"(?:^|[,;:.!–—(]\s*(?:and |but |so |also )?|\b(?:so|also|then|please|just|ok|okay|yes|no)\s+"
     rf"|^(?:(?!{_SUBJECT}).)*?\b(?:and|but)\s+)"
 )
+
+
+def _begun(*wordings: str) -> str:
+    """All of these where a clause begins: that is looked for once, not for each."""
+    return f"{_BEGIN}(?:{'|'.join(wordings)})"
+
+
 _HEALTH = (
     r"(?:allergic|intolerant|vegetarian|vegan|pescatarian|diabetic|co?eliac|lactose|gluten|pregnant|colou?r-?blind|"
     r"deaf|blind|dyslexic|left-handed|right-handed|muslim|jewish|hindu|kosher|halal|teetotal|sober)"
@@ -52,6 +59,8 @@ _PAST = (
     r"a|the|give up|ever)\b)"
 )
 
+_EVER = r"(?:always|never(?: ever)?|don'?t ever|do not ever)"
+_FOR_ALL = r"(?:use|take|choose|pick)\b.{1,60}\bfor (?:everything|anything|all|any|every)\b"
 _NOT_ASKED = r"(?!(?:worry|mind|know|think|feel|see|remember|have|you|we|they|i|really|get me wrong)\b)"
 # What somebody dislikes in general; what follows these is mostly about what was just said.
 _NOT_OF_NOW = r"(?!(?:that|this|these|those|them|him|her|to|how|what|your|the|being|not)\b|it\b(?! when\b| if\b))\w"
@@ -66,14 +75,18 @@ _ENGLISH = [
         r"\bfor future reference\b",
         r"\bin (?:the )?future\b,?\s+(?:please|always|never|only|do|don't|use|keep|make|you)\b",
         rf"^in (?:the )?future,?\s+(?!{_SUBJECT})\w+",
-        rf"{_BEGIN}(?:remember|memori[sz]e|note)(?: that| this| to|:| my| i\b| i'm)",
+        _begun(
+            r"(?:remember|memori[sz]e|note)(?: that| this| to|:| my| i\b| i'm)",
+            rf"{_EVER}\s+{_PAST}\w+",
+            r"(?:never again|only ever \w+)\b",
+            rf"no (?!thank|problem|worries|need|one\b)(?:(?!{_SUBJECT})[\w'-]+ ){{0,6}}?[\w'-]+,? (?:please|ever)\b",
+            r"address me\b",
+        ),
         r"\b(?:keep|bear) in mind\b",
         r"\bdon'?t (?:ever )?forget\b",
         r"\bfor the record\b",
-        rf"(?:{_BEGIN}|\b(?:you|we|should|must|let'?s|let us)\s+)"
-        rf"(?:always|never(?: ever)?|don'?t ever|do not ever)\s+{_PAST}\w+",
+        rf"\b(?:you|we|should|must|let'?s|let us)\s+{_EVER}\s+{_PAST}\w+",
         r"\bplease,? (?:do not|don'?t|never|always|only|avoid|stop)\b",
-        rf"{_BEGIN}(?:never again|only ever \w+)\b",
         r"\b(?:must not|mustn't)\b",
         r"\b(?:whenever|every time|each time) (?:you\b|(?:i|we)\b[^,]{1,60},(?!\s*(?:i|i'\w+|it|my|we|they|he|she)\b))",
         rf"^(?:(?!{_SUBJECT}).)+?\b(?:whenever|every time|each time)\b",
@@ -82,11 +95,8 @@ _ENGLISH = [
         r"\bas a (?:general )?rule\b",
         r"\bnext time\b,?\s+(?:please|you|ask|use|do|don't|tell|check|make|just|i)\b",
         r"\bunder no circumstances\b",
-        rf"{_BEGIN}no (?!thank|problem|worries|need|one\b)(?:(?!{_SUBJECT})[\w'-]+ ){{0,6}}?[\w'-]+,? "
-        r"(?:please|ever)\b",
         r"\bwhen(?:ever)? I (?:say|write|type|ask)\b",
         r"\bif I (?:don't|do not|say|ask|haven't)\b[^,]{1,60},\s+\w+",
-        rf"{_BEGIN}address me\b",
         r"\bI want (?:all|every|each|everything|only|no)\b",
     ),
     _rule(
@@ -101,7 +111,7 @@ _ENGLISH = [
         rf"\b(?:I(?:'?m| am)|my [\w' ]{{2,24}} is) (?:\w+ ){{0,2}}{_HEALTH}\b",
         r"\b(?:I|he|she|they|we)(?:'ve)? (?:have|has|got) (?:\w+ ){1,4}(?:allergy|intolerance)\b",
         r"\bI (?:can'?t|cannot|don'?t|do not|no longer) (?:eat|drink|stand|have|tolerate|use|fly|drive|work)\b",
-        rf"{_BEGIN}call me (?!(?:back|later|tomorrow|when|at|if|on|in|old|crazy|a)\b)",
+        _begun(r"call me (?!(?:back|later|tomorrow|when|at|if|on|in|old|crazy|a)\b)"),
         r"\byou (?:can|may|should) call me\b",
         r"\bI go by\b",
         r"\bit(?:'s| is) (?:very |really )?important (?:to|for) me\b",
@@ -134,15 +144,18 @@ _ENGLISH = [
     _rule(
         "instruction",
         PLAIN,
-        rf"{_BEGIN}(?:do not|don'?t) {_NOT_ASKED}\w+",
-        rf"{_BEGIN}(?:make sure|ensure|be sure|avoid|only (?:use|answer|reply|write|book|send|show))\b",
-        rf"{_BEGIN}(?:answer|reply|respond|write|speak|talk)(?: to me| all \w+)? (?:only )?(?:in|with|like)\b",
-        rf"{_BEGIN}keep (?:your|the|all|it|them|answers|replies|things)\b[\w ]{{0,30}}\b"
-        r"(?:short|brief|concise|simple|formal|informal|under|below|private|polite)\b",
-        rf"{_BEGIN}use (?:\w+ ){{0,2}}(?:english|german|french|spanish|units|spelling|tabs|spaces|markdown|tone)\b",
-        rf"{_BEGIN}stop \w+ing\b",
-        rf"{_BEGIN}stick (?:to|with)\b",
-        rf"(?:{_BEGIN}|\bI )(?:use|take|choose|pick)\b.{{1,60}}\bfor (?:everything|anything|all|any|every)\b",
+        _begun(
+            rf"(?:do not|don'?t) {_NOT_ASKED}\w+",
+            r"(?:make sure|ensure|be sure|avoid|only (?:use|answer|reply|write|book|send|show))\b",
+            r"(?:answer|reply|respond|write|speak|talk)(?: to me| all \w+)? (?:only )?(?:in|with|like)\b",
+            r"keep (?:your|the|all|it|them|answers|replies|things)\b[\w ]{0,30}\b"
+            r"(?:short|brief|concise|simple|formal|informal|under|below|private|polite)\b",
+            r"use (?:\w+ ){0,2}(?:english|german|french|spanish|units|spelling|tabs|spaces|markdown|tone)\b",
+            r"stop \w+ing\b",
+            r"stick (?:to|with)\b",
+            _FOR_ALL,
+        ),
+        rf"\bI {_FOR_ALL}",
         r"\bno more \w+",
         r"\bplease,? keep (?!going|trying|in touch|me (?:posted|updated|informed))\w+",
         r"\bI (?:(?:want|need) you to|expect \w+)\b",
