@@ -7,8 +7,9 @@ takes, in many wordings; all of them must be in the request. The brief is the ex
 
 Turns: the same turns with memory on and off, one after the other, as the caller sees them: until the first delta and
 until the reply is complete. The first turn of a burst comes after a pause, when memory has nothing left to do; the
-others follow at once, while memory works on the turn before. What is told is the difference of the medians. Beside it,
-the longest time for which the event loop was held up while memory worked.
+others follow at once, while memory works on the turn before. What is told is the difference of the medians, and by how
+much those of even and odd rounds differ with memory off: what is less than that says nothing. Beside it, the longest
+time for which the event loop was held up while memory worked.
 
 Summaries: how long an extractive summary takes, the folding of facts, and all that memory has to do for a conversation
 that it has not seen before, by the number of messages.
@@ -37,12 +38,13 @@ from everthread.core.extract import summary
 from everthread.core.facts import NOTHING, Fact, fold, rendered
 
 PARTS = ("facts", "turns", "summaries")
-MODEL, BUDGET = "anthropic:claude-sonnet-4-6", 8_000  # of the request that preferences are looked for in
+MODEL, BUDGET = "anthropic:claude-sonnet-4-6", 8_000  # of the requests
 SPEAKER = "scripted:bench"  # repeats what it is told
 FOUND, HITS = 0.95, 10
 WAIT = 1.0  # milliseconds that a turn may wait for memory
 BURST = 4  # turns one after the other, the first of them after a pause
 PATIENCE = 60.0  # seconds for what memory has left to do
+ALL, EVEN, ODD = slice(None), slice(0, None, 2), slice(1, None, 2)
 TICK = 0.001  # seconds between two looks at the event loop
 
 
@@ -186,7 +188,7 @@ class Turns:
         return list(self._figures())
 
     async def _filled(self, memory: bool) -> Talk:
-        talk = await self._et.begin(user="ana", agent="bench", settings={"memory": memory})
+        talk = await self._et.begin(user="ana", agent="bench", settings={"memory": memory, "budget": BUDGET})
         await talk.append(*endless(self._length))
         await talk.remember()
         return talk
@@ -201,18 +203,20 @@ class Turns:
         return burst, max(held)
 
     def _figures(self) -> Iterator[Result]:
-        moments = {"after a pause": slice(0, 1), "at once": slice(1, None)}
+        moments = {"after a pause": slice(0, 1), "at once": slice(1, None)}  # of a burst
         for moment, which in moments.items():
             for until in Heard._fields:
                 on, off = (self._median(memory, which, until) for memory in (True, False))
                 reply = "the first delta" if until == "first" else "the whole reply"
                 what = f"memory adds until {reply}, said {moment}, {self._length:,} messages"
-                yield Result(self._engine, what, on - off, "ms", WAIT, other=off, note=f"{on:.2f} ms with it")
+                even, odd = (self._median(False, which, until, half) for half in (EVEN, ODD))
+                note = f"{on:.2f} ms with it; without it, ± {abs(even - odd):.2f} ms"
+                yield Result(self._engine, what, on - off, "ms", WAIT, other=off, note=note)
         on, off = (statistics.median(self._held[memory]) for memory in (True, False))
         yield Result(self._engine, f"the event loop is held up, {self._length:,} messages", on, "ms", other=off)
 
-    def _median(self, memory: bool, which: slice, until: str) -> float:
-        turns = [heard for burst in self._bursts[memory] for heard in burst[which]]
+    def _median(self, memory: bool, which: slice, until: str, rounds: slice = ALL) -> float:
+        turns = [heard for burst in self._bursts[memory][rounds] for heard in burst[which]]
         return statistics.median(float(getattr(heard, until)) for heard in turns)
 
 

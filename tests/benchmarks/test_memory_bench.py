@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     command = [sys.executable, "-c", "from everthread.cli import main; main()", "bench", "memory", "--json"]
-    command += ["--seeds", "1", "--after", "10", "120", "--lengths", "20", "--rounds", "1", "--sizes", "10"]
+    command += ["--seeds", "1", "--after", "10", "120", "--lengths", "20", "--rounds", "2", "--sizes", "10"]
     command += ["--folder", str(tmp_path_factory.mktemp("bench"))]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path}
