@@ -1,10 +1,9 @@
-"""The benchmark of facts: what it plants is said, and preferences survive to the last."""
+"""The conversations that `everthread bench memory` makes up: what is planted is said, the same for the same seed."""
 
 from __future__ import annotations
 
-import pytest
-
-from benchmarks.facts import AFTER, KINDS, conversation, measure
+from benchmarks.facts import KINDS, conversation, preferences
+from benchmarks.wishes import WISHES
 from everthread.core.events import text_of
 
 
@@ -24,13 +23,22 @@ def test_the_same_seed_gives_the_same_conversation() -> None:
 
 def test_every_question_shares_a_word_with_its_fact() -> None:
     for fact in conversation(seed=1, after=0)[1]:
-        assert set(fact.question.lower().strip("?").split()) & set(
-            fact.said.lower().replace(",", "").strip(".").split()
-        )
+        telling = [
+            word for word in fact.question.lower().strip("?").split() if word not in ("what", "did", "the", "is")
+        ]
+        assert any(word in fact.said.lower() for word in telling)
 
 
-@pytest.mark.parametrize("after", AFTER)
-def test_all_stated_preferences_are_there_however_long_ago(after: int) -> None:
-    (preferences,) = [result for result in measure(after, seeds=1) if result.kind == "preference"]
-    assert preferences.in_facts == 1.0
-    assert not preferences.missed
+def test_preferences_come_in_every_wording_and_no_two_are_about_the_same() -> None:
+    wishes = preferences(seed=1)
+    assert len({wish.question for wish in wishes}) == len(wishes) == len(WISHES)
+    assert preferences(seed=1) == wishes != preferences(seed=2)
+
+
+def test_other_preferences_can_be_planted_in_place_of_the_usual_ones() -> None:
+    wishes = preferences(seed=1)[:31]
+    events, planted = conversation(seed=1, after=0, wishes=wishes)
+    said = "\n".join(map(text_of, events))
+    assert {fact for fact in planted if fact.kind == "preference"} == {*wishes}
+    assert len(planted) == 180 + 31
+    assert all(wish.said in said for wish in wishes)

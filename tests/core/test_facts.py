@@ -74,6 +74,18 @@ def test_what_must_be_kept_to_the_letter_is_found_with_what_it_belongs_to(text: 
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Let us go on. The meter says 18,068.5 kWh today.", ["meter says 18,068.5 kWh today"]),
+        ("Let us find the ticket: AB-1204 is for Marta Souza.", ["find ticket AB-1204", "Marta Souza"]),
+        ("Run make release and page Marta Souza.", ["make release", "Marta Souza"]),
+    ],
+)
+def test_what_looks_like_a_command_hides_nothing(text: str, told: list[str]) -> None:
+    assert [fact.text for fact in found(assistant(text))] == told
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Make sure that it works and go to the top of the list.",
@@ -146,9 +158,31 @@ STATED = [
     *("From now on, use metric units.", "Remember that the gate code is 4417.", "Keep in mind that I am away in June."),
     *("You must never touch production.", "Make sure to copy Marta.", "Whenever you write SQL, use capitals."),
     *("Could you always answer briefly?", "Be brief and never guess.", "Stop apologising.", "No emojis please."),
+    *(
+        "Never ever call the office.",
+        "In future, leave the subject out.",
+        "Let's always meet online.",
+        "Call me Ingrid.",
+    ),
+    *("No onions in the salad, please.", "Skip the summary unless I ask for it.", "Our rule is two reviews each."),
+    *("I insist on a receipt.", "Stick to British spelling.", "Use my card for all bookings.", "I hate mushrooms."),
+    *("I'm not a fan of jazz.", "I don't like spicy food.", "Add the source whenever there is one."),
+    *(
+        "I like tea better than coffee.",
+        "I tend to work late.",
+        "I try to avoid motorways.",
+        "Only ever use the side door.",
+    ),
+    *(
+        "Never again by bus.",
+        "Please keep work and home apart.",
+        "I've always used Vim.",
+        "I don't want any reminders.",
+    ),
     *("Ich bevorzuge Fensterplätze.", "Bitte antworte immer auf Deutsch.", "Meine Adresse ist Hauptstraße 5."),
-    *("Ich bin allergisch gegen Nüsse.", "Nenn mich Bo.", "Ab jetzt bitte kürzer."),
+    *("Ich bin allergisch gegen Nüsse.", "Nenn mich Bo.", "Nenne mich bitte Bo.", "Ab jetzt bitte kürzer."),
     *("Je préfère le train.", "Je suis allergique aux noix.", "Appelez-moi Léa.", "Désormais, en français."),
+    *("N'utilise jamais ce mot.", "Mon chien s'appelle Rex.", "Mi perro se llama Rex."),
     *("Prefiero el té.", "Soy alérgica a los frutos secos.", "Mi dirección es Calle Mayor 3.", "Nunca me llames Paco."),
     *("我喜欢靠窗的座位。", "我对花生过敏。", "以后请用中文回答。", "叫我小李。", "我的地址是上海。"),
     *(
@@ -180,6 +214,13 @@ NOT_STATED = [
         "Please book the 9:30 train.",
         "I prefer that.",
         "",
+    ),
+    *("I don't like that.", "I hate to bother you.", "I hate it.", "No thanks, please.", "Call me in the morning."),
+    *(
+        "Whenever I hear it, I smile.",
+        "In the future it may rain.",
+        "No, it never worked.",
+        "I've always wanted a boat.",
     ),
     *("Is my name is right?", "你好吗？", "Ich habe das gelesen.", "Das ist nicht nett."),
 ]
@@ -245,6 +286,13 @@ def test_of_a_long_sentence_the_clause_is_kept_that_states_it() -> None:
     assert stated
     assert stated.text.startswith("… I prefer the train")
     assert len(stated.text) <= LONGEST + 4
+
+
+def test_a_sentence_before_it_that_was_not_cut_off_is_left_out() -> None:
+    told = "The price that was told for the whole of the clinic came to 168.45 ms. Just so you know, I prefer tea."
+    assert standing(told) == ["… Just so you know, I prefer tea."]
+    (kept,) = standing("At the very long meeting of last week with Dr. Weber I prefer tea.")
+    assert "Dr. Weber" in kept
 
 
 # -- folding -----------------------------------------------------------------------------------------------
@@ -351,9 +399,9 @@ def test_facts_are_told_by_kind_and_oldest_first() -> None:
         assistant("CD-34"),
     ]
     assert rendered(ranked(found(*said), 400, count)).split("\n") == [
-        "preferences and standing instructions, in the user's words [event]:",
-        '- "I prefer tea." [1]',
-        '- "Call me Bo." [3]',
+        "[event] preferences and standing instructions, in the user's words:",
+        "[1] I prefer tea.",
+        "[3] Call me Bo.",
         'tastes, in the user\'s words: "I love tea."',
         "names: Bo",
         "ids: AB-12; CD-34",
@@ -366,6 +414,19 @@ def test_rare_facts_outlast_small_talk() -> None:
     said = [assistant("The meter says 48,213.7 kWh.")]
     said += [assistant(f"It is {10 + number % 9} o'clock with {number % 5} of us.") for number in range(300)]
     assert "48,213.7 kWh" in rendered(ranked(fold(NOTHING, numbered(said)), 60, count))
+
+
+def test_an_hour_that_comes_up_often_does_not_outlast_an_id() -> None:
+    said: list[Event] = [tool_result("The ticket is AB-1204.", name="find")]
+    said += [user(f"We met at 14:30, table {number}.") for number in range(200)]
+    first = next(fact for fact in ranked(fold(NOTHING, numbered(said)), 60, count) if fact.kind != "number")
+    assert first.text == "ticket AB-1204"
+
+
+def test_of_two_facts_that_are_worth_the_same_the_shorter_comes_first() -> None:
+    short, long = "https://example.org/a", f"https://example.org/{'a/' * 40}"
+    for said in (f"{short} {long}", f"{long} {short}"):
+        assert next(iter(ranked(found(assistant(said)), 200, count))).text == short
 
 
 # -- any text ----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ NAMES = {
     "cache": "What a window costs under the providers' prompt caches: whole history, sliding, stepped.",
     "agent": "What a turn adds to a model call, against the bare SDKs; and how long a process takes to start.",
     "recall": "Whether recall finds what answers a question, and how long it takes among very many messages.",
+    "memory": "Which facts are still known when a conversation has gone on, and how long a turn waits for memory.",
     "validity": "Requests from histories as bad as real ones, none of which a provider may refuse.",
 }
 
@@ -23,8 +24,8 @@ NAMES = {
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench_command(name: str, arguments: tuple[str, ...]) -> None:
     """Measure Everthread in one run: log and window against the bare engine, cache against a sliding window, agent
-    against the bare SDKs; recall asks for what is known to be there, validity counts what a provider would refuse.
-    What follows NAME is the benchmark's own: `bench cache --help`."""
+    against the bare SDKs; recall asks for what is known to be there, memory for what was said long ago, validity counts
+    what a provider would refuse. What follows NAME is the benchmark's own: `bench cache --help`."""
     folder = Path(__file__).parents[3] / "benchmarks"
     if not (folder / f"{name}.py").exists():
         raise click.ClickException(

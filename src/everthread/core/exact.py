@@ -54,11 +54,14 @@ def found(text: str, most: int = MOST) -> list[Found]:
     seen: dict[tuple[str, str], Found] = {}
     text = text[:READ]
     german = len(set(GERMAN.findall(text))) > 2
-    for match in PATTERN.finditer(text):
-        group = str(match.lastgroup)
+    at = 0
+    while match := PATTERN.search(text, at):
+        group, at = str(match.lastgroup), match.end()
         if group == "skip":
             continue
         one = _of_code(match) if group == "code" else _MAKERS[group](text, match, german)
+        if group == "command":  # what follows it in the sentence is read by itself
+            at = match.start() + len(one.value if one else match[0].partition(" ")[0])
         if one and (one.kind, one.text) not in seen:
             seen[one.kind, one.text] = one
             if len(seen) == most:

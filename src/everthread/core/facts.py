@@ -3,8 +3,8 @@
 `fold` takes the facts so far and the next events, and gives the facts after them; how the events are cut into portions
 makes no difference. What the user states as a preference or a standing instruction comes first, always; what is said
 later of the same subject takes the place of what was said before. Then come ids, paths, commands, numbers and the rest,
-by kind, rarity, who said it, how often and how lately. Facts are bounded: with thousands of them the least is let go.
-A `clear` starts afresh; what was redacted says nothing, so after a redaction fold again from the log.
+by kind, rarity, length, who said it, how often and how lately. Facts are bounded: with thousands of them the least is
+let go. A `clear` starts afresh; what was redacted says nothing, so after a redaction fold again from the log.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ OF_RESULT = 25  # facts of one tool result
 READ_OF_RESULT = 6_000  # characters of a tool result that is no JSON
 JSON_READ = 200_000
 RECENT = 80  # events after which recency counts for half
+SHORT = 16  # characters up to which a fact's length does not count against it
 MISSES = 24  # facts in a row that do not fit, before no more are tried
 
 STANDING = ("preference", "instruction")
@@ -60,7 +61,7 @@ _HEADINGS = {
     "email": "e-mail",
     "phone": "phone",
 }
-_STANDING_HEADING = "preferences and standing instructions, in the user's words [event]"
+_STANDING_HEADING = "[event] preferences and standing instructions, in the user's words"
 _SPEAKER = {"user": 1.5, "assistant": 0.0, "tool": -1.5}
 
 
@@ -136,7 +137,7 @@ def ranked(facts: Facts | Iterable[Fact], tokens: int, count: Counter) -> list[F
     spent, kinds, misses = 0, set[str](), 0
     for fact in _in_order(known):
         heading = _heading(fact)
-        cost = count(_piece(fact)) + (0 if heading in kinds else count(f"{heading}:\n") + 1)
+        cost = count(_piece(fact)) + (0 if heading in kinds else count(f"{heading}:\n") + bool(kinds))
         if spent + cost > tokens:
             misses += 1
             if misses > MISSES:
@@ -151,7 +152,7 @@ def ranked(facts: Facts | Iterable[Fact], tokens: int, count: Counter) -> list[F
 
 
 def rendered(facts: Iterable[Fact]) -> str:
-    """Compact lines by kind; what the user said in quotes, oldest first, with its event."""
+    """Compact lines by kind, oldest first; what the user wants on lines of their own, each after its event."""
     groups: dict[str, list[Fact]] = {}
     for fact in facts:
         groups.setdefault(_heading(fact), []).append(fact)
@@ -235,7 +236,10 @@ def _in_order(known: tuple[Fact, ...]) -> list[Fact]:
 
 def _score(fact: Fact, newest: int) -> float:
     recency = 2 * math.exp2((fact.seq - newest) / RECENT)
-    return fact.weight + min(2.0, math.log2(fact.times)) + recency
+    # An hour or a small number that comes up often is another one each time.
+    often = 0.0 if fact.kind in ("number", "date") else min(2.0, math.log2(fact.times))
+    room = math.log2(max(SHORT, len(fact.text)) / SHORT) / 2  # a long one stands where several might
+    return fact.weight + often + recency - room
 
 
 # -- text --------------------------------------------------------------------------------------------------
@@ -247,7 +251,7 @@ def _heading(fact: Fact) -> str:
 
 def _piece(fact: Fact) -> str:
     if fact.kind in STANDING:
-        return f'- "{fact.text}" [{fact.seq}]\n'
+        return f"[{fact.seq}] {fact.text}\n"
     return (
         f'; "{fact.text}"'
         if fact.kind == "taste"

@@ -16,7 +16,9 @@ LONGEST, LEAD = 160, 40  # characters of a statement that are kept, and of what 
 READ = 8_000  # characters of a sentence that are looked at; what is longer is no sentence that anybody said
 
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
-_CLAUSE = re.compile(r"[,;:–—(]\s+|\s(?:and|but|because|und|aber|et|mais|y|pero)\s")
+# A full stop that ended no sentence may have ended one all the same ("it took 412 ms. I prefer …"), save after a title.
+_STOP = r"(?<!\b[A-Z])(?<!\b[A-Z][a-z])(?<!\b[A-Z][a-z]{2})[.!?]\s+(?=[^\W\d_a-z])"
+_CLAUSE = re.compile(rf"{_STOP}|[,;:–—(]\s+|\s(?:and|but|because|und|aber|et|mais|y|pero)\s")
 _QUESTION = re.compile(
     r"(?:so |and |but |ok,? )?(?:(?:what|where|when|who|which|how|why)(?:'s| is| are| was| were| do| did| does)\b"
     r"|(?:did|do|does|is|are|was|were|have|has) (?:i|you|my|the|there|that|it)\b)",
@@ -76,7 +78,7 @@ def _clipped(sentence: str, at: int) -> str:
     """At most so many characters, from the clause in which the statement begins."""
     begin = 0
     if at > LEAD:
-        clauses = [clause.end() for clause in _CLAUSE.finditer(sentence, at - LEAD, at)]
+        clauses = [clause.end() for clause in _CLAUSE.finditer(sentence, at - LEAD, at + 1)]
         begin = clauses[0] if clauses else at if len(sentence) > LONGEST else 0
     text = sentence[begin : begin + LONGEST]
     if begin + LONGEST < len(sentence):

@@ -36,6 +36,13 @@ _BEGIN = (
     r"(?:^|[,;:.!–—(]\s*(?:and |but |so |also )?|\b(?:so|also|then|please|just|ok|okay|yes|no)\s+"
     rf"|^(?:(?!{_SUBJECT}).)*?\b(?:and|but)\s+)"
 )
+
+
+def _begun(*wordings: str) -> str:
+    """All of these where a clause begins: that is looked for once, not for each."""
+    return f"{_BEGIN}(?:{'|'.join(wordings)})"
+
+
 _HEALTH = (
     r"(?:allergic|intolerant|vegetarian|vegan|pescatarian|diabetic|co?eliac|lactose|gluten|pregnant|colou?r-?blind|"
     r"deaf|blind|dyslexic|left-handed|right-handed|muslim|jewish|hindu|kosher|halal|teetotal|sober)"
@@ -52,7 +59,11 @@ _PAST = (
     r"a|the|give up|ever)\b)"
 )
 
+_EVER = r"(?:always|never(?: ever)?|don'?t ever|do not ever)"
+_FOR_ALL = r"(?:use|take|choose|pick)\b.{1,60}\bfor (?:everything|anything|all|any|every)\b"
 _NOT_ASKED = r"(?!(?:worry|mind|know|think|feel|see|remember|have|you|we|they|i|really|get me wrong)\b)"
+# What somebody dislikes in general; what follows these is mostly about what was just said.
+_NOT_OF_NOW = r"(?!(?:that|this|these|those|them|him|her|to|how|what|your|the|being|not)\b|it\b(?! when\b| if\b))\w"
 
 _ENGLISH = [
     _rule(
@@ -63,22 +74,29 @@ _ENGLISH = [
         r"\bhenceforth\b",
         r"\bfor future reference\b",
         r"\bin (?:the )?future\b,?\s+(?:please|always|never|only|do|don't|use|keep|make|you)\b",
-        rf"{_BEGIN}(?:remember|memori[sz]e|note)(?: that| this| to|:| my| i\b| i'm)",
+        rf"^in (?:the )?future,?\s+(?!{_SUBJECT})\w+",
+        _begun(
+            r"(?:remember|memori[sz]e|note)(?: that| this| to|:| my| i\b| i'm)",
+            rf"{_EVER}\s+{_PAST}\w+",
+            r"(?:never again|only ever \w+)\b",
+            rf"no (?!thank|problem|worries|need|one\b)(?:(?!{_SUBJECT})[\w'-]+ ){{0,6}}?[\w'-]+,? (?:please|ever)\b",
+            r"address me\b",
+        ),
         r"\b(?:keep|bear) in mind\b",
         r"\bdon'?t (?:ever )?forget\b",
         r"\bfor the record\b",
-        rf"(?:{_BEGIN}|\b(?:you|we|should|must)\s+)(?:always|never|don'?t ever|do not ever)\s+{_PAST}\w+",
+        rf"\b(?:you|we|should|must|let'?s|let us)\s+{_EVER}\s+{_PAST}\w+",
         r"\bplease,? (?:do not|don'?t|never|always|only|avoid|stop)\b",
         r"\b(?:must not|mustn't)\b",
         r"\b(?:whenever|every time|each time) (?:you\b|(?:i|we)\b[^,]{1,60},(?!\s*(?:i|i'\w+|it|my|we|they|he|she)\b))",
+        rf"^(?:(?!{_SUBJECT}).)+?\b(?:whenever|every time|each time)\b",
+        r"\bunless I (?:ask|say|tell|want)\b",
         r"\bby default\b",
         r"\bas a (?:general )?rule\b",
         r"\bnext time\b,?\s+(?:please|you|ask|use|do|don't|tell|check|make|just|i)\b",
         r"\bunder no circumstances\b",
-        rf"{_BEGIN}no \w+(?: \w+)?,? (?:please|ever)\b",
         r"\bwhen(?:ever)? I (?:say|write|type|ask)\b",
         r"\bif I (?:don't|do not|say|ask|haven't)\b[^,]{1,60},\s+\w+",
-        rf"{_BEGIN}address me\b",
         r"\bI want (?:all|every|each|everything|only|no)\b",
     ),
     _rule(
@@ -87,10 +105,13 @@ _ENGLISH = [
         r"\bI(?:'d| would|'ll| will)? (?:\w+ ){0,2}?(?:prefer|favou?r)\b(?! not to say)",
         r"\bmy (?:personal |strong )?preference\b",
         r"\bI(?:'d| would) (?:much )?rather\b",
+        r"\bI (?:insist\b|refuse to|tend to|(?:always )?try to avoid)\b",
+        r"\bI like [\w' ]{2,60} (?:better|more) than\b",
+        r"\bfor me,? it(?:'s| is) always\b",
         rf"\b(?:I(?:'?m| am)|my [\w' ]{{2,24}} is) (?:\w+ ){{0,2}}{_HEALTH}\b",
         r"\b(?:I|he|she|they|we)(?:'ve)? (?:have|has|got) (?:\w+ ){1,4}(?:allergy|intolerance)\b",
         r"\bI (?:can'?t|cannot|don'?t|do not|no longer) (?:eat|drink|stand|have|tolerate|use|fly|drive|work)\b",
-        rf"{_BEGIN}call me (?!back|later|tomorrow|when|at|if|on|in|old|crazy|a\b)",
+        _begun(r"call me (?!(?:back|later|tomorrow|when|at|if|on|in|old|crazy|a)\b)"),
         r"\byou (?:can|may|should) call me\b",
         r"\bI go by\b",
         r"\bit(?:'s| is) (?:very |really )?important (?:to|for) me\b",
@@ -109,6 +130,7 @@ _ENGLISH = [
         r"\bI(?:'?m| am) in the [\w ]{2,30} time ?zone\b",
         r"\bI have (?:\w+ ){1,2}(?:kids|children|sons?|daughters?|dogs?|cats?|brothers?|sisters?)\b",
         r"\bI take my\b",
+        r"\bI(?:'ve| have) always (?:used|taken|kept|paid|ordered|booked|flown|bought|preferred)\b",
         r"\bwe only\b",
         rf"\b(?:our|the) (?:[\w'-]+ ){{0,2}}?(?:budget|deadline|limit|{_VALUES}) (?:is|are)\b(?= (?:\d|[$€£A-Z]))",
         r"\bI(?:'?m| am) (?:from|based)\b",
@@ -117,20 +139,26 @@ _ENGLISH = [
         r"\bI speak\b",
         r"\bI(?:'?m| am) an? (?!part\b|bit\b|lot\b|little\b|huge\b|big\b|few\b|great\b|total\b|fan\b)\w+",
         rf"\bmy (?:[\w'-]+ ){{0,3}}?(?:{_VALUES})(?: is| are| will be| has changed| =|\s?:)",
-        r"\bmy (?:favou?rite|preferred|usual|goal|rule|habit)\b[\w ]{0,40} (?:is|are)\b",
+        r"\b(?:my|our) (?:favou?rite|preferred|usual|goal|rule|habit|policy|convention)\b[\w ]{0,40} (?:is|are)\b",
     ),
     _rule(
         "instruction",
         PLAIN,
-        rf"{_BEGIN}(?:do not|don'?t) {_NOT_ASKED}\w+",
-        rf"{_BEGIN}(?:make sure|ensure|be sure|avoid|only (?:use|answer|reply|write|book|send|show))\b",
-        rf"{_BEGIN}(?:answer|reply|respond|write|speak|talk)(?: to me| all \w+)? (?:only )?(?:in|with|like)\b",
-        rf"{_BEGIN}keep (?:your|the|all|it|them|answers|replies|things)\b[\w ]{{0,30}}\b"
-        r"(?:short|brief|concise|simple|formal|informal|under|below|private|polite)\b",
-        rf"{_BEGIN}use (?:\w+ ){{0,2}}(?:english|german|french|spanish|units|spelling|tabs|spaces|markdown|tone)\b",
-        rf"{_BEGIN}stop \w+ing\b",
+        _begun(
+            rf"(?:do not|don'?t) {_NOT_ASKED}\w+",
+            r"(?:make sure|ensure|be sure|avoid|only (?:use|answer|reply|write|book|send|show))\b",
+            r"(?:answer|reply|respond|write|speak|talk)(?: to me| all \w+)? (?:only )?(?:in|with|like)\b",
+            r"keep (?:your|the|all|it|them|answers|replies|things)\b[\w ]{0,30}\b"
+            r"(?:short|brief|concise|simple|formal|informal|under|below|private|polite)\b",
+            r"use (?:\w+ ){0,2}(?:english|german|french|spanish|units|spelling|tabs|spaces|markdown|tone)\b",
+            r"stop \w+ing\b",
+            r"stick (?:to|with)\b",
+            _FOR_ALL,
+        ),
+        rf"\bI {_FOR_ALL}",
         r"\bno more \w+",
-        r"\bI (?:want|need|expect) you to\b",
+        r"\bplease,? keep (?!going|trying|in touch|me (?:posted|updated|informed))\w+",
+        r"\bI (?:(?:want|need) you to|expect \w+)\b",
         r"\bI'd like you to\b",
     ),
     _rule(
@@ -140,6 +168,9 @@ _ENGLISH = [
         r"\bmy [\w ]{2,30}:",
         r"\bmy \w+ (?:hates|likes|loves|prefers|needs|can't|cannot|doesn't|does not|won't) \w+",
         r"\bI use (?:an? |the )?(?-i:[A-Z])\w+",
+        r"\bI (?:don'?t|do not) want any\b",
+        rf"\bI (?:really |absolutely |just )?(?:hate|dislike|detest|(?:don'?t|do not) like|avoid) {_NOT_OF_NOW}",
+        rf"\bI(?:'?m| am) (?:really )?not (?:fond of|into|(?:an? )?(?:big |great )?fan of) {_NOT_OF_NOW}",
     ),
     _rule(
         "preference",
@@ -174,7 +205,7 @@ _GERMAN = [
         r"\bich (?:\w+ ){0,3}?(?:bevorzuge|lieber|hasse|immer|nie|niemals)\b",
         r"\bmir (?:\w+ ){0,4}?lieber\b",
         r"\bich bin (?:\w+ ){0,3}?(?:allergisch|vegetari\w+|vegan\w*|diabetiker\w*)",
-        r"\bnenn(?:en sie)? mich\b",
+        r"\bnenne?(?:n sie)? mich\b",
         r"\bich hei(?:ß|ss)e\b",
         r"\bich (?:esse|trinke|vertrage) (?:\w+ )?(?:kein\w*|nicht)\b",
     ),
@@ -196,7 +227,7 @@ _FRENCH = [
         r"\b(?:souviens-toi|souvenez-vous|rappelle-toi|rappelez-vous|retiens|retenez)\b",
         r"\bn'oublie[sz]? pas\b",
         r"\bs'il (?:te|vous) pla[iî]t,? n(?:e |')",
-        r"^ne (?:\w+ ){1,3}(?:jamais|plus)\b",
+        r"^n(?:e |')\w+ (?:\w+ ){0,2}?(?:jamais|plus)\b",
         r"^\w+(?:ez|e|s) toujours\b",
         r"\b(?:tutoie|tutoyez|vouvoie|vouvoyez)-moi\b",
     ),
@@ -214,7 +245,7 @@ _FRENCH = [
     _rule(
         "preference",
         PLAIN,
-        r"\b(?:mon|ma|mes) (?:[\w'-]+ ){1,4}?(?:est|sont)\b",
+        r"\b(?:mon|ma|mes) (?:[\w'-]+ ){1,4}?(?:est|sont|s'appelle)\b",
         r"\bje (?:vis|travaille)\b",
         r"\bj'(?:habite|adore|aime|évite)\b",
     ),
@@ -246,7 +277,7 @@ _SPANISH = [
     _rule(
         "preference",
         PLAIN,
-        r"\bmis? (?:\w+ ){1,4}?(?:es|son|está)\b",
+        r"\bmis? (?:\w+ ){1,4}?(?:es|son|está|se llaman?)\b",
         r"\bvivo en\b",
         r"\btrabajo (?:en|como|para)\b",
         r"\bme (?:gusta|encanta)n?\b",
@@ -284,7 +315,7 @@ SPACED = [
             "i i'm i'd i've i'll my me always never don't dont not please remember note memorize memorise mind forget "
             "future forward henceforth default rule record stop avoid only answer reply respond write speak talk sure "
             "ensure whenever every each from more he she they we mustn't use keep our next no when if it's im budget "
-            "deadline limit circumstances address"
+            "deadline limit circumstances address stick"
         ),
         _ENGLISH,
     ),
@@ -321,7 +352,7 @@ ATTRIBUTES = [
     re.compile(r"我的(地址|电话|名字|姓名|邮箱|生日|预算|号码|职业|城市)(?=是|为|：)"),
     re.compile(r"(?:私|僕|俺|わたし)の(住所|電話番号|名前|誕生日|予算|メールアドレス|職業)(?=は)"),
 ]
-_CALLED = r"\bcall me\b|\bI go by\b|\bnenn(?:en Sie)? mich\b|\bappell?e[sz]?-moi\b|\bllám[ae]me\b|叫我|と呼んで"
+_CALLED = r"\bcall me\b|\bI go by\b|\bnenne?(?:n Sie)? mich\b|\bappell?e[sz]?-moi\b|\bllám[ae]me\b|叫我|と呼んで"
 _HOME = (
     r"\bI(?:'ve| have)? (?:now )?(?:live|moved|relocated) (?:in|to)\b|\bich wohne in\b|\bj'habite (?:à|en|au)\b"
     r"|\bvivo en\b|我(?:现在)?住在|に住んで"
