@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.condensed import checked
-from everthread.core.events import MESSAGES, BriefUpdated, Clear, Event
+from everthread.core.events import MESSAGES, Clear, Event
 from everthread.core.extract import summary
 from everthread.core.tokens import count
 from everthread.errors import BadValue
@@ -27,7 +27,8 @@ from everthread.testing.scripted import script
 from tests.contract.support import everything
 from tests.core.logs import numbered
 from tests.core.strategies import any_text
-from tests.jobs.support import Listening, events_of, fenced_in, fences, past_clock, summaries
+from tests.jobs.support import Listening, fenced_in, fences, past_clock, summaries
+from tests.jobs.test_brief import briefs
 from tests.transcripts import FORMS, instructions, transcript, whole
 
 T = TypeVar("T")
@@ -313,7 +314,7 @@ def test_property_20_a_summary_in_its_own_words_is_in_time_order(
     talk = store.begin(by="", strategy=strategy)
     store.do(talk.append(*dialogue(turns)))
     store.do(talk.remember())
-    made = [one.text for one in (*store.do(summaries(talk)), *store.do(events_of(talk, BriefUpdated)))]
+    made = [one.text for one in store.do(summaries(talk))] + [one.text for one in store.do(briefs(talk))]
     told = tickets(made[-1])
     assert len(made) == 1
     assert len(told) > 3
