@@ -10,6 +10,8 @@ import pytest
 from everthread import Everthread, Talk
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
+from tests.contract.support import Clock
+from tests.jobs.support import past_clock
 
 Speak = Callable[..., None]
 
@@ -58,3 +60,22 @@ async def worker(et: Everthread) -> AsyncIterator[Worker]:
     worker = Worker(et._desk)
     yield worker
     await worker.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Moves only when told to."""
+    return past_clock()
+
+
+@pytest.fixture
+async def slow(et: Everthread, clock: Clock) -> Everthread:
+    """Where time goes by when it is told to."""
+    et.log._clock = clock
+    return et
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is tried again without a pause."""
+    monkeypatch.setattr("everthread.jobs.due.FIRST_PAUSE", 0.0)
