@@ -6,10 +6,14 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from everthread import Everthread, Talk
+from everthread.context.building import Contexts
+from everthread.context.gaps import NOTHING, Gaps
+from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server, postgres_for_tests
 
 _numbers = count(1)
@@ -57,6 +61,15 @@ def fresh_address(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -
 def someone() -> str:
     """A user that no other test knows."""
     return f"user-{next(_numbers)}"
+
+
+@pytest.fixture
+def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that count what is written and sent: what memory adds to it is told in tests/jobs."""
+    monkeypatch.setattr(Worker, "remind", lambda *_: None)
+    monkeypatch.setattr(Contexts, "remembers", lambda *_: False)
+    monkeypatch.setattr(Gaps, "uncovered", AsyncMock(return_value=NOTHING))
+    monkeypatch.setattr(Gaps, "recap", AsyncMock(return_value=""))
 
 
 @pytest.fixture

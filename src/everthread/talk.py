@@ -77,9 +77,14 @@ class Talk:
         if expect is not None:
             arguments.seq("expect", expect)
         logged = await self._log.append(self._place, events, key=key, expect=expect)
-        if self._desk.memory is not None and any(one.kind == "assistant" for one in logged):
-            self._desk.memory.remind(self.conversation, logged[-1].branch)
+        if any(one.kind == "assistant" for one in logged):
+            self._remind(logged[-1].branch)
         return logged
+
+    def _remind(self, branch: int) -> None:
+        """A turn may be over: memory has something to do."""
+        if self._desk.memory is not None:
+            self._desk.memory.remind(self.conversation, branch)
 
     async def clear(self) -> Logged:
         """Start afresh: what came before is no longer sent, but stays and can be found."""

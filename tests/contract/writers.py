@@ -11,14 +11,14 @@ from everthread import Everthread, assistant, user
 
 async def first(address: str, *users: str) -> None:
     """The first conversation of each user, found or begun."""
-    async with Everthread.open(address) as et:
+    async with Everthread.open(address, settings={"memory": False}) as et:
         for name in users:
             say((await et.conversation(user=name)).id)
 
 
 async def write(address: str, owner: str, conversation: str, name: str, count: str) -> None:
     """Many small appends, one after the other."""
-    async with Everthread.open(address) as et:
+    async with Everthread.open(address, settings={"memory": False}) as et:
         talk = await et.conversation(user=owner, id=conversation)
         for number in range(int(count)):
             written = await talk.append(user(f"{name}/{number}"), assistant(f"{name}/{number} done"))
@@ -28,7 +28,7 @@ async def write(address: str, owner: str, conversation: str, name: str, count: s
 async def churn(address: str, owner: str, conversation: str, name: str, count: str) -> None:
     """Open, append, read, close, again and again: opening and closing take locks of their own."""
     for number in range(int(count)):
-        async with Everthread.open(address) as et:
+        async with Everthread.open(address, settings={"memory": False}) as et:
             talk = await et.conversation(user=owner, id=conversation)
             (event,) = await talk.append(user(f"{name}/{number}"), key=f"{name}/{number}")
             assert event in await talk.range(event.seq, event.seq)
@@ -38,7 +38,7 @@ async def churn(address: str, owner: str, conversation: str, name: str, count: s
 
 async def redact(address: str, owner: str, conversation: str, name: str, count: str) -> None:
     """Say something and take it back."""
-    async with Everthread.open(address) as et:
+    async with Everthread.open(address, settings={"memory": False}) as et:
         talk = await et.conversation(user=owner, id=conversation)
         for number in range(int(count)):
             (event,) = await talk.append(user(f"secret of {name} {number}"))

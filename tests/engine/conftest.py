@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk
-from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
 
 Speak = Callable[..., None]
 
 
 @pytest.fixture(autouse=True)
-def _without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests tell what a turn writes; what memory writes beside it is told in tests/jobs."""
-    monkeypatch.setattr(Worker, "remind", lambda *_: None)
+def _without(without_memory: None) -> None:
+    """What memory adds is told in tests/jobs."""
 
 
 @pytest.fixture

@@ -8,9 +8,16 @@ import pytest
 
 from everthread import Everthread, Talk
 from everthread.errors import BadValue, Changed
+from everthread.jobs.worker import Worker
 from everthread.store.conversations import Owner
 from everthread.testing.scripted import call, script
 from tests.engine.support import heard
+
+
+@pytest.fixture(autouse=True)
+def _without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is on here, but for its worker."""
+    monkeypatch.setattr(Worker, "remind", lambda *_: None)
 
 
 @pytest.fixture

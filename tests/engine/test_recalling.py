@@ -8,8 +8,15 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.tokens import count
+from everthread.jobs.worker import Worker
 from everthread.testing.scripted import call, script
 from tests.engine.support import heard, results
+
+
+@pytest.fixture(autouse=True)
+def _without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is on here, but for its worker."""
+    monkeypatch.setattr(Worker, "remind", lambda *_: None)
 
 
 @pytest.fixture

@@ -32,10 +32,12 @@ def remember(someone: str) -> Speak:
 
 
 @pytest.fixture
-async def et(address: str, someone: str, memory_model: str) -> AsyncIterator[Everthread]:
-    """Whose own worker is not reminded of anything: what is done, and when, is up to each test."""
+async def et(
+    address: str, someone: str, memory_model: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Everthread]:
+    """Whose own worker is reminded by `say`, and not by `append`: what is done with that is up to each test."""
+    monkeypatch.setattr(Talk, "_remind", lambda *_: None)
     async with Everthread.open(address, settings=settings_of(someone, memory_model)) as et:
-        et.memory.remind = lambda *_: None  # type: ignore[method-assign]
         yield et
 
 
@@ -78,4 +80,4 @@ async def slow(et: Everthread, clock: Clock) -> Everthread:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again without a pause."""
-    monkeypatch.setattr("everthread.jobs.due.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("everthread.jobs.spending.FIRST_PAUSE", 0.0)

@@ -30,6 +30,8 @@ AWKWARD: list[Event] = [
     *(user("Meanwhile?"), assistant("Yes."), tool_result("bought", id="a"), assistant("Bought."), user("Thanks.")),
 ]
 
+pytestmark = pytest.mark.usefixtures("without_memory")
+
 
 # -- 1: results without calls, calls without results -------------------------------------------------------
 

@@ -19,6 +19,8 @@ from tests.transcripts import CHAT, CLAUDE, FORMS, blocks, instructions, transcr
 
 LINES = "\n".join(f"line {number} of the log, which is long" for number in range(400))
 
+pytestmark = pytest.mark.usefixtures("without_memory")
+
 
 # -- 7, 8, 9: what the cache costs -------------------------------------------------------------------------
 

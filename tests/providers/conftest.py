@@ -31,3 +31,8 @@ async def ask(tmp_path: Path) -> AsyncIterator[Ask]:
 
     async with Everthread.open(f"sqlite:///{tmp_path}/talk.db", settings={"clock": "off"}) as et:
         yield asking
+
+
+@pytest.fixture(autouse=True)
+def _without(without_memory: None) -> None:
+    """What memory adds is told in tests/jobs."""

@@ -147,7 +147,8 @@ class Contexts:
             changed = await _changed(log, line, planned[0], seen)
             packing = Packing(planned[0], seen, folded, changed=changed, gap=gap, recap=recap)
             estimate, tried = packing.fit(), tried + 1
-            if not packing.has_stepped or not seen.sighted.remembers or tried == TRIES:
+            remembers = seen.sighted.remembers or gap.text or recap
+            if not packing.has_stepped or not remembers or tried == TRIES:
                 break
             # Turns left that memory was not read for: once more, of the same moment, from where it begins now.
             begin, at = packing.turns[0].start, seen.sighted.head.seq + 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from everthread.context.planning import Plan
 from everthread.core import extract
@@ -22,23 +23,34 @@ LOOKED_AT = 120  # messages before the window; of an older gap the newest count
 KEPT = 256
 
 
+class Extract(NamedTuple):
+    """What was said from event `first` on, in its own words."""
+
+    text: str
+    first: int
+
+
+NOTHING = Extract("", 0)
+
+
 class Gaps:
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[str | int, ...], str] = OrderedDict()
+        self._made: OrderedDict[tuple[str | int, ...], Extract] = OrderedDict()
 
-    async def uncovered(self, log: Log, line: Line, plan: Plan, seen: Seen) -> str:
-        """An extract of what lies between what is remembered and the window; empty where nothing does."""
+    async def uncovered(self, log: Log, line: Line, plan: Plan, seen: Seen) -> Extract:
+        """What lies between what is remembered and the window; nothing where nothing does."""
         if not plan.settings.memory or not plan.memory[0] or seen.choice is None:
-            return ""
+            return NOTHING
         covered = max(seen.sighted.head.cleared, seen.brief.brief.covers if seen.brief.brief else 0)
         begin = seen.choice.begin.first
         if begin <= covered + 1 or (seen.brief.brief and not seen.brief.behind):
-            return ""
+            return NOTHING
         tokens = getattr(plan.settings, plan.memory[2][0]) // (2 if seen.brief.brief else 1)
 
-        async def made() -> str:
+        async def made() -> Extract:
             events = await log.before(line, begin, limit=LOOKED_AT, messages=True)
-            return extract.summary([one for one in events if one.seq > covered], tokens)
+            own = [one for one in events if one.seq > covered]
+            return Extract(extract.summary(own, tokens), own[0].seq if len(own) == LOOKED_AT else covered + 1)
 
         return await self._once(("uncovered", *_place(line, seen), covered, begin, tokens), made)
 
@@ -50,14 +62,14 @@ class Gaps:
         if seen.events[0].session < wanted or head.session_first - 1 <= head.cleared:
             return ""
 
-        async def made() -> str:
+        async def made() -> Extract:
             before = await log.before(line, head.session_first, limit=LOOKED_AT, messages=True)
             own = [one for one in before if one.session == wanted and one.seq > head.cleared]
-            return extract.recap(own, tokens=plan.settings.recap_tokens)
+            return Extract(extract.recap(own, tokens=plan.settings.recap_tokens), own[0].seq if own else 0)
 
-        return await self._once(("recap", *_place(line, seen), wanted, plan.settings.recap_tokens), made)
+        return (await self._once(("recap", *_place(line, seen), wanted, plan.settings.recap_tokens), made)).text
 
-    async def _once(self, place: tuple[str | int, ...], make: Callable[[], Awaitable[str]]) -> str:
+    async def _once(self, place: tuple[str | int, ...], make: Callable[[], Awaitable[Extract]]) -> Extract:
         if place not in self._made:
             self._made[place] = await make()
             if len(self._made) > KEPT:

@@ -7,11 +7,13 @@ if even they do not fit, the estimate stays above the budget, and the context sa
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.context.planning import Plan
+from everthread.context.gaps import NOTHING, Extract
+from everthread.context.planning import FENCE, Plan
+from everthread.core.condensed import within
 from everthread.core.estimates import Measure
 from everthread.core.events import User, media_of
 from everthread.core.folded import Folded
@@ -20,12 +22,14 @@ from everthread.core.logged import Logged
 from everthread.core.parts import Image, Reasoning
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced
-from everthread.core.tokens import CALL_WRAPPING, WRAPPING, image_tiles, sizes
+from everthread.core.tokens import CALL_WRAPPING, WRAPPING, count, image_tiles, sizes
 from everthread.core.window import Start, excess, rung
 from everthread.store.windowing import Seen
 
 SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
+EXCHANGE = 40  # tokens of the exchange in which something is told before the window
+LEAST = 24  # tokens of a text of memory's that is worth its fence
 DECLARED = 20  # tokens of a tool that only its name is known of
 
 
@@ -57,7 +61,7 @@ class SoFar(NamedTuple):
 
 class Packing:
     def __init__(
-        self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0, gap: str = "", recap: str = ""
+        self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0, gap: Extract = NOTHING, recap: str = ""
     ) -> None:
         self._folded = folded
         self.plan = plan
@@ -129,35 +133,63 @@ class Packing:
     # -- packing -------------------------------------------------------------------------------------------
 
     def _remember(self) -> None:
-        """The brief, the recap or the summary, where the strategy wants it; nothing where it says nothing."""
+        """What memory has of what is left out, where the strategy wants it, each part within its share."""
         assert self.seen.choice
-        remembered, recalls = self.seen.brief, self.plan.recalls
-        if (brief := remembered.brief) and brief.text.strip():
-            if self.plan.strategy == "importance":
-                first = getattr(brief, "first", 1)
-                told = fenced("summary", brief.text, covers=brief.covers, first=first, recall=recalls)
-                self.before = exchange(told)
-                if first > self.seen.sighted.head.cleared + 1:
-                    self.degraded.append(f"what is remembered begins at event {first}")
-            else:
-                self.sections["brief"] = fenced("brief", brief.text, covers=brief.covers, recall=recalls)
-            if remembered.behind:
-                begin = self.seen.choice.begin.first
-                self.degraded.append(f"what is remembered ends at event {brief.covers}, the window begins at {begin}")
-        if self._gap.strip():
-            begin = self.seen.choice.begin.first
-            covered = remembered.brief.covers if remembered.brief else self.seen.sighted.head.cleared
-            self.sections["uncovered"] = fenced(
-                "extract", self._gap, covers=begin - 1, first=covered + 1, recall=recalls
-            )
-        if (facts := getattr(remembered.brief, "facts", "")).strip():
-            self.sections["facts"] = fenced("facts", facts)
+        shares, recalls = self.plan.shares, self.plan.recalls
+        room = shares.get("summary_tokens") or shares.get("brief_tokens", 0)
+        if self._gap.text:
+            gap = room // 2 if self.seen.brief.brief else room
+            about = {"covers": self.seen.choice.begin.first - 1, "first": self._gap.first, "recall": recalls}
+            self._tell("uncovered", "extract", self._gap.text, gap, **about)
+            room -= gap
+        if self._leaves_out:
+            self._tell_brief(room)
         made = self.seen.recap.recap
         recap = made.recap if made and self.seen.events[0].session >= made.session else self._recap
-        if recap.strip() and self.plan.strategy == "session":
-            self.before = exchange(fenced("recap", recap, recall=recalls))
-        elif recap.strip():
-            self.sections["recap"] = fenced("recap", recap)
+        if self.plan.strategy == "session":
+            self._tell_before("recap", recap, shares["recap_tokens"], recall=recalls)
+        else:
+            self._tell("recap", "recap", recap, shares.get("recap_tokens", 0))
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether anything lies before the window that is not sent."""
+        choice = self.seen.choice
+        return bool(choice and choice.begin.messages > sum(len(events) for _, events in self.seen.older))
+
+    def _tell_brief(self, room: int) -> None:
+        brief, begin = self.seen.brief.brief, self.seen.choice.begin.first if self.seen.choice else 0
+        if not brief or not brief.text.strip():
+            return
+        first, recalls = getattr(brief, "first", 1), self.plan.recalls
+        if self.plan.strategy == "importance":
+            self._tell_before("summary", brief.text, room, covers=brief.covers, first=first, recall=recalls)
+            if first > self.seen.sighted.head.cleared + 1:
+                self.degraded.append(f"what is remembered begins at event {first}")
+        else:
+            self._tell("brief", "brief", brief.text, room, covers=brief.covers, recall=recalls)
+        if self.seen.brief.behind:
+            self.degraded.append(f"what is remembered ends at event {brief.covers}, the window begins at {begin}")
+        self._tell("facts", "facts", getattr(brief, "facts", ""), self.plan.shares.get("facts_tokens", 0))
+
+    def _tell(self, section: str, kind: str, text: str, room: int, **about: Any) -> None:
+        if told := self._fenced(kind, text, room, **about):
+            self.sections[section] = told
+
+    def _tell_before(self, kind: str, text: str, room: int, **about: Any) -> None:
+        """Before the window, as an exchange."""
+        if told := self._fenced(kind, text, room - EXCHANGE, **about):
+            self.before = exchange(told)
+
+    def _fenced(self, kind: str, text: str, room: int, **about: Any) -> str:
+        """A text of memory's in its fence, with as much of it as so many tokens of the request take."""
+        measure, told = self.plan.measure, fenced(kind, text, **about) if text.strip() else ""
+        room = max(room, measure.tokens(FENCE + LEAST))
+        if measure.tokens(measure.text(told)) <= room:
+            return told
+        left = int(room / measure.tokens(1_000) * 1_000) - measure.text(fenced(kind, "", **about))
+        cut = within(text, left, measure.counter or count) if left >= LEAST else ""
+        return fenced(kind, cut, **about) if cut else ""
 
     def _take(self) -> None:
         choice, newest = self.seen.choice, self.seen.sighted.newest

@@ -31,6 +31,10 @@ MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "session": ("", True, ("recap_tokens",)),
     "importance": ("summary", False, ("summary_tokens",)),
 }
+FIRST = ("facts_tokens", "brief_tokens", "summary_tokens", "recap_tokens")  # in which order they take what there is
+MEMORY_SHARE, FACTS_SHARE = 1 / 7, 3 / 5  # of the budget for all of memory, and of that for facts
+SMALL_SHARE, SMALL = 1 / 3, 400  # of a small budget, and up to how many tokens
+FENCE = 80  # tokens around a text that is fenced
 PRIMING = 3
 OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
 
@@ -73,6 +77,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     window: int  # the most tokens that the model takes
     limit: int  # of which for the input
     budget: int
+    shares: dict[str, int]  # the most tokens of the request for each part of memory, by the setting that grants them
     room: Room
     pins: tuple[Older, ...]
     notes: tuple[str, ...]
@@ -121,7 +126,8 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
     # A window that the application chooses by itself has the default's memory.
     strategy = settings.strategy if asked.strategy is None else "own"
     fixed = tools_tokens + measure.tokens(sum(map(measure.text, sections.values())) + WRAPPING)
-    room = _room(budget, fixed, measure.factor, settings, MEMORY.get(strategy, OWN)[2])
+    shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
+    room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     running = sighted.head.state in ("open", "waiting")
     pins, room = _pinned(sighted.pins, room, settings)
     notes = []
@@ -141,6 +147,7 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
         window=window,
         limit=limit,
         budget=budget,
+        shares=shares,
         room=room,
         pins=pins,
         notes=tuple(notes),
@@ -216,16 +223,29 @@ def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:
     return measure.text(json.dumps(plain, ensure_ascii=False))
 
 
-def _room(budget: int, fixed: int, factor: float, settings: Settings, shares: tuple[str, ...]) -> Room:
-    """What instructions and tools leave, less what memory and the notes of time may take.
+def _shares(budget: int, measure: Measure, settings: Settings, names: tuple[str, ...]) -> dict[str, int]:
+    """What the settings grant each part of memory, its fence included; where a small budget has less, facts come first,
+    and leave something for the rest. Nothing is sent beyond it, so the window is where the room says."""
+    granted = {name: getattr(settings, name) for name in FIRST if name in names}
+    wanted = {name: measure.tokens(tokens + FENCE) if tokens else 0 for name, tokens in granted.items()}
+    most = max(int(budget * MEMORY_SHARE), min(int(budget * SMALL_SHARE), SMALL))
+    shares, left = dict[str, int](), most
+    for name, tokens in wanted.items():
+        cap = int(most * FACTS_SHARE) if name == "facts_tokens" else left
+        shares[name] = min(tokens, left if sum(wanted.values()) <= most else cap)
+        left -= shares[name]
+    return shares
 
-    The amount is rounded up to a round one, and memory's share is what the settings grant it, whether or not
-    it is used: nothing that changes from turn to turn may move the grid.
+
+def _room(budget: int, fixed: int, factor: float, step: float) -> Room:
+    """What instructions, tools and memory's share leave, less what the notes of time may take.
+
+    The amount is rounded up to a round one, and memory's share is what it is granted, whether or not it is used:
+    nothing that changes from turn to turn may move the grid.
     """
     unit = max(1, rung(budget // 64))
-    memory = min(sum(getattr(settings, share) for share in shares), budget // 8)
-    set_aside = -(-(fixed + memory) // unit) * unit + unit
-    return room_of(budget, set_aside=set_aside, factor=factor, step=settings.step)
+    set_aside = -(-fixed // unit) * unit + unit
+    return room_of(budget, set_aside=set_aside, factor=factor, step=step)
 
 
 def _pinned(pins: tuple[Older, ...], room: Room, settings: Settings) -> tuple[tuple[Older, ...], Room]:

@@ -28,7 +28,7 @@ Turns = Sequence[Sequence[Logged]]
 WORDS = 300
 _LENGTHS = (4_000, 1_500, 600, 240, 100, 40)  # characters of one message, from generous to terse
 _ARGUMENTS, _VALUE = 240, 80  # characters of a tool call's arguments, and of one of them
-JSON_READ = 200_000  # characters of a result that are read as JSON
+JSON_READ, LINES_READ = 200_000, 100_000  # characters of a result that are read as JSON, and as lines
 _ERROR = re.compile(r"error|fail|exception|traceback|denied|refused|not found|invalid|timed? ?out", re.IGNORECASE)
 
 
@@ -119,7 +119,8 @@ def came_out(result: ToolResult, length: int = 400) -> str:
         return text if len(text) <= length else f"{text[: length - 2].rpartition(', ')[0] or text[: length - 2]} …"
     if len(text) <= length:
         return _flat(text)
-    lines = [line.strip() for line in text[:100_000].split("\n") if line.strip()]
+    read = text if len(text) <= LINES_READ else f"{text[: LINES_READ // 2]}\n{text[-LINES_READ // 2 :]}"
+    lines = [line.strip() for line in read.split("\n") if line.strip()]
     if len(lines) < 3:
         return shortened(_flat(text), length)
     wrong = [line for line in lines[1:-1] if _ERROR.search(line[:400])][:3]
@@ -195,7 +196,7 @@ def checked(text: str, words: int = WORDS) -> str:
     text = _without_plans(text).strip()
     if not any(map(str.isalnum, text)):
         raise BadValue("the model's summary", text, "a text that says something")
-    return _within(text, words)
+    return within(text, words, words_of)
 
 
 def first_person(text: str) -> bool:
@@ -222,37 +223,39 @@ def _without_plans(text: str) -> str:
     return "\n".join(kept)
 
 
-def _within(text: str, words: int) -> str:
-    if words_of(text) <= words:
+def within(text: str, most: int, measure: Counter) -> str:
+    """The text, or its first lines and sentences as far as they are within so much."""
+    if measure(text) <= most:
         return text
     kept: list[str] = []
-    left = words
+    left = most
     for line in text.split("\n"):
-        size = words_of(line)
+        size = measure(line) + (measure is not words_of)  # the line's end
         if size > left:
-            kept.append(" ".join(_first(line, left)))
+            kept.append(" ".join(_first(line, left, measure)))
             break
         kept.append(line)
         left -= size
-    return "\n".join(kept).rstrip() or _cut(text, words)
+    found = "\n".join(kept).rstrip()
+    return found if found and measure(found) <= most else _cut(text, most, measure)
 
 
-def _first(line: str, words: int) -> Iterator[str]:
-    """The sentences of a line that are within so many words."""
+def _first(line: str, most: int, measure: Counter) -> Iterator[str]:
+    """The sentences of a line that are within so much."""
     for sentence in sentences(line):
-        words -= words_of(sentence.text)
-        if words < 0:
+        most -= measure(sentence.text)
+        if most < 0:
             return
         yield sentence.text
 
 
-def _cut(text: str, words: int) -> str:
+def _cut(text: str, most: int, measure: Counter) -> str:
     """One sentence that is longer than all that is allowed: up to a comma or a word."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if words_of(text[:middle]) <= words - 1 else (low, middle - 1)
+        low, high = (middle, high) if measure(text[:middle]) <= most - 1 else (low, middle - 1)
     head = text[:low]
     at = max(head.rfind(mark) for mark in (", ", "; ", "，", "、"))
     at = at if at > len(head) // 2 else head.rfind(" ")
-    return f"{head[:at].rstrip(' ,;，、')} …" if at > 0 else f"{head}…"
+    return f"{head[:at].rstrip(' ,;，、')} …" if at > 0 else f"{head}…" if head else ""

@@ -164,6 +164,8 @@ class Summary(_Event, tag="summary", frozen=True):
     first: int = 1
     extractive: bool = False
     base: int = 0  # the newest before it that is no extract
+    known: str = ""  # of the facts, as a brief has it
+    known_at: int = 0
 
 
 class AgentKilled(_Event, tag="agent_killed", frozen=True):

@@ -17,6 +17,7 @@ from everthread.core.events import Assistant, Event, Redacted, System, ToolCall,
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
 from everthread.core.request import INVALID, Answer, Call, Item, Reply, Said, clean, object_of
+from everthread.core.sections import shortened_inside
 from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
 
 _SAID = (User, System)
@@ -285,12 +286,16 @@ def _matched(ids: list[str], results: list[Logged]) -> tuple[dict[int, Logged], 
 
 def stub(logged: Logged, head: int = STUB_HEAD, tail: int = STUB_TAIL) -> str:
     """What is sent in place of a large result: its head and tail, and how to find the whole."""
-    whole = clean(logged.text)
-    left = len(whole) - head - tail
-    if left <= 0:
-        return whole
-    note = f"[… {left:,} of {len(whole):,} characters left out; the whole is event {logged.seq} of this conversation …]"
-    return "\n".join(piece for piece in (whole[:head], note, whole[len(whole) - tail :]) if piece)
+
+    def short(whole: str) -> str:
+        left = len(whole) - head - tail
+        if left <= 0:
+            return whole
+        left_out = f"{left:,} of {len(whole):,} characters left out"
+        note = f"[… {left_out}; the whole is event {logged.seq} of this conversation …]"
+        return "\n".join(piece for piece in (whole[:head], note, whole[len(whole) - tail :]) if piece)
+
+    return shortened_inside(clean(logged.text), short)
 
 
 def _tells(parts: Sequence[Part | Call]) -> bool:

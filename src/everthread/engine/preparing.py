@@ -18,6 +18,7 @@ from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Command, ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
+from everthread.core.sections import noted
 from everthread.engine.desk import Desk
 from everthread.engine.notes import notes_tool, read
 from everthread.engine.recalling import recall_tools
@@ -98,7 +99,7 @@ def with_notes(asked: Asked, notes: str) -> Asked:
     given = {"persona": told} if isinstance(told, str) else dict(told or {})
     if not notes.strip() or "memory" in given:
         return asked
-    return msgspec.structs.replace(asked, instructions={**given, "memory": notes})
+    return msgspec.structs.replace(asked, instructions={**given, "memory": noted(notes)})
 
 
 def label(found: Versioned) -> str:

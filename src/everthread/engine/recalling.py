@@ -13,14 +13,16 @@ from typing import Annotated, Any, Literal
 from everthread.core.items import stub
 from everthread.core.logged import Logged
 from everthread.core.sections import RECALL, fenced
+from everthread.errors import NotFound
 from everthread.recall import MOST, Hit, recall
 from everthread.store.conversations import Owner
 from everthread.store.leases import FOREVER
+from everthread.store.log import Log
 from everthread.tools import FunctionTool, tool
 
 OPEN = "open_event"
 PAGE = 6_000  # characters of an event that are opened at a time
-_SEQ = re.compile(r"\d+")
+_REFERENCE = re.compile(r"(\d{1,15})(?: on branch (\d{1,9}))?(?: of conversation (\w{1,40}))?")
 
 
 async def _recall_context(
@@ -52,20 +54,37 @@ async def _recall_context(
 
 async def _open_event(
     talk: Any,
-    reference: Annotated[str, "The number of the event, as in: event 17 of this conversation."],
+    reference: Annotated[str, "As it was given; or the number of an event of this conversation."],
     page: Annotated[int, "Which page of it; the first is 1."] = 1,
 ) -> str:
-    """Opens an earlier event of this conversation in full, page by page: what a result or a stub refers to."""
-    found = _SEQ.search(reference)
-    events: list[Logged] = await talk.range(int(found[0]), int(found[0])) if found else []
+    """Opens an earlier event in full, page by page: what a hit, a result or a stub refers to."""
+    events = await _referred(talk, reference)
     if not events:
-        return f"There is no event {reference!r} in this conversation."
+        return f"There is no event {reference!r}."
     whole = stub(events[0], head=10**9, tail=0)
     pages = max(1, -(-len(whole) // PAGE))
     if not 1 <= page <= pages:
         return f"That event has {pages} pages."
     part = whole[(page - 1) * PAGE : page * PAGE]
     return fenced("event", f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}")
+
+
+async def _referred(talk: Any, reference: str) -> list[Logged]:
+    """The event that a reference names, if it is one of this user's."""
+    found = _REFERENCE.search(reference)
+    if found is None:
+        return []
+    seq, branch, conversation = int(found[1]), found[2], found[3]
+    if conversation in (None, talk.id) and branch is None:
+        events: list[Logged] = await talk.range(seq, seq)
+        return events
+    try:
+        owner = Owner(talk.conversation.tenant, talk.conversation.user)
+        log: Log = talk._log
+        whose = await log.find(owner, conversation or talk.id)
+        return await log.range(await log.line(whose, int(branch) if branch else None), seq, seq)
+    except NotFound:
+        return []
 
 
 def recall_tools() -> list[FunctionTool[..., Any]]:

@@ -14,6 +14,7 @@ from everthread.core.turns import Head
 from everthread.store.appending import Basis
 from everthread.store.log import Log
 
+RECAPS = 10  # sessions that are recapped at most, where that was left undone
 PAGE = 20  # newest versions that are read at a time: some may be redacted
 
 
@@ -69,20 +70,21 @@ async def due(log: Log, line: Line, *, capable: bool) -> Due:
         upto = (await log.head(line, at=head.turn_first - 1)).spoken if head.turn_first > 1 else 0
     newest = await _newest(log, line, "brief_updated", head)
     brief = await _base(log, line, newest, head) if capable else newest
-    summary = await _newest(log, line, "summary", head)
-    summary = await _base(log, line, summary, head) if capable else summary
+    newest_summary = await _newest(log, line, "summary", head)
+    summary = await _base(log, line, newest_summary, head) if capable else newest_summary
     ended = await log.markers(line, "session_ended", limit=1)
     over = await _messages(log, line, head.cleared, head.session_first - 1)
+    oldest = (await log.head(line, at=head.cleared)).session if head.cleared else 1
     return Due(
         head=head,
         upto=upto,
         forgotten=forgotten,
         brief=brief,
         behind=await _messages(log, line, max(head.cleared, brief.covers), upto),
-        known=await _known(log, line, newest, head),
+        known=await _known(log, line, max(newest, newest_summary, key=lambda version: version.seq), head),
         summary=summary,
         unsummarised=await _messages(log, line, max(head.cleared, summary.covers), upto),
-        recap=_recap_due(head, ended, capable) if over else 0,
+        recap=_recap_due(head.session, ended, capable, oldest) if over else 0,
         newest_recap=ended[0].seq if ended else 0,
     )
 
@@ -110,7 +112,7 @@ async def _base(log: Log, line: Line, newest: Version, head: Head) -> Version:
 
 async def _known(log: Log, line: Line, newest: Version, head: Head) -> Version:
     event = newest.event
-    if not isinstance(event, BriefUpdated) or event.known:
+    if event is None or event.known:
         return newest
     return await _at(log, line, event.known_at, head, newest.newest)
 
@@ -134,12 +136,10 @@ async def _messages(log: Log, line: Line, first: int, last: int) -> int:
     return (await log.head(line, at=last)).messages_sum - before
 
 
-def _recap_due(head: Head, ended: list[Logged], capable: bool) -> int:
-    """The session before this one, unless it has its recap."""
-    wanted = head.session - 1
-    if wanted < 1:
-        return 0
+def _recap_due(session: int, ended: list[Logged], capable: bool, oldest: int) -> int:
+    """The first session that is over and has no recap, of those since the last clear that are not long over."""
     newest = ended[0].event if ended else None
-    if isinstance(newest, SessionEnded) and newest.session >= wanted:
-        return wanted if capable and newest.extractive and newest.session == wanted else 0
-    return wanted
+    last = newest.session if isinstance(newest, SessionEnded) else 0
+    if last >= session - 1:  # all have theirs; a model's takes the place of the newest extract
+        return session - 1 if capable and isinstance(newest, SessionEnded) and newest.extractive else 0
+    return max(last + 1, oldest, session - RECAPS)

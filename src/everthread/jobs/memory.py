@@ -16,14 +16,14 @@ from everthread import prompts
 from everthread.config import Settings
 from everthread.core import extract
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.condensed import by_turn, checked, material, portions
+from everthread.core.condensed import by_turn, checked, material, portions, within
 from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
 from everthread.core.facts import NOTHING, Facts, fold, ranked, rendered
 from everthread.core.logged import Logged
 from everthread.core.naming import name_of
 from everthread.core.tokens import count
 from everthread.engine.desk import Desk
-from everthread.errors import BadValue, ModelError, Outrun
+from everthread.errors import Outrun
 from everthread.jobs.asking import AGENT, Told, ask, memory_model
 from everthread.jobs.due import Due
 from everthread.store.appending import Place
@@ -52,6 +52,7 @@ class Memory:
         self.conversation, self.line, self.settings = conversation, line, settings
         self.place = Place(line.tenant, line.conversation, line.branch.number)
         self.model = memory_model(settings)
+        self._worth = 1 if self.model else EXTRACT_AFTER  # messages for which a brief is made
 
     def todo(self, due: Due, *, all: bool = True) -> tuple[str, Todo] | None:
         """The next piece of work, with its name: the most urgent. Not `all`: extracts only once they are worth it."""
@@ -60,7 +61,7 @@ class Memory:
         if self.settings.strategy == "importance":
             if due.unsummarised >= self.settings.summarise_after:
                 return "summary", lambda: self.summary(due)
-        elif due.behind >= (1 if self.model or all else EXTRACT_AFTER):
+        elif due.behind >= (1 if all else self._worth):
             return "brief", lambda: self.brief(due)
         if not self.conversation.name and due.head.turn:
             return "name", lambda: self.name(due)
@@ -94,7 +95,7 @@ class Memory:
         """All that is known after event `last`, and the version that has it but for what was said since; 0 where the
         version that is being made must have it, because there is none or it was long ago."""
         before = due.known.event
-        facts = _known(before) if isinstance(before, BriefUpdated) else NOTHING
+        facts = _known(before.known) if before else NOTHING
         first = max(due.head.cleared, facts.seq) + 1
         known_at = due.known.seq if facts.seq and last - facts.seq < KNOWN_EVERY else 0
         while events := await self._messages(first, last):
@@ -126,8 +127,9 @@ class Memory:
         """Two to four sentences on the session that is over."""
         sessions = await self.log.sessions(self.line, limit=50)
         over = next((one for one in sessions if one.number == due.recap), None)
-        first, last = (over.first, over.last) if over else (due.upto, due.upto)
-        events = [one for one in await self._messages(first, last) if one.seq > due.head.cleared]
+        last = over.last if over else 0
+        before = await self.log.before(self.line, last + 1, limit=PAGE, messages=True)
+        events = [one for one in before if one.session == due.recap and one.seq > due.head.cleared]
         told = await self._told("recap", due, await asyncio.to_thread(_portion, events, -1)) if events else None
         text = checked(told.text, words=120) if told else await asyncio.to_thread(extract.recap, events)
         await self._publish(SessionEnded(session=due.recap, recap=text, extractive=told is None), told, due)
@@ -138,20 +140,26 @@ class Memory:
         base = before if isinstance(before, Summary) else Summary(text="", covers=due.head.cleared)
         turns = await self._portion(base.covers, due.upto)
         last, tokens = turns[-1][-1].seq if turns else due.upto, self.settings.summary_tokens
+        known, known_at = await self.facts(due, last)
+        facts = rendered(ranked(known, tokens // 3, count))
         told = await self._told("summary", due, turns, brief=base.text)
+        room = max(0, tokens - count(facts) - 2)
+        said = checked(told.text, words=tokens) if told else await self._range(due, last, room, beside=facts)
         version = Summary(
-            text=_within(checked(told.text, words=tokens), tokens) if told else await self._range(due, last),
+            text="\n".join(filter(None, (facts, within(said, room, count)))),
             covers=last,
             first=due.head.cleared + 1,
             extractive=told is None,
             base=due.summary.seq if before and not before.extractive else base.base,
+            known="" if known_at else msgspec.json.encode(known).decode(),
+            known_at=known_at,
         )
         await self._publish(version, told, due)
 
-    async def _range(self, due: Due, upto: int) -> str:
+    async def _range(self, due: Due, upto: int, tokens: int, *, beside: str) -> str:
         back = await self.log.before(self.line, upto + 1, limit=2 * BACK, messages=True)
         own = [one for one in back if one.seq > due.head.cleared]
-        return await asyncio.to_thread(extract.summary, own, self.settings.summary_tokens)
+        return await asyncio.to_thread(extract.summary, own, tokens, beside=beside)
 
     async def name(self, due: Due) -> None:
         """The conversation's name, from its first message that has words."""
@@ -181,7 +189,7 @@ class Memory:
             )
             record = told.record
             checked(told.text)
-        except (ModelError, BadValue) as problem:
+        except Exception as problem:  # whatever a client comes to, it is a failure like any other
             await self.log.append(self.place, [msgspec.structs.replace(record, error=str(problem))])
             raise Unusable(str(problem)) from problem
         return told
@@ -217,16 +225,8 @@ def _portion(events: Sequence[Logged], which: int) -> Sequence[Sequence[Logged]]
     return portions(by_turn(events), PORTION - FRAME)[which]
 
 
-def _known(base: BriefUpdated) -> Facts:
+def _known(written: str) -> Facts:
     try:
-        return msgspec.json.decode(base.known, type=Facts) if base.known else NOTHING
+        return msgspec.json.decode(written, type=Facts) if written else NOTHING
     except msgspec.MsgspecError:
         return NOTHING
-
-
-def _within(text: str, tokens: int) -> str:
-    """The text, cut to so many tokens at the end of a word."""
-    words = text.split(" ")
-    while words and count(" ".join(words)) > tokens:
-        words = words[: max(1, len(words) * 9 // 10)] if len(words) > 1 else []
-    return " ".join(words)

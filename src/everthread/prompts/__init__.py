@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from everthread.errors import BadValue
 
-NAMES = ("brief", "name", "recap", "summary")
+NAMES = ("brief", "recap", "summary")
 
 
 @cache

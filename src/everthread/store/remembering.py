@@ -35,15 +35,18 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered
     said = (yield from head(line, at=cutoff - 1)).spoken
     if said <= newest.cleared:
         return Remembered()
-    corrected = yield from _corrected(line, newest, kind)
+    corrected, told = yield from _newest(line, newest, kind)
     first = max(said + 1, corrected)
+    wants_told = told >= first  # an extract serves until there is one that is none
     for _ in range(PAGES):
         page = yield from _onward(line, kind, first, newest.seq)
         if not page:
             break
         for row in page:
             event = row.event
-            if isinstance(event, BriefUpdated | Summary) and event.covers >= said:
+            if not isinstance(event, BriefUpdated | Summary) or event.covers < said:
+                continue
+            if not (event.extractive and wants_told):
                 return Remembered(event, since=row.seq)
         first = page[-1].seq + 1
     earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=max(said, corrected), limit=1)
@@ -55,18 +58,22 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered
     return Remembered()
 
 
-def _corrected(line: Line, newest: Head, kind: str) -> Script[int]:
-    """The seq of the newest version that the user wrote; 0 where there is none."""
+def _newest(line: Line, newest: Head, kind: str) -> Script[tuple[int, int]]:
+    """The seqs of the newest version that the user wrote, and of the newest that is no extract; 0 where none is."""
     last, limit = newest.seq, 1
     for _ in range(PAGES):
         rows = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=limit)
         for row in rows:
-            if isinstance(row.event, BriefUpdated):  # not redacted
-                return row.seq if row.event.by else row.event.corrected
-        if not rows or kind == "summary":
+            event = row.event
+            if isinstance(event, BriefUpdated | Summary):  # not redacted
+                told = event.base if event.extractive else row.seq
+                if isinstance(event, Summary):
+                    return 0, told
+                return row.seq if event.by else event.corrected, told
+        if not rows:
             break
         last, limit = rows[-1].seq - 1, PAGE
-    return 0
+    return 0, 0
 
 
 def recap(line: Line, newest: Head) -> Script[Remembered]:
