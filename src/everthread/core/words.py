@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from everthread.core.dates import days_asked
@@ -100,10 +101,15 @@ def words_of(text: str) -> Counter[str]:
     return Counter(found)
 
 
-def speakers_of(text: str) -> list[str]:
+def speakers_of(text: str) -> tuple[str, ...]:
     """The words before a text's first colon, if one comes soon: what recall knows a speaker by."""
     found = _SPEAKER.match(text)
-    return [_speaking(word) for word in words_of(found[1])] if found else []
+    return _speakers_of(found[1]) if found else ()
+
+
+@lru_cache(maxsize=1_000)
+def _speakers_of(name: str) -> tuple[str, ...]:
+    return tuple(_speaking(word) for word in words_of(name))
 
 
 def _speaking(word: str) -> str:

@@ -2,10 +2,9 @@
 
 Each word's postings are read newest first, until there are enough of them; of a word that is in thousands of events
 only the newest count, but where a rarer word has found something, the common ones are looked up there too, and so is
-who said it, if the query has a word by which somebody is known who speaks. Whose it is,
-which conversation and line, and since when, is asked of every row that is read, so nothing that may not be found takes
-the place of something that may. What scores best is then read from the log, which has the last word on kind, time and
-session.
+who said it, if the query names somebody who speaks. Whose it is, which conversation and line, and since when, is asked
+of every row that is read, so nothing that may not be found takes the place of something that may. What scores best is
+then read from the log, which has the last word on kind, time and session.
 """
 
 from __future__ import annotations
