@@ -31,6 +31,12 @@ def test_the_event_itself_comes_before_its_neighbours_and_those_far_away_not_at_
     assert sorted(ranked(row(10))) == [8, 9, 10, 11, 12]
 
 
+def test_a_word_may_count_without_its_neighbours() -> None:
+    ranking = Ranking(events=100, words=1000)
+    ranking.add([row(10, 20)], among=90, exact=False, alone=True)
+    assert sorted(place for place, _ in ranking.best()) == [10, 20]
+
+
 def test_neighbours_reach_into_the_next_block() -> None:
     assert SLOTS in ranked(row(SLOTS - 1))
 

@@ -93,6 +93,7 @@ class Ranking:
         norms = [1 - LENGTH + LENGTH * length / average for length in _LENGTHS]
         self._own = [(figures >> 4) + 1 for figures in range(64)]
         self._normed = [own / norms[figures & 7] for figures, own in enumerate(self._own)]
+        self._near = [own * NEAR for own in self._own]
         self._next = [own * (ASKED if figures & _ASKS else NEAR) for figures, own in enumerate(self._own)]
         self.scores: dict[int, float] = {}
         self._sessions: dict[int, float] = {}
@@ -100,15 +101,17 @@ class Ranking:
         self._exact: dict[int, int] = {}
         self._spoken: set[int] = set()
 
-    def add(self, rows: Iterable[Row], *, among: float, exact: bool) -> None:
-        """Count a word that is in `among` events, by its postings."""
+    def add(self, rows: Iterable[Row], *, among: float, exact: bool, alone: bool = False) -> None:
+        """Count a word that is in `among` events, by its postings; `alone`: not for their neighbours."""
         weight = self._weight(among)
         counts: dict[int, float] = {}
         in_session: dict[int, float] = {}
         for row in rows:
             places = self._count(row, counts, in_session)
+            if not alone:
+                self._spread(places, counts)
             if exact:
-                self._exact |= {place: self._exact.get(place, 0) + 1 for place in places}
+                self._exact |= {place: self._exact.get(place, 0) + 1 for place, _ in places}
         _gain(self.scores, counts, weight)
         _gain(self._sessions, in_session, weight)
 
@@ -116,31 +119,36 @@ class Ranking:
         """The rarer a word, the more it says; even one that is everywhere says a little."""
         return math.log(1 + max(0.0, self._events - among + 0.5) / (among + 0.5)) or 1e-9
 
-    def _count(self, row: Row, counts: dict[int, float], in_session: dict[int, float]) -> list[int]:
-        """Add up how often a word is in and around each place, and in each session; the places that have it."""
-        # Written for speed: a common word has thousands of postings.
+    # The next two are written for speed: a common word has thousands of postings. Among equals the first counted stays
+    # first: the newest, and of neighbours what follows, as answers do.
+
+    def _count(self, row: Row, counts: dict[int, float], in_session: dict[int, float]) -> list[tuple[int, int]]:
+        """Add up how often a word is in each place and session; the places that have it, with a posting's figures."""
         branch, first = row.block >> self._shift, row.block * SLOTS
         cut = math.inf if self._cuts is None else self._cuts.get(branch, -1)
         begins = branch << _SESSION_BITS | row.session
-        normed, own, after, known, get = self._normed, self._own, self._next, self._known, counts.get
+        normed, own, known, get = self._normed, self._own, self._known, counts.get
         codes, places = row.postings.encode(), []
-        # Among equals the first counted stays first: the newest, and of neighbours what follows, as answers do.
         for high, low, figures, later in zip(codes[-4::-4], codes[-3::-4], codes[-2::-4], codes[-1::-4], strict=True):
             place = first + (high - _ZERO << 3) + (low - _ZERO >> 3)
             if place >= cut:
                 continue
-            places.append(place)
             figures -= _ZERO
             session = begins + later - _ZERO
             known[place] = session << 3 | low - _ZERO & 7
             in_session[session] = in_session.get(session, 0.0) + own[figures]
             counts[place] = get(place, 0.0) + normed[figures]
-            counts[place + 1] = get(place + 1, 0.0) + after[figures]
-            near = NEAR * own[figures]
-            counts[place - 1] = get(place - 1, 0.0) + near
-            counts[place + 2] = get(place + 2, 0.0) + near
-            counts[place - 2] = get(place - 2, 0.0) + near
+            places.append((place, figures))
         return places
+
+    def _spread(self, places: list[tuple[int, int]], counts: dict[int, float]) -> None:
+        """Add what a word counts around the places that have it."""
+        near, after, get = self._near, self._next, counts.get
+        for place, figures in places:
+            counts[place + 1] = get(place + 1, 0.0) + after[figures]
+            counts[place - 1] = get(place - 1, 0.0) + near[figures]
+            counts[place + 2] = get(place + 2, 0.0) + near[figures]
+            counts[place - 2] = get(place - 2, 0.0) + near[figures]
 
     def add_at(self, places: frozenset[int], rows: Iterable[Row], *, among: float) -> None:
         """Count a word only in these places, and only where they have it themselves."""

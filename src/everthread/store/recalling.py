@@ -167,7 +167,8 @@ class _Search:
             if not whole:
                 among = yield from self._among(word, among / len(rows))
                 cut_short.append((word, among, {row.block for row in rows}))
-            self.ranking.add(rows, among=among, exact=word in query.exact)
+            # What stands next to a word as common as that is not found by it: it would be nearly anything.
+            self.ranking.add(rows, among=among, exact=word in query.exact, alone=not whole)
         if cut_short:
             yield from self._look_up(cut_short)
         return bool(self.ranking.scores)
