@@ -92,6 +92,8 @@ def test_any_text_has_words_or_none_and_asks_for_what_it_says(text: str) -> None
         ("**Ana**: hi", ["ana:"]),
         ("小明：你好", ["小:", "明:", "小明:"]),
         ("It is 13:05 now", []),
+        ('{"name": "Ana"}', []),
+        ('look({"for": "walnuts"})', []),
         ("see https://example.org", []),
         (f"{'word ' * 20}: far too late", []),
         ("First line\nAna: hi", []),

@@ -44,7 +44,7 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ACCENTS = re.compile("[\u0300-\u036f\u064b-\u0652]+")
 _LETTER_AND_DIGIT = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 _MANY_DIGITS = re.compile(r"\d{5,}")
-_SPEAKER = re.compile(r"\W*(\w.{0,40}?)(?::\s|：)")
+_SPEAKER = re.compile(r'[^\w"{}]*(\w[^\n"{}]{0,40}?)(?::\s|：)')  # not a key of JSON
 _ASKS = re.compile(r"\?(?!\w)|[？؟]")
 _ENDINGS = {"s", "m", "re", "ve", "ll", "d", "t"}  # after an apostrophe, in English
 
