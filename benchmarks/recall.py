@@ -7,7 +7,8 @@ speaker's name, as in a transcript, and says what a picture shows where the data
 5) have no answer and are not asked.
 
 With `--scale`, so many made-up messages of one user, and ten times as many in the store: the time of a query, beside
-that of the engine's own full-text search over the same texts with the same limit.
+that of the engine's own full-text search over the same texts with the same limit. Filling takes its time: a store that
+is named by `--store` stays, and the next run finds it filled.
 """
 
 from __future__ import annotations
@@ -74,13 +75,23 @@ def main() -> None:
     options = _options()
     results: list[Result] = []
     dialogues = read(json.loads(Path(options.data).read_text("utf-8"))) if options.data else []
-    for engine in ("sqlite", "postgres") if options.engine == "both" else (options.engine,):
+    if options.store:
+        engine = "sqlite" if options.store.startswith("sqlite") else "postgres"
+        results += asyncio.run(_scaled(engine, options.store, options.scale))
+    for engine in _engines(options):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder, _store(engine, folder, options) as address:
             if dialogues:
                 results += asyncio.run(_found(engine, address, dialogues))
             if options.scale:
                 results += asyncio.run(_scaled(engine, address, options.scale))
     _report(results, as_json=options.json)
+
+
+def _engines(options: argparse.Namespace) -> tuple[str, ...]:
+    """Those of which a store is made for the time being."""
+    if options.store:
+        return ()
+    return ("sqlite", "postgres") if options.engine == "both" else (options.engine,)
 
 
 @contextmanager
@@ -215,11 +226,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", help="a file of dialogues with questions")
     parser.add_argument("--engine", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--scale", type=int, default=0, help="messages of one user; the bars are for 1,000,000")
+    parser.add_argument("--store", help="the address of an empty store for --scale that stays, or of one from before")
     parser.add_argument("--folder", help="where the databases go for the time being")
     parser.add_argument("--json", action="store_true", help="write JSON for programs")
     options = parser.parse_args()
     if not options.data and not options.scale:
         parser.error("say what to measure: --data FILE, --scale N, or both")
+    if options.store and (options.data or not options.scale):
+        parser.error("--store is for --scale alone")
     return options
 
 

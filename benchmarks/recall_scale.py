@@ -3,7 +3,7 @@
 One user's conversations are written and indexed as they always are; nine other users get copies of them inside the
 database, rows of the index included. The words are made up, and as unevenly common as those of a language. The
 engine's own search has the same texts in its own index (FTS5; a stored tsvector with GIN), each with its owner's name
-as one more word, and ranks all that it finds.
+as one more word, and ranks all that it finds. A store that was filled says so, and is measured again as it is.
 """
 
 from __future__ import annotations
@@ -70,6 +70,14 @@ class Query(NamedTuple):
     words: list[str]
 
 
+class Filled(NamedTuple):
+    """How many messages of one user, the seconds that indexing one took, and the last conversation."""
+
+    messages: int
+    indexed: float
+    conversation: str
+
+
 class Scale:
     def __init__(self, engine: str, address: str, messages: int, *, say: Callable[[str], None]) -> None:
         self._address, self._messages, self._say = address, messages, say
@@ -79,23 +87,33 @@ class Scale:
     async def run(self) -> AsyncIterator[tuple[str, float, float | None, str]]:
         """What was measured, our median and the engine's own, in milliseconds, and a note."""
         async with Everthread.open(self._address) as et:
-            talks, indexed = await self._fill(et)
-            for n in range(1, OTHERS + 1):
-                self._say(f"copying for user {n + 1}")
-                await self._plain.run(COPIES.replace(":n", str(n)))
-            await self._plain.index(OTHERS)
-            line, owner = await talks[-1].line(), Owner("default", "ana")
+            filled = await self._plain.filled() or await self._filled(et)
+            if filled.messages != self._messages:
+                raise SystemExit(f"This store was filled with {filled.messages:,} messages of one user.")
+            owner = Owner("default", "ana")
+            line = await et.log.line(await et.log.find(owner, filled.conversation))
             for query in self._queries():
                 ask = partial(et.log.recall, owner, " ".join(query.words), limit=HITS)
                 hits = len(await ask(everywhere=True))
                 ours = await _median(partial(ask, everywhere=True))
                 plain = await _median(partial(self._plain.search, "ana", query.words))
-                note = f"{hits} hits; indexed at {indexed * 1e6:,.0f} µs a message"
+                note = f"{hits} hits; indexed at {filled.indexed * 1e6:,.0f} µs a message"
                 yield f"{query.name}, {self._messages:,} of {self._messages * 10:,} messages", ours, plain, note
                 yield f"{query.name}, one conversation of them", await _median(partial(ask, line=line)), None, ""
             await self._plain.close()
 
-    async def _fill(self, et: Everthread) -> tuple[list[Any], float]:
+    async def _filled(self, et: Everthread) -> Filled:
+        await self._plain.begin()
+        filled = await self._fill(et)
+        for n in range(1, OTHERS + 1):
+            self._say(f"copying for user {n + 1}")
+            await self._plain.run(COPIES.replace(":n", str(n)))
+        self._say("filling the engine's own index")
+        await self._plain.index(OTHERS)
+        await self._plain.note(filled)
+        return filled
+
+    async def _fill(self, et: Everthread) -> Filled:
         self._say(f"writing {self._messages:,} messages")
         chance = random.Random(1)
         weights = list(accumulate(1 / (rank + 3) for rank in range(VOCABULARY)))
@@ -115,7 +133,7 @@ class Scale:
             spent += time.perf_counter() - began
             if number % 10 == 9:
                 self._say(f"{(number + 1) * count:,} written and indexed")
-        return talks, spent / self._messages
+        return Filled(self._messages, spent / self._messages, talks[-1].id)
 
     def _queries(self) -> list[Query]:
         words = self._vocabulary
@@ -148,7 +166,15 @@ def _vocabulary() -> list[str]:
 # -- the engines' own search -----------------------------------------------------------------------------------
 
 
+FILLED = "CREATE TABLE filled (messages BIGINT, indexed DOUBLE PRECISION, conversation TEXT)"
+
+
 class Plain:
+    """`begin` refuses a store that was begun and not filled to its end."""
+
+    async def filled(self) -> Filled | None: ...
+    async def begin(self) -> None: ...
+    async def note(self, filled: Filled) -> None: ...
     async def add(self, owner: str, texts: list[str]) -> None: ...
     async def run(self, sql: str) -> None: ...
     async def index(self, others: int) -> None: ...
@@ -162,7 +188,20 @@ class PlainSqlite(Plain):
         self._path = path
         self._db = apsw.Connection(f"{path}.plain")
         self._db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF")
+
+    async def filled(self) -> Filled | None:
+        if not self._db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'filled'").fetchall():
+            return None
+        rows: list[Any] = self._db.execute("SELECT * FROM filled").fetchall()
+        return Filled(*rows[0])
+
+    async def begin(self) -> None:
         self._db.execute("CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT)")
+
+    async def note(self, filled: Filled) -> None:
+        with self._db:
+            self._db.execute(FILLED)
+            self._db.execute("INSERT INTO filled VALUES (?, ?, ?)", filled)
 
     async def add(self, owner: str, texts: list[str]) -> None:
         with self._db:
@@ -204,8 +243,24 @@ class PlainPostgres(Plain):
     async def _open(self) -> Any:
         if self._db is None:
             self._db = await asyncpg.connect(self._address)
-            await self._db.execute("CREATE TABLE plain_texts (id BIGINT GENERATED ALWAYS AS IDENTITY, text TEXT)")
         return self._db
+
+    async def filled(self) -> Filled | None:
+        db = await self._open()
+        if not await db.fetchval("SELECT to_regclass('filled') IS NOT NULL"):
+            return None
+        return Filled(*await db.fetchrow("SELECT * FROM filled"))
+
+    async def begin(self) -> None:
+        await (await self._open()).execute(
+            "CREATE TABLE plain_texts (id BIGINT GENERATED ALWAYS AS IDENTITY, text TEXT)"
+        )
+
+    async def note(self, filled: Filled) -> None:
+        db = await self._open()
+        async with db.transaction():
+            await db.execute(FILLED)
+            await db.execute("INSERT INTO filled VALUES ($1, $2, $3)", *filled)
 
     async def add(self, owner: str, texts: list[str]) -> None:
         rows = [(text,) for text in texts]

@@ -63,17 +63,32 @@ def test_a_bar_is_a_floor_or_a_ceiling(ours: float, least: bool, missed: bool) -
     assert Result("sqlite", "x", ours, bar=0.75, least=least).missed is missed
 
 
+def bench(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from everthread.cli import main; main()", "bench", "recall", "--json", *options]
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+
+
 def test_the_command_measures_both(tmp_path: Path) -> None:
     file = tmp_path / "dialogues.json"
     file.write_text(json.dumps(DIALOGUES))
-    command = [sys.executable, "-c", "from everthread.cli import main; main()", "bench", "recall"]
-    options = ["--data", str(file), "--engine", "sqlite", "--scale", "200", "--json"]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path}
-    )
+    done = bench("--data", str(file), "--engine", "sqlite", "--scale", "200")
     results = {result["what"]: result for result in json.loads(done.stdout)}
     assert results["evidence R@10, 2 questions"]["ours"] == 1.0
     assert results["questions with no hit"]["ours"] == 0
     assert results["a common word, 200 of 2,000 messages"]["other"] > 0
     assert not any(result["missed"] for result in results.values())
+
+
+def test_a_store_that_was_filled_is_measured_as_it_is(tmp_path: Path) -> None:
+    store = ("--store", f"sqlite:///{tmp_path}/kept.db")
+    first, again, larger = (bench(*store, "--scale", messages) for messages in ("200", "200", "300"))
+    assert "writing" in first.stderr
+    assert "writing" not in again.stderr
+    assert [r["what"] for r in json.loads(again.stdout)] == [r["what"] for r in json.loads(first.stdout)]
+    assert "This store was filled with 200 messages" in larger.stderr
+
+
+def test_a_store_that_stays_takes_no_dialogues(tmp_path: Path) -> None:
+    done = bench("--store", f"sqlite:///{tmp_path}/kept.db", "--data", "dialogues.json")
+    assert "--store is for --scale alone" in done.stderr

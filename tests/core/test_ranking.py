@@ -7,9 +7,9 @@ import pytest
 from everthread.core.ranking import SLOTS, Ranking, Row, count, pack_seqs, postings_of, seq_at, unpack_seqs, without
 
 
-def row(*slots: int, block: int = 0, times: int = 1, length: int = 10, session: int = 0, kind: str = "user") -> Row:
-    forms = [postings_of(slot, kind, length=length, session=session) for slot in slots]
-    return Row(block, "".join(form[times - 1] for form in forms), 1)
+def row(*slots: int, times: int = 1, length: int = 10, session: int = 0, kind: str = "user", asks: bool = False) -> Row:
+    forms = [postings_of(slot, kind, length=length, session=session, asks=asks) for slot in slots]
+    return Row(0, "".join(form[times - 1] for form in forms), 1)
 
 
 def ranked(*rows: Row, events: int = 100, among: float = 1) -> list[int]:
@@ -20,7 +20,7 @@ def ranked(*rows: Row, events: int = 100, among: float = 1) -> list[int]:
 
 def test_a_posting_is_four_characters_that_every_database_can_keep() -> None:
     for slot in (0, 7, 8, 63, 511):
-        for form in postings_of(slot, "mark", length=10**6, session=10**6):
+        for form in postings_of(slot, "mark", length=10**6, session=10**6, asks=True):
             assert len(form) == 4
             assert form.isascii()
             assert form.isprintable()
@@ -29,6 +29,12 @@ def test_a_posting_is_four_characters_that_every_database_can_keep() -> None:
 def test_the_event_itself_comes_before_its_neighbours_and_those_far_away_not_at_all() -> None:
     assert ranked(row(10))[0] == 10
     assert sorted(ranked(row(10))) == [8, 9, 10, 11, 12]
+
+
+def test_a_word_may_count_without_its_neighbours() -> None:
+    ranking = Ranking(events=100, words=1000)
+    ranking.add([row(10, 20)], among=90, exact=False, alone=True)
+    assert sorted(place for place, _ in ranking.best()) == [10, 20]
 
 
 def test_neighbours_reach_into_the_next_block() -> None:
@@ -53,6 +59,21 @@ def test_what_stands_between_two_words_of_a_question_comes_before_one_of_them_fa
     ranking.add([row(12)], among=1, exact=False)
     order = [place for place, _ in ranking.best()]
     assert order.index(10) < order.index(30)
+
+
+def test_what_follows_a_question_comes_before_what_follows_a_statement() -> None:
+    order = ranked(row(10, asks=True), row(20))
+    assert order.index(11) < order.index(21)
+    assert order.index(11) < order.index(9)
+
+
+def test_what_those_said_who_are_asked_about_comes_first() -> None:
+    ranking = Ranking(events=100, words=1000)
+    ranking.add([row(10, 20, 30)], among=3, exact=False)
+    ranking.add_spoken([row(20, 50)])
+    order = [place for place, _ in ranking.best()]
+    assert order[0] == 20
+    assert 50 not in order
 
 
 def test_a_session_that_is_about_it_lifts_what_is_said_in_it() -> None:

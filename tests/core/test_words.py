@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from everthread.core.events import BriefUpdated, Clear, Mark, Other, SessionEnded, Summary, tool_call, user
 from everthread.core.stems import stem
-from everthread.core.words import LONGEST, LONGEST_WORD, query_of, source_of, words_of
+from everthread.core.words import LONGEST, LONGEST_WORD, asks, query_of, source_of, speakers_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_words_that_say_little_are_put_aside_but_not_lost() -> None:
 @pytest.mark.parametrize("nothing", ["", " ", "?!.", '"*" ()', "\0", "\ud800", "--- ***", "\n\t"])
 def test_what_is_no_word_is_passed_over(nothing: str) -> None:
     assert not words_of(nothing)
-    assert query_of(nothing) == ((), frozenset(), ())
+    assert not any(query_of(nothing))
 
 
 @given(st.text(alphabet=st.characters(), max_size=200))
@@ -81,6 +81,42 @@ def test_any_text_has_words_or_none_and_asks_for_what_it_says(text: str) -> None
     assert {*query.words, *query.common, *query.exact} <= found.keys()
     assert bool(found) == bool(query.words or query.common)
     assert all(0 < len(word) <= LONGEST_WORD for word in found)
+
+
+@pytest.mark.parametrize(
+    ("said", "speakers"),
+    [
+        ("Ana: I bought a tortoise.", ["ana:"]),
+        ("Dr. Ana Müller: Good morning.", ["dr:", "ana:", "muller:"]),
+        ("[8 May, 13:05] Ana: hi", ["8:", "mai:", "13:", "05:", "ana:", "13:05:"]),
+        ("**Ana**: hi", ["ana:"]),
+        ("小明：你好", ["小:", "明:", "小明:"]),
+        ("It is 13:05 now", []),
+        ('{"name": "Ana"}', []),
+        ('look({"for": "walnuts"})', []),
+        ("see https://example.org", []),
+        (f"{'word ' * 20}: far too late", []),
+        ("First line\nAna: hi", []),
+        (": nobody", []),
+        ("", []),
+    ],
+)
+def test_who_speaks_is_what_comes_before_a_first_colon(said: str, speakers: list[str]) -> None:
+    assert sorted(speakers_of(said)) == sorted(speakers)
+
+
+def test_a_query_may_ask_about_any_of_its_words_as_a_speaker() -> None:
+    assert query_of("What did Ana buy?").speakers == ("ana:", "bui:")
+
+
+@pytest.mark.parametrize("text", ["Really?", "Really? Yes.", '"Why?" she said', "本当？", "ماذا؟", "(who?)"])
+def test_a_text_asks_something(text: str) -> None:
+    assert asks(text)
+
+
+@pytest.mark.parametrize("text", ["", "No.", "see https://example.org/a?b=1"])
+def test_a_text_asks_nothing(text: str) -> None:
+    assert not asks(text)
 
 
 def test_only_the_beginning_of_a_very_long_text_is_looked_at() -> None:

@@ -116,6 +116,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "seqs": '{"9": 0}',
         "blocks": '{"1048576": 0}',
         "word": 1,
+        "numbers": '{"1": 0}',
         "postings": "0000",
     }
 
@@ -394,9 +395,12 @@ async def test_postgres_finds_turns_by_their_importance(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_postgres_finds_the_postings_of_a_word_by_their_key(mode: str, big: tuple[str, dict[str, Any]]) -> None:
+@pytest.mark.parametrize("name", ["recall_rows", "recall_known"])
+async def test_postgres_finds_the_postings_of_a_word_by_their_key(
+    name: str, mode: str, big: tuple[str, dict[str, Any]]
+) -> None:
     """In their order, or sorted where they are few."""
-    plan = await _explain(big[0], "recall_rows", big[1], mode)
+    plan = await _explain(big[0], name, big[1], mode)
     assert "recall_words_pkey" in plan, plan
     assert re.search(r"Index Cond: \(\(?word = ", plan), plan
     assert "Seq Scan on recall_words" not in plan, plan

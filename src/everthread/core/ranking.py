@@ -1,12 +1,13 @@
 """Postings, and the order of what is found by them.
 
 The index knows of a word, in each block of events, which of them have it. A posting is four characters: the event's
-slot in the block and its kind, how often it has the word and how long it is, and how many sessions after the block's
-first it stands. Characters rather than bytes, because every database can join texts.
+slot in the block and its kind, how often it has the word, whether it asks something and how long it is, and how many
+sessions after the block's first it stands. Characters rather than bytes, because every database can join texts.
 
 The order is BM25's, in the form that reckons with several fields: a word counts in full in the event itself, by a fifth
-in each of the two before and after it, and once more, by a fifth, for the session in which it stands. So what answers a
-question is found although the words of the question stand next to it. (`everthread bench recall` measures this.)
+in each of the two before and after it, and once more, by a fifth, for the session in which it stands. What follows a
+question is mostly its answer, and has three fifths of the question's words. And who asks about somebody mostly wants
+what they said themselves: it counts half as much again. (`everthread bench recall` measures this.)
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from typing import NamedTuple
 SLOTS = 512  # events of a block
 SATURATION, LENGTH = 0.9, 0.4  # BM25's k1 and b
 NEAR = 0.2  # what a word in one of two neighbours on either side counts
+ASKED = 0.6  # and what one in a question counts for what follows
 OF_SESSION = 0.2
+SPOKEN = 1.5  # how much more counts what those said who are asked about
 
 KINDS = ("user", "assistant", "tool_call", "tool_result", "system", "session_ended", "mark", "")  # the last: any other
 
 _ZERO = 48  # the character 0; the 64 from there on are all printable
-_LENGTHS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
+_LENGTHS = (8, 16, 32, 64, 128, 256, 512, 1024)
+_ASKS = 8  # the bit between how often and how long
 _TIMES = 4
 _LAST_SESSION = 63
 _SESSION_BITS = 32
@@ -41,14 +45,14 @@ class Row(NamedTuple):
     session: int
 
 
-def postings_of(slot: int, kind: str, *, length: int, session: int) -> list[str]:
+def postings_of(slot: int, kind: str, *, length: int, session: int, asks: bool = False) -> list[str]:
     """The posting of an event of so many words for one that is in it once, twice, and so on; the last is for all more.
 
     `session`: how many after the block's first."""
     place, later = slot << 3 | code_of(kind), min(max(session, 0), _LAST_SESSION)
-    bucket = min(bisect_left(_LENGTHS, length), len(_LENGTHS) - 1)
+    about = min(bisect_left(_LENGTHS, length), len(_LENGTHS) - 1) | (_ASKS if asks else 0)
     start, end = chr(_ZERO + (place >> 6)) + chr(_ZERO + (place & 63)), chr(_ZERO + later)
-    return [f"{start}{chr(_ZERO + (times << 4 | bucket))}{end}" for times in range(_TIMES)]
+    return [f"{start}{chr(_ZERO + (times << 4 | about))}{end}" for times in range(_TIMES)]
 
 
 def code_of(kind: str) -> int:
@@ -88,21 +92,26 @@ class Ranking:
         average = max(1.0, words / self._events)
         norms = [1 - LENGTH + LENGTH * length / average for length in _LENGTHS]
         self._own = [(figures >> 4) + 1 for figures in range(64)]
-        self._normed = [((figures >> 4) + 1) / norms[figures & 15] for figures in range(64)]
+        self._normed = [own / norms[figures & 7] for figures, own in enumerate(self._own)]
+        self._near = [own * NEAR for own in self._own]
+        self._next = [own * (ASKED if figures & _ASKS else NEAR) for figures, own in enumerate(self._own)]
         self.scores: dict[int, float] = {}
         self._sessions: dict[int, float] = {}
         self._known: dict[int, int] = {}  # of places that have a word themselves: their session, and their kind
         self._exact: dict[int, int] = {}
+        self._spoken: set[int] = set()
 
-    def add(self, rows: Iterable[Row], *, among: float, exact: bool) -> None:
-        """Count a word that is in `among` events, by its postings."""
+    def add(self, rows: Iterable[Row], *, among: float, exact: bool, alone: bool = False) -> None:
+        """Count a word that is in `among` events, by its postings; `alone`: not for their neighbours."""
         weight = self._weight(among)
         counts: dict[int, float] = {}
         in_session: dict[int, float] = {}
         for row in rows:
             places = self._count(row, counts, in_session)
+            if not alone:
+                self._spread(places, counts)
             if exact:
-                self._exact |= {place: self._exact.get(place, 0) + 1 for place in places}
+                self._exact |= {place: self._exact.get(place, 0) + 1 for place, _ in places}
         _gain(self.scores, counts, weight)
         _gain(self._sessions, in_session, weight)
 
@@ -110,41 +119,45 @@ class Ranking:
         """The rarer a word, the more it says; even one that is everywhere says a little."""
         return math.log(1 + max(0.0, self._events - among + 0.5) / (among + 0.5)) or 1e-9
 
-    def _count(self, row: Row, counts: dict[int, float], in_session: dict[int, float]) -> list[int]:
-        """Add up how often a word is in and around each place, and in each session; the places that have it."""
-        # Written for speed: a common word has thousands of postings.
+    # The next two are written for speed: a common word has thousands of postings. Among equals the first counted stays
+    # first: the newest, and of neighbours what follows, as answers do.
+
+    def _count(self, row: Row, counts: dict[int, float], in_session: dict[int, float]) -> list[tuple[int, int]]:
+        """Add up how often a word is in each place and session; the places that have it, with a posting's figures."""
         branch, first = row.block >> self._shift, row.block * SLOTS
         cut = math.inf if self._cuts is None else self._cuts.get(branch, -1)
         begins = branch << _SESSION_BITS | row.session
         normed, own, known, get = self._normed, self._own, self._known, counts.get
         codes, places = row.postings.encode(), []
-        # Among equals the first counted stays first: the newest, and of neighbours what follows, as answers do.
-        for at in range(len(codes) - 4, -1, -4):
-            high, low, figures, later = codes[at : at + 4]
+        for high, low, figures, later in zip(codes[-4::-4], codes[-3::-4], codes[-2::-4], codes[-1::-4], strict=True):
             place = first + (high - _ZERO << 3) + (low - _ZERO >> 3)
             if place >= cut:
                 continue
-            places.append(place)
             figures -= _ZERO
             session = begins + later - _ZERO
             known[place] = session << 3 | low - _ZERO & 7
             in_session[session] = in_session.get(session, 0.0) + own[figures]
             counts[place] = get(place, 0.0) + normed[figures]
-            near = NEAR * own[figures]
-            for neighbour in (place + 1, place - 1, place + 2, place - 2):
-                counts[neighbour] = get(neighbour, 0.0) + near
+            places.append((place, figures))
         return places
+
+    def _spread(self, places: list[tuple[int, int]], counts: dict[int, float]) -> None:
+        """Add what a word counts around the places that have it."""
+        near, after, get = self._near, self._next, counts.get
+        for place, figures in places:
+            counts[place + 1] = get(place + 1, 0.0) + after[figures]
+            counts[place - 1] = get(place - 1, 0.0) + near[figures]
+            counts[place + 2] = get(place + 2, 0.0) + near[figures]
+            counts[place - 2] = get(place - 2, 0.0) + near[figures]
 
     def add_at(self, places: frozenset[int], rows: Iterable[Row], *, among: float) -> None:
         """Count a word only in these places, and only where they have it themselves."""
-        counts: dict[int, float] = {}
-        for row in rows:
-            first, codes = row.block * SLOTS, row.postings.encode()
-            for at in range(0, len(codes), 4):
-                place = first + (codes[at] - _ZERO << 3) + (codes[at + 1] - _ZERO >> 3)
-                if place in places:
-                    counts[place] = self._normed[codes[at + 2] - _ZERO]
+        counts = {place: self._normed[figures] for row in rows for place, figures in _decoded(row) if place in places}
         _gain(self.scores, counts, self._weight(among))
+
+    def add_spoken(self, rows: Iterable[Row]) -> None:
+        """What these postings are of was said by somebody who is asked about."""
+        self._spoken.update(place for row in rows for place, _ in _decoded(row))
 
     def leading(self, most: int) -> list[int]:
         """The places that score best so far, roughly: sessions do not count yet."""
@@ -154,7 +167,7 @@ class Ranking:
         """Places by score, best first: those that have what was named exactly before all others.
 
         Left out is what is known to be of another kind or session. Of a mere neighbour neither is known here."""
-        total = [(place, score + OF_SESSION * self._of_session(place)) for place, score in self.scores.items()]
+        total = self._totals()
         if kinds or session is not None:
             total = [one for one in total if self._may_be(one[0], kinds, session)]
         total.sort(key=itemgetter(1), reverse=True)
@@ -162,18 +175,31 @@ class Ranking:
             total.sort(key=lambda one: self._exact.get(one[0], 0), reverse=True)
         return total
 
-    def _of_session(self, place: int) -> float:
-        """The score of a place's session; of a mere neighbour's, that of what it is next to."""
-        for near in (place, place - 1, place + 1, place - 2, place + 2):
-            if near in self._known:
-                return self._sessions[self._known[near] >> 3]
-        return 0.0
+    def _totals(self) -> list[tuple[int, float]]:
+        """Scores with those of the sessions; a mere neighbour is taken to be in the session of what it is next to."""
+        known, spoken = self._known, self._spoken
+        of_session = {session: OF_SESSION * score for session, score in self._sessions.items()}
+        gains = {place: of_session[session >> 3] for place, session in known.items()}
+        near: dict[int, float] = {}
+        for away in (-2, 2, -1, 1, 0):  # the last counts
+            near |= {place + away: gain for place, gain in gains.items()}
+        total = [(place, score + near.get(place, 0.0)) for place, score in self.scores.items()]
+        if spoken:
+            total = [(place, score * SPOKEN if place in spoken else score) for place, score in total]
+        return total
 
     def _may_be(self, place: int, kinds: frozenset[int], session: int | None) -> bool:
         if place not in self._known:
             return True
         known = self._known[place]
         return (not kinds or known & 7 in kinds) and (session is None or known >> 3 & _SESSIONS <= session)
+
+
+def _decoded(row: Row) -> list[tuple[int, int]]:
+    """The places of a row's postings, and what they say of how often, how long and whether it asks."""
+    first, codes = row.block * SLOTS, row.postings.encode()
+    each = zip(codes[::4], codes[1::4], codes[2::4], strict=True)
+    return [(first + (high - _ZERO << 3) + (low - _ZERO >> 3), figures - _ZERO) for high, low, figures in each]
 
 
 def _gain(scores: dict[int, float], counts: dict[int, float], weight: float) -> None:

@@ -5,6 +5,8 @@ understand language. A word is folded (case, width, accents) and freed of its en
 an order number) is kept whole as well as in its pieces. Scripts that put no space between words are taken by single
 characters and by pairs. Whatever is no word (punctuation, control characters, lone surrogates) is passed over.
 
+What comes before a first colon is known apart from the rest: in a transcript it is who speaks.
+
 The rules are part of what is stored: whoever changes them empties the index by a migration, and it fills again.
 """
 
@@ -13,8 +15,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from everthread.core.dates import days_asked
 from everthread.core.events import Event, Mark, Other, SessionEnded, text_of
 from everthread.core.stems import stem
 
@@ -40,6 +44,8 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ACCENTS = re.compile("[\u0300-\u036f\u064b-\u0652]+")
 _LETTER_AND_DIGIT = re.compile(r"(?=.*\d)(?=.*[^\W\d_])")
 _MANY_DIGITS = re.compile(r"\d{5,}")
+_SPEAKER = re.compile(r'[^\w"{}]*(\w[^\n"{}]{0,40}?)(?::\s|：)')  # not a key of JSON
+_ASKS = re.compile(r"\?(?!\w)|[？؟]")
 _ENDINGS = {"s", "m", "re", "ve", "ll", "d", "t"}  # after an apostrophe, in English
 
 _SAYS_LITTLE = """
@@ -56,11 +62,17 @@ _STOP_WORDS = frozenset(stem(word) for word in _SAYS_LITTLE.split())
 
 class Query(NamedTuple):
     """The words to look for. `exact` are those that name one thing: who asks for them wants them first. `common` are
-    those that say little, for when there is nothing else to go by."""
+    those that say little, for when there is nothing else to go by. `days` stand for dates."""
 
     words: tuple[str, ...]
     exact: frozenset[str]
     common: tuple[str, ...]
+    days: tuple[str, ...] = ()
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """What each of the words is where it names who speaks."""
+        return tuple(_speaking(word) for word in self.words)
 
 
 def source_of(event: Event) -> str:
@@ -89,6 +101,26 @@ def words_of(text: str) -> Counter[str]:
     return Counter(found)
 
 
+def speakers_of(text: str) -> tuple[str, ...]:
+    """The words before a text's first colon, if one comes soon: what recall knows a speaker by."""
+    found = _SPEAKER.match(text)
+    return _speakers_of(found[1]) if found else ()
+
+
+@lru_cache(maxsize=1_000)
+def _speakers_of(name: str) -> tuple[str, ...]:
+    return tuple(_speaking(word) for word in words_of(name))
+
+
+def _speaking(word: str) -> str:
+    return f"{word}:"  # no word of a text ends so
+
+
+def asks(text: str) -> bool:
+    """Whether there is a question in a text."""
+    return bool(_ASKS.search(text[:LONGEST]))
+
+
 def query_of(text: str) -> Query:
     counted = words_of(text)
     exact = frozenset(word for word in counted if _names_one_thing(word))
@@ -96,7 +128,8 @@ def query_of(text: str) -> Query:
     # A pair says more than its two characters, which are for those who ask for a single one.
     pairs = {character for word in plain if len(word) == 2 and _IS_UNSPACED.match(word) for character in word}
     words = tuple(word for word in plain if word not in pairs)
-    return Query(words, exact, tuple(word for word in counted if word in _STOP_WORDS))
+    common = tuple(word for word in counted if word in _STOP_WORDS)
+    return Query(words, exact, common, days_asked(_fold(text[:LONGEST])))
 
 
 def _fold(text: str) -> str:

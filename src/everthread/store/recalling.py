@@ -1,10 +1,10 @@
 """Searching what was said, along a line or everywhere in a user's conversations.
 
 Each word's postings are read newest first, until there are enough of them; of a word that is in thousands of events
-only the newest count, but where a rarer word has found something, the common ones are looked up there too. Whose it is,
-which conversation and line, and since when, is asked of every row that is read, so nothing that may not be found takes
-the place of something that may. What scores best is then read from the log, which has the last word on kind, time and
-session.
+only the newest count, but where a rarer word has found something, the common ones are looked up there too, and so is
+who said it, if the query names somebody who speaks. Whose it is, which conversation and line, and since when, is asked
+of every row that is read, so nothing that may not be found takes the place of something that may. What scores best is
+then read from the log, which has the last word on kind, time and session.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from everthread.store.recalling_index import BITS, Known, hashing, known_of
 ENOUGH = 1_000  # postings of a word that are ranked
 PAGES = (4, 16, 64, 256)  # blocks of a word that are read at once: few of a common one are enough
 WORDS = 64  # of a query that are looked for
-LOOKED_AT = 40  # of the best so far, where common words are looked up
+LOOKED_AT = 60  # of the best so far, where common words and speakers are looked up
 READ, LARGEST = 20, 640  # events that are read at once
 ALL = (0, 2**62)  # blocks
 
@@ -154,9 +154,10 @@ class _Search:
         return self.ranking.best(kinds=self._kinds, session=self._wanted.session)
 
     def words(self, query: Query) -> Script[None]:
-        found = yield from self._all(query.words[:WORDS], query)
+        found = yield from self._all((*query.words, *query.days)[:WORDS], query)
         if not found:  # nothing to go by but what says little
             yield from self._all(query.common[:WORDS], query)
+        yield from self._speakers(query.speakers[:WORDS])
 
     def _all(self, words: Iterable[str], query: Query) -> Script[bool]:
         cut_short: list[tuple[str, float, set[int]]] = []
@@ -166,7 +167,8 @@ class _Search:
             if not whole:
                 among = yield from self._among(word, among / len(rows))
                 cut_short.append((word, among, {row.block for row in rows}))
-            self.ranking.add(rows, among=among, exact=word in query.exact)
+            # What stands next to a word as common as that is not found by it: it would be nearly anything.
+            self.ranking.add(rows, among=among, exact=word in query.exact, alone=not whole)
         if cut_short:
             yield from self._look_up(cut_short)
         return bool(self.ranking.scores)
@@ -198,12 +200,25 @@ class _Search:
     def _look_up(self, words: list[tuple[str, float, set[int]]]) -> Script[None]:
         """Look for common words where the others have found the most so far."""
         best = frozenset(self.ranking.leading(LOOKED_AT))
-        blocks = sorted({place // SLOTS for place in best})
         for word, among, seen in words:
-            unseen = [block for block in blocks if block not in seen]
-            asked = {**self._values, "word": self._number(word), "blocks": _keys(unseen)}
-            rows = (yield Ask("recall_rows_among", asked)) if unseen else []
-            self.ranking.add_at(best, [Row(*row) for row in rows], among=among)
+            rows = yield from self._among_places(self._number(word), best, seen)
+            self.ranking.add_at(best, rows, among=among)
+
+    def _speakers(self, speakers: Iterable[str]) -> Script[None]:
+        """Look for who is asked about among those who said what has been found."""
+        numbers = _keys(self._number(speaker) for speaker in speakers)
+        known = [number for number, block in (yield Ask("recall_known", {"numbers": numbers})) if block is not None]
+        for number in known:
+            rows = yield from self._among_places(number, self.ranking.leading(LOOKED_AT), set())
+            self.ranking.add_spoken(rows)
+
+    def _among_places(self, number: int, places: Iterable[int], seen: set[int]) -> Script[list[Row]]:
+        """A word's postings in the blocks of these places, but for those seen."""
+        blocks = {place // SLOTS for place in places} - seen
+        if not blocks:
+            return []
+        asked = {**self._values, "word": number, "blocks": _keys(sorted(blocks))}
+        return [Row(*row) for row in (yield Ask("recall_rows_among", asked))]
 
 
 def _read(

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from everthread.core.logged import Logged, logged
-from everthread.core.ranking import SLOTS, postings_of, unpack_seqs
+from everthread.core.ranking import SLOTS, unpack_seqs
 from everthread.store.conversations import Owner
 from everthread.store.engine import Ask, Row, Script
-from everthread.store.recalling_index import Hash, Known, hashing, known_of, words_in
+from everthread.store.recalling_index import Hash, Known, hashing, known_of, said_in
 
 PAGE = 16  # blocks
 
@@ -54,10 +54,8 @@ def _postings(seqs: list[int], events: dict[int, Logged], session: int, number: 
     found: dict[int, str] = defaultdict(str)
     for slot, seq in enumerate(seqs):
         event = events.get(seq)
-        words = words_in(event) if event else {}
-        if not event or not words:
-            continue
-        forms = postings_of(slot, event.kind, length=sum(words.values()), session=event.session - session)
-        for word, times in words.items():
-            found[number(word)] += forms[min(times, len(forms)) - 1]
+        said = said_in(event) if event else None
+        if event and said:
+            for word, posting in said.postings(slot, event, first=session):
+                found[number(word)] += posting
     return dict(found)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from everthread.core.branches import ENDLESS
+from everthread.core.dates import days_of
 from everthread.core.logged import Logged, logged
 from everthread.core.ranking import SLOTS, pack_seqs, postings_of, unpack_seqs, without
-from everthread.core.words import source_of, words_of
+from everthread.core.words import asks, source_of, speakers_of, words_of
 from everthread.errors import Corrupt
 from everthread.store.conversations import NEWEST, Owner
 from everthread.store.engine import Ask, Outcome, Script, Tell
@@ -104,13 +105,32 @@ def hashing(owner: Owner) -> Hash:
     return number
 
 
-class _Slot(NamedTuple):
-    seq: int
-    kind: str
-    time: int
-    session: int
-    length: int
+class Said(NamedTuple):
+    """What the index has of an event: its words and how often it has each, how many they are, and whether it asks."""
+
     words: dict[str, int]
+    length: int
+    asks: bool
+
+    def postings(self, slot: int, event: Logged, *, first: int) -> Iterator[tuple[str, str]]:
+        """By word, for a slot of a block that begins in session `first`."""
+        session = event.session - first
+        forms = postings_of(slot, event.kind, length=self.length, session=session, asks=self.asks)
+        return ((word, forms[min(times, len(forms)) - 1]) for word, times in self.words.items())
+
+
+def said_in(event: Logged) -> Said | None:
+    """None where there are no words, or it cannot be read: damage is told by whoever reads the event, and must not stop
+    all else."""
+    try:
+        text = source_of(event.event)
+    except Corrupt:
+        return None
+    words = words_of(text)
+    if not words:
+        return None
+    more = dict.fromkeys((*speakers_of(text), *days_of(event.at)), 1)
+    return Said({**words, **more}, sum(words.values()), asks(text))
 
 
 class Made:
@@ -118,18 +138,16 @@ class Made:
 
     def __init__(self, known: Known, number: Hash) -> None:
         self._known, self._number = known, number
-        self._blocks: dict[int, list[_Slot]] = defaultdict(list)
+        self._blocks: dict[int, list[tuple[Logged, Said]]] = defaultdict(list)
         self.events, self.words = known.events, known.words
 
     def take(self, event: Logged) -> None:
-        words = words_in(event)
-        if not words:
+        said = said_in(event)
+        if said is None:
             return
-        length = sum(words.values())
-        block = self._known.low + self.events // SLOTS
-        self._blocks[block].append(_Slot(event.seq, event.kind, event.at, event.session, length, words))
+        self._blocks[self._known.low + self.events // SLOTS].append((event, said))
         self.events += 1
-        self.words += length
+        self.words += said.length
 
     @property
     def begun(self) -> list[int]:
@@ -140,8 +158,9 @@ class Made:
         """`sessions`: the first session of blocks that are there already."""
         blocks, words = [], []
         for block, slots in self._blocks.items():
-            first = sessions.get(block, slots[0].session)
-            blocks.append(_block_row(block, slots, first))
+            events = [event for event, _ in slots]
+            first = sessions.get(block, events[0].session)
+            blocks.append(_block_row(block, events, first))
             words += [
                 {"word": word, "block": block, "postings": text} for word, text in self.postings(block, first).items()
             ]
@@ -153,30 +172,21 @@ class Made:
         """By word, those of a block that begins in this session."""
         found: dict[int, list[str]] = defaultdict(list)
         start = self._known.events % SLOTS if block in self.begun else 0
-        for slot, (_, kind, _, later, length, words) in enumerate(self._blocks[block], start):
-            forms = postings_of(slot, kind, length=length, session=later - session)
-            for word, times in words.items():
-                found[self._number(word)].append(forms[min(times, len(forms)) - 1])
+        for slot, (event, said) in enumerate(self._blocks[block], start):
+            for word, posting in said.postings(slot, event, first=session):
+                found[self._number(word)].append(posting)
         return {word: "".join(texts) for word, texts in found.items()}
 
 
-def words_in(event: Logged) -> dict[str, int]:
-    """None where it cannot be read: damage is told by whoever reads the event, and must not stop all else."""
-    try:
-        return words_of(source_of(event.event))
-    except Corrupt:
-        return {}
-
-
-def _block_row(block: int, slots: list[_Slot], session: int) -> dict[str, Any]:
-    times = [slot.time for slot in slots]
+def _block_row(block: int, events: list[Logged], session: int) -> dict[str, Any]:
+    times = [event.at for event in events]
     return {
         "block": block,
-        "first": slots[0].seq,
+        "first": events[0].seq,
         "session": session,
         "oldest": min(times),
         "newest": max(times),
-        "seqs": pack_seqs(slot.seq for slot in slots),
+        "seqs": pack_seqs(event.seq for event in events),
     }
 
 

@@ -694,6 +694,13 @@ WHERE w.word = :word AND w.block = CAST(j.key AS bigint)
     AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
     AND (r.conversation = :conversation OR :conversation = '')
 
+-- name: recall_known
+-- Some words, the keys of a JSON object, each with a block it is in, or none. With a limit it is looked up by its key:
+-- PostgreSQL would make a join of EXISTS, and read all words there are.
+SELECT CAST(j.key AS bigint), (
+        SELECT w.block FROM recall_words w WHERE w.word = CAST(j.key AS bigint) ORDER BY w.block DESC LIMIT 1)
+FROM json_each(:numbers) AS j
+
 -- name: recall_count
 -- In how many blocks a word is.
 SELECT count(*) FROM recall_words WHERE word = :word AND block >= :low AND block < :high
