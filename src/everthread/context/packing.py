@@ -159,7 +159,7 @@ class Packing:
 
     def _tell_brief(self, room: int) -> None:
         brief, begin = self.seen.brief.brief, self.seen.choice.begin.first if self.seen.choice else 0
-        if not brief or not brief.text.strip():
+        if not brief:
             return
         first, recalls = getattr(brief, "first", 1), self.plan.recalls
         if self.plan.strategy == "importance":

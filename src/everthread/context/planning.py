@@ -34,7 +34,7 @@ MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
 FIRST = ("facts_tokens", "brief_tokens", "summary_tokens", "recap_tokens")  # in which order they take what there is
 MEMORY_SHARE, FACTS_SHARE = 1 / 7, 3 / 5  # of the budget for all of memory, and of that for facts
 SMALL_SHARE, SMALL = 1 / 3, 400  # of a small budget, and up to how many tokens
-FENCE = 80  # tokens around a text that is fenced
+FENCE = 120  # tokens around a text that is fenced
 PRIMING = 3
 OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
 
@@ -96,6 +96,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def memory(self) -> tuple[str, bool, tuple[str, ...]]:
         return MEMORY.get(self.strategy, OWN)
+
+    def room_for(self, share: str) -> int:
+        """The tokens of a text that may take this share, in our own."""
+        own = self.shares[share] if self.measure.counter else int(self.shares[share] / self.measure.factor)
+        return max(0, own - FENCE)
 
     @property
     def recalls(self) -> bool:

@@ -258,4 +258,4 @@ def _cut(text: str, most: int, measure: Counter) -> str:
     head = text[:low]
     at = max(head.rfind(mark) for mark in (", ", "; ", "，", "、"))
     at = at if at > len(head) // 2 else head.rfind(" ")
-    return f"{head[:at].rstrip(' ,;，、')} …" if at > 0 else f"{head}…" if head else ""
+    return f"{head[:at].rstrip(' ,;，、')} …" if at > 0 else f"{head}…"

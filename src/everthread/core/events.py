@@ -174,6 +174,9 @@ class AgentKilled(_Event, tag="agent_killed", frozen=True):
     reason: str = ""
 
 
+MEMORY = "memory"  # the agent of model calls that are made beside the conversation
+
+
 class ModelCall(_Event, tag="model_call", frozen=True):
     """One request to a provider, and what came of it.
 

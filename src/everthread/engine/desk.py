@@ -39,7 +39,6 @@ FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
 KNOWN = 1_000  # agents that are remembered
 CHANGES = 2_000  # newest changes of a branch's settings that are looked at
 DEFAULT_AGENT = "default"
-MEMORY = "memory"  # the agent of the model calls that are made beside the conversation
 RECORDS = 50  # newest model calls among which one of the conversation's own is looked for
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
@@ -138,7 +137,7 @@ class Desk:
             return self.replies_from[line.about]
         for logged in await self.log.markers(line, "model_call", limit=RECORDS):
             call = logged.event
-            if isinstance(call, events.ModelCall) and call.agent != MEMORY:
+            if isinstance(call, events.ModelCall) and call.agent != events.MEMORY:
                 return {"model": call.model}
         return {}
 

@@ -20,13 +20,23 @@ from everthread.context.building import Context
 from everthread.context.planning import Asked
 from everthread.core.branches import Line
 from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, ResultDelta, TextDelta, Usage
-from everthread.core.events import AgentKilled, Assistant, Command, Event, ModelCall, ToolCall, ToolResult, text_of
+from everthread.core.events import (
+    MEMORY,
+    AgentKilled,
+    Assistant,
+    Command,
+    Event,
+    ModelCall,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head
 from everthread.engine.calling import Calling
-from everthread.engine.desk import MEMORY, Desk
+from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
 from everthread.engine.leasing import Held
 from everthread.errors import (

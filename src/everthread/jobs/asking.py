@@ -12,10 +12,10 @@ import msgspec
 
 from everthread.config import Settings
 from everthread.context.building import provider_of
-from everthread.core.events import Assistant, ModelCall, text_of
+from everthread.core.events import MEMORY, Assistant, ModelCall, text_of
 from everthread.core.parts import Text
 from everthread.core.request import Request, Said, clean
-from everthread.engine.desk import MEMORY, Desk
+from everthread.engine.desk import Desk
 from everthread.errors import BrokenOff
 from everthread.providers.base import Media
 from everthread.providers.calling import Replied

@@ -18,7 +18,7 @@ from everthread.core import extract
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.condensed import by_turn, checked, material, portions, within
 from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
-from everthread.core.facts import NOTHING, Facts, fold, ranked, rendered
+from everthread.core.facts import NOTHING, STANDING, Facts, fold, ranked, rendered
 from everthread.core.logged import Logged
 from everthread.core.naming import name_of
 from everthread.core.tokens import count
@@ -141,12 +141,13 @@ class Memory:
         turns = await self._portion(base.covers, due.upto)
         last, tokens = turns[-1][-1].seq if turns else due.upto, self.settings.summary_tokens
         known, known_at = await self.facts(due, last)
-        facts = rendered(ranked(known, tokens // 3, count))
         told = await self._told("summary", due, turns, brief=base.text)
-        room = max(0, tokens - count(facts) - 2)
-        said = checked(told.text, words=tokens) if told else await self._range(due, last, room, beside=facts)
+        said = checked(told.text, words=tokens) if told else await self._range(due, last, tokens)
+        if wishes := _wishes(known, said, tokens // 3):
+            room = max(0, tokens - count(wishes) - 2)
+            said = "\n".join((wishes, within(said, room, count) if told else await self._range(due, last, room)))
         version = Summary(
-            text="\n".join(filter(None, (facts, within(said, room, count)))),
+            text=within(said, tokens, count),
             covers=last,
             first=due.head.cleared + 1,
             extractive=told is None,
@@ -156,10 +157,10 @@ class Memory:
         )
         await self._publish(version, told, due)
 
-    async def _range(self, due: Due, upto: int, tokens: int, *, beside: str) -> str:
+    async def _range(self, due: Due, upto: int, tokens: int) -> str:
         back = await self.log.before(self.line, upto + 1, limit=2 * BACK, messages=True)
         own = [one for one in back if one.seq > due.head.cleared]
-        return await asyncio.to_thread(extract.summary, own, tokens, beside=beside)
+        return await asyncio.to_thread(extract.summary, own, tokens)
 
     async def name(self, due: Due) -> None:
         """The conversation's name, from its first message that has words."""
@@ -219,6 +220,12 @@ class Memory:
         if len(found) == PAGE and found[0].turn != found[-1].turn:
             return [one for one in found if one.turn != found[-1].turn]
         return found
+
+
+def _wishes(known: Facts, said: str, tokens: int) -> str:
+    """What the user prefers and demands, where a summary does not say it."""
+    standing = [fact for fact in known.items if fact.kind in STANDING and fact.text[:60] not in said]
+    return rendered(ranked(standing, tokens, count))
 
 
 def _portion(events: Sequence[Logged], which: int) -> Sequence[Sequence[Logged]]:

@@ -16,3 +16,8 @@ CREATE TABLE reminders (
 ) WITHOUT ROWID, STRICT;
 
 CREATE INDEX reminders_by_due ON reminders (due);
+
+-- Recall knows more of an event now: who speaks, whether it asks something, when it was said. The index is made anew.
+DELETE FROM recall_words;
+DELETE FROM recall_blocks;
+DELETE FROM recall_branches;

@@ -1,7 +1,4 @@
-"""What memory does not do yet as it should: each fails until it is repaired, and then moves to the tests beside it.
-
-Not collected by its name; run it with `pytest tests/jobs/defects_for_owner.py`.
-"""
+"""What memory once did wrong, or easily could: forgetting, work that never ends, large gaps, odd texts, fences."""
 
 from __future__ import annotations
 
