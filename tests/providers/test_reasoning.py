@@ -22,7 +22,7 @@ from everthread.core.parts import Reasoning
 from tests.saying import HOUR, NINE, say
 from tests.transcripts import BOUND, CLAUDE, RESPONSES, transcript
 
-BUDGET = 3_000
+BUDGET = 3_200
 
 
 @pytest.fixture
