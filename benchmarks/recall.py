@@ -16,47 +16,27 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import re
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.bars import Result, report, say, store
 from benchmarks.recall_scale import Scale
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.logged import microseconds
 from everthread.store.appending import Draft, Place
 from everthread.store.conversations import Owner
-from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
 
 AT = (5, 10, 20)
 BARS = {"sqlite": 0.72, "postgres": 0.68}
 MINUTE = 60_000_000
 ADVERSARIAL = 5
 OWNER = Owner("default", "ana")
-
-
-class Result(NamedTuple):
-    """`least`: the bar is a floor, otherwise a ceiling."""
-
-    engine: str
-    what: str
-    ours: float
-    unit: str = ""
-    bar: float | None = None
-    least: bool = False
-    other: float | None = None
-    note: str = ""
-
-    @property
-    def missed(self) -> bool:
-        return self.bar is not None and (self.ours < self.bar if self.least else self.ours > self.bar)
 
 
 class Question(NamedTuple):
@@ -79,12 +59,15 @@ def main() -> None:
         engine = "sqlite" if options.store.startswith("sqlite") else "postgres"
         results += asyncio.run(_scaled(engine, options.store, options.scale))
     for engine in _engines(options):
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder, _store(engine, folder, options) as address:
+        with (
+            tempfile.TemporaryDirectory(dir=options.folder) as folder,
+            store(engine, folder, private=bool(options.folder)) as address,
+        ):
             if dialogues:
                 results += asyncio.run(_found(engine, address, dialogues))
             if options.scale:
                 results += asyncio.run(_scaled(engine, address, options.scale))
-    _report(results, as_json=options.json)
+    report(results, other="the engine's own", as_json=options.json)
 
 
 def _engines(options: argparse.Namespace) -> tuple[str, ...]:
@@ -92,16 +75,6 @@ def _engines(options: argparse.Namespace) -> tuple[str, ...]:
     if options.store:
         return ()
     return ("sqlite", "postgres") if options.engine == "both" else (options.engine,)
-
-
-@contextmanager
-def _store(engine: str, folder: str, options: argparse.Namespace) -> Iterator[str]:
-    if engine == "sqlite":
-        yield f"sqlite:///{folder}/recall.db"
-        return
-    wanted = options.folder and ENVIRONMENT_VARIABLE not in os.environ
-    with PrivatePostgres(parent=Path(folder)) if wanted else postgres_for_tests() as server:
-        yield server.create_database("recall")
 
 
 # -- what is found -------------------------------------------------------------------------------------------
@@ -152,7 +125,7 @@ async def _found(engine: str, address: str, dialogues: list[Dialogue]) -> list[R
     answers: list[Answers] = []
     async with Everthread.open(address) as et:
         for dialogue in dialogues:
-            _say(engine, f"{dialogue.name}: {len(dialogue.turns)} turns, {len(dialogue.questions)} questions")
+            say(engine, f"{dialogue.name}: {len(dialogue.turns)} turns, {len(dialogue.questions)} questions")
             talk = await et.begin(user=OWNER.user, agent=dialogue.name)
             events = [draft for _, draft in dialogue.turns]
             logged = await et.log.append(Place(OWNER.tenant, talk.id), events)
@@ -187,38 +160,13 @@ def _figures(engine: str, answers: list[Answers]) -> Iterator[Result]:
 
 
 async def _scaled(engine: str, address: str, messages: int) -> list[Result]:
-    scale = Scale(engine, address, messages, say=lambda what: _say(engine, what))
+    scale = Scale(engine, address, messages, say=lambda what: say(engine, what))
     ceiling = 50 if engine == "sqlite" else 100
     full = messages >= 1_000_000
     return [
         Result(engine, what, ours, "ms", ceiling if full else None, other=other, note=note)
         async for what, ours, other, note in scale.run()
     ]
-
-
-# -- the report ----------------------------------------------------------------------------------------------
-
-
-def _say(engine: str, what: str) -> None:
-    print(f"  {engine}: {what} …", file=sys.stderr, flush=True)
-
-
-def _report(results: list[Result], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([{**result._asdict(), "missed": result.missed} for result in results], indent=2))
-        return
-    print("| engine | what | Everthread | the engine's own | bar | |")
-    print("| --- | --- | ---: | ---: | ---: | --- |")
-    for r in results:
-        ours, other = _figure(r.ours, r.unit), "" if r.other is None else _figure(r.other, r.unit)
-        bar = "" if r.bar is None else f"{'≥' if r.least else '≤'} {_figure(r.bar, r.unit)}"
-        print(f"| {r.engine} | {r.what} | {ours} | {other} | {bar}{' **missed**' if r.missed else ''} | {r.note} |")
-    bars = [result for result in results if result.bar is not None]
-    print(f"\n{sum(result.missed for result in bars)} of {len(bars)} bars missed.")
-
-
-def _figure(figure: float, unit: str) -> str:
-    return f"{figure:,.1f} {unit}" if unit else f"{figure:.3f}".removesuffix(".000")
 
 
 def _options() -> argparse.Namespace:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recall import Result, read
+from benchmarks.bars import Result
+from benchmarks.recall import read
 from everthread.core.events import text_of
 
 ROOT = Path(__file__).parents[2]

@@ -45,7 +45,7 @@ INTENDED = {
 }
 # Totals are sorted; what they add up is found by these columns.
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
-ABOUT_MANY = {"all_conversations", "calibrations", "recall_total", "usage_of_tenant", *TOTALS}
+ABOUT_MANY = {"all_conversations", "calibrations", "recall_total", "remind_all", "usage_of_tenant", *TOTALS}
 ABOUT_ONE = sorted({*NAMES} - ABOUT_MANY - {name for name in NAMES if name.startswith("insert_")})
 
 # One for each reply.
@@ -96,6 +96,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "holder": "x",
         "over": "",
         "now": 0,
+        "due": 0,
         "since": 0,
         "until": 2**62,
         "prefix": "x",

@@ -19,6 +19,7 @@ ENGINES = ["sqlite", "postgres"]
 TABLES = [
     *("blob_uses", "blobs", "branches", "calibrations", "conversations", "documents", "events"),
     *("everthread_migrations", "leases", "model_calls", "recall_blocks", "recall_branches", "recall_words", "receipts"),
+    "reminders",
 ]
 # What stands beside conversations.
 OTHER_KEYS = {
