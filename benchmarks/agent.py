@@ -124,7 +124,7 @@ class Measuring:
 
     async def run(self) -> None:
         keys = {host_of(address): KEY for address in self.servers.values()}
-        async with Everthread.open(self.address, settings={}, keys=keys) as et:
+        async with Everthread.open(self.address, settings={"memory": False}, keys=keys) as et:
             self.et, self.beside = et, await et.begin(user="ana", agent="beside")
             talks = {length: await self._filled(length) for length in sorted({SHORT, self.messages})}
             for provider, address in self.servers.items():

@@ -158,7 +158,9 @@ async def measure(scenario: Scenario, source: Source, *, sessions: int, folder: 
     for number in range(sessions):
         print(f"  {scenario.name}: session {number + 1} of {sessions} …", file=sys.stderr, flush=True)
         random = Random(f"{scenario.name} {number}")
-        async with Everthread.open(f"sqlite:///{folder}/{scenario.name}-{number}.db") as et:
+        store = f"sqlite:///{folder}/{scenario.name}-{number}.db"
+        # Without memory, of which a sliding window would be told anew with every turn.
+        async with Everthread.open(store, settings={"memory": False}) as et:
             talk = await et.begin(user="ana", agent="bench")
             place = Place(talk.conversation.tenant, talk.id)
             for tally in tallies:

@@ -89,7 +89,7 @@ async def examine(
     address: str, conversation: str, acknowledged: list[str], *, kills: int, owner: str = OWNER
 ) -> CrashReport:
     """What is in the log, against what was reported."""
-    async with Everthread.open(address) as et:
+    async with Everthread.open(address, settings={"memory": False}) as et:
         talk = await et.conversation(user=owner, id=conversation)
         found = await talk.range(1, ENDLESS)
         _, problems = await et.log.check(talk.conversation.tenant, conversation)
@@ -118,13 +118,13 @@ async def examine(
 
 
 async def _begin(address: str) -> str:
-    async with Everthread.open(address) as et:
+    async with Everthread.open(address, settings={"memory": False}) as et:
         return (await et.begin(user=OWNER)).id
 
 
 async def _go_on(address: str, conversation: str, number: int) -> str:
     """The next append after a kill."""
-    async with Everthread.open(address) as et:
+    async with Everthread.open(address, settings={"memory": False}) as et:
         talk = await et.conversation(user=OWNER, id=conversation)
         await talk.append(user(f"after{number}"), assistant(f"after{number}."))
     return f"after{number}"
@@ -141,7 +141,7 @@ async def _write(address: str, owner: str, conversation: str, name: str) -> None
             os.write(1, text.encode() + b"\n")  # at once and whole: what is in a buffer dies with the process
             number += 1
 
-    async with Everthread.open(address, patience=PATIENCE) as et:
+    async with Everthread.open(address, patience=PATIENCE, settings={"memory": False}) as et:
         talk = await et.conversation(user=owner, id=conversation)
         await asyncio.gather(*map(work, range(TASKS)))
 

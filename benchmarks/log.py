@@ -82,7 +82,7 @@ class Measuring:
         self.results: list[Result] = []
 
     async def run(self) -> None:
-        async with Everthread.open(self.address) as et:
+        async with Everthread.open(self.address, settings={"memory": False}) as et:
             self.et = et
             await self.bare.open()
             self.short, self.written = await self._filled(1_000), await self._filled(1_000)

@@ -86,7 +86,7 @@ class Scale:
 
     async def run(self) -> AsyncIterator[tuple[str, float, float | None, str]]:
         """What was measured, our median and the engine's own, in milliseconds, and a note."""
-        async with Everthread.open(self._address) as et:
+        async with Everthread.open(self._address, settings={"memory": False}) as et:
             filled = await self._plain.filled() or await self._filled(et)
             if filled.messages != self._messages:
                 raise SystemExit(f"This store was filled with {filled.messages:,} messages of one user.")

@@ -295,7 +295,7 @@ def _histories(options: argparse.Namespace) -> Iterator[tuple[str, list[Draft]]]
 
 async def _run(options: argparse.Namespace, folder: str) -> Tally:
     tally = Tally()
-    async with Everthread.open(f"sqlite:///{folder}/validity.db") as et:
+    async with Everthread.open(f"sqlite:///{folder}/validity.db", settings={"memory": False}) as et:
         for name, drafts in _histories(options):
             await Asking(et, tally, name, options.seed).run(drafts)
             if tally.requests >= options.requests:

@@ -104,7 +104,7 @@ class Measuring:
         self.results: list[Result] = []
 
     async def run(self, peers: Peers | None) -> None:
-        async with Everthread.open(self.address) as et:
+        async with Everthread.open(self.address, settings={"memory": False}) as et:
             self.et = et
             self.bare = Bare(self.address)
             await self.bare.open()
