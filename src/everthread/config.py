@@ -155,6 +155,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     summary_model: Annotated[
         str, "the model for brief, recap and summaries; else a small one of the agent's provider", MODEL
     ] = ""
+    summary_reply_tokens: Annotated[int, "that model's limit for one of them, reasoning included", Between(1)] = 2000
+    summary_temperature: Annotated[
+        float | None, "how freely it chooses its words; else as it does by itself", Between(0, 2)
+    ] = None
     memory: Annotated[
         bool, "whether briefs, recaps and summaries are made, and the model may look things up", EITHER
     ] = True

@@ -44,21 +44,22 @@ def memory_model(settings: Settings) -> str:
     if settings.summary_model:
         return settings.summary_model
     provider = settings.model.partition(":")[0]
-    if provider == "openai" and settings.address:
+    if provider in ("openai", "openai-responses") and settings.address:
         return settings.model  # a server of one's own: who knows which others it has
     return SMALL.get(provider, "")
 
 
-async def ask(
-    desk: Desk, settings: Settings, model: str, *, instructions: str, text: str, tokens: int, at: int
-) -> Told:
+async def ask(desk: Desk, settings: Settings, model: str, *, instructions: str, text: str, at: int) -> Told:
     """The model's answer. Raises ModelError."""
     about = known(model)
     request = Request(
         model=about.name,
         instructions=(instructions,),
         items=(Said(role="user", parts=(Text(text=clean(text)),), seq=at),),
-        reply_tokens=tokens,
+        reply_tokens=settings.summary_reply_tokens,
+        temperature=settings.summary_temperature,
+        # Summing up takes no long thought, and the reply's limit is for both.
+        effort="minimal" if about.reasons and about.provider != "anthropic" else "",
         cache=False,
     )
     body = provider_of(about.provider).render(request, about, Media({})).body
@@ -71,6 +72,8 @@ async def ask(
                 replied = piece
     if replied is None:
         raise BrokenOff(about.provider, "it ended without an end")
+    if replied.finish == "refused":
+        raise BrokenOff(about.provider, "it refused to summarise")
     said = "\n".join(text_of(event) for event in replied.events if isinstance(event, Assistant))
     usage = replied.usage
     record = ModelCall(

@@ -36,7 +36,6 @@ KNOWN_EVERY = 100  # events after which all that is known of the facts is writte
 PAGE = 1_000  # events that are read at a time
 BACK = 400  # messages that an extractive brief looks back over
 EXTRACT_AFTER = 10  # messages: what an extract would tell of fewer is still in the window
-REPLY = 1_000  # tokens that a summary may have, before its words are counted
 UNNAMED = "Untitled"  # a conversation without a word
 
 
@@ -180,13 +179,7 @@ class Memory:
         record = ModelCall(model=self.model, at=at, agent=AGENT)
         try:
             told = await ask(
-                self._desk,
-                self.settings,
-                self.model,
-                instructions=prompts.text(prompt),
-                text=shown,
-                tokens=REPLY,
-                at=at,
+                self._desk, self.settings, self.model, instructions=prompts.text(prompt), text=shown, at=at
             )
             record = told.record
             checked(told.text)
