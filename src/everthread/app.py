@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.engine.desk import DEFAULT_AGENT, Desk
+from everthread.errors import BadSetting
 from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
@@ -214,7 +216,9 @@ class Everthread:
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         try:
-            await self.memory.close(resolve(*self._sources()).settings.memory_seconds)
+            with suppress(BadSetting):  # which was told when it was used
+                await self.memory.close(resolve(*self._sources()).settings.memory_seconds)
+            await self.memory.close(0)
             await self._desk.close()
         finally:
             await self.log.close()

@@ -146,7 +146,7 @@ def test_a_provider_that_cannot_be_reached_is_a_sentence_and_the_message_is_kept
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     said = _sentence(do("ask", "Hello", "--set", "retries=0"))
     assert "anthropic cannot be reached" in said
-    assert _kinds(do) == ["user", "model_call", "agent_killed"]
+    assert _kinds(do)[:3] == ["user", "model_call", "agent_killed"]
 
 
 def test_nothing_to_say_is_an_error_of_usage(do: Do) -> None:

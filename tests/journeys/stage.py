@@ -96,6 +96,8 @@ async def staged(store: str, settings: dict[str, Any], *, tools: list[Any]) -> A
             server.books = Books(name, clock=clock.seconds)
             await stack.enter_async_context(server)
         keys = {host_of(server.address): KEY for server in servers.values()}
+        # Turns follow each other here faster than memory follows them, and would be told of it at random moments.
+        settings = {"memory": False, **settings}
         et = Everthread(await open_log(store, clock=clock), settings, tools=tools, keys=keys)
         stack.push_async_callback(et.close)
         yield Stage(et, servers, cast, clock)

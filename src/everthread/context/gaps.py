@@ -16,6 +16,7 @@ from typing import NamedTuple
 from everthread.context.planning import Plan
 from everthread.core import extract
 from everthread.core.branches import Line
+from everthread.core.logged import readable
 from everthread.store.log import Log
 from everthread.store.windowing import Seen
 
@@ -49,8 +50,9 @@ class Gaps:
 
         async def made() -> Extract:
             events = await log.before(line, begin, limit=LOOKED_AT, messages=True)
-            own = [one for one in events if one.seq > covered]
-            return Extract(extract.summary(own, tokens), own[0].seq if len(own) == LOOKED_AT else covered + 1)
+            own = readable(one for one in events if one.seq > covered)
+            all_read = len(events) < LOOKED_AT or not own
+            return Extract(extract.summary(own, tokens), covered + 1 if all_read else own[0].seq)
 
         return await self._once(("uncovered", *_place(line, seen), covered, begin, tokens), made)
 
@@ -64,7 +66,7 @@ class Gaps:
 
         async def made() -> Extract:
             before = await log.before(line, head.session_first, limit=LOOKED_AT, messages=True)
-            own = [one for one in before if one.session == wanted and one.seq > head.cleared]
+            own = readable(one for one in before if one.session == wanted and one.seq > head.cleared)
             return Extract(extract.recap(own, tokens=plan.settings.recap_tokens), own[0].seq if own else 0)
 
         return (await self._once(("recap", *_place(line, seen), wanted, plan.settings.recap_tokens), made)).text

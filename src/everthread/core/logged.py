@@ -7,6 +7,7 @@ is often sent on as it is stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -65,6 +66,17 @@ def logged(rows: Iterable[Iterable[Any]]) -> list[Logged]:
 
 
 _make = partial(tuple.__new__, Logged)
+
+
+def readable(events: Iterable[Logged]) -> list[Logged]:
+    """Those of the events that are not damaged. What is damaged is told where it is looked at, not where it is in the
+    way of everything else."""
+    found = []
+    for one in events:
+        with suppress(Corrupt):
+            _ = one.event
+            found.append(one)
+    return found
 
 
 def plain(events: Iterable[Event | Logged]) -> Iterator[Event]:

@@ -26,6 +26,7 @@ from everthread.context.planning import Asked
 from everthread.core import calibration, events
 from everthread.core.branches import Line
 from everthread.core.deltas import Usage
+from everthread.core.logged import readable
 from everthread.engine.leasing import Queues
 from everthread.providers.calling import Access, Client
 from everthread.providers.choosing import Chosen, access_of, default_model, notice
@@ -135,7 +136,7 @@ class Desk:
         """The model and the address that a branch was answered from last, as far as they are known."""
         if line.about in self.replies_from:
             return self.replies_from[line.about]
-        for logged in await self.log.markers(line, "model_call", limit=RECORDS):
+        for logged in readable(await self.log.markers(line, "model_call", limit=RECORDS)):
             call = logged.event
             if isinstance(call, events.ModelCall) and call.agent != events.MEMORY:
                 return {"model": call.model}

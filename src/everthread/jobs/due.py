@@ -9,7 +9,7 @@ import msgspec
 
 from everthread.core.branches import Line
 from everthread.core.events import BriefUpdated, SessionEnded, Summary
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, readable
 from everthread.core.turns import Head
 from everthread.store.appending import Basis
 from everthread.store.log import Log
@@ -72,7 +72,7 @@ async def due(log: Log, line: Line, *, capable: bool) -> Due:
     brief = await _base(log, line, newest, head) if capable else newest
     newest_summary = await _newest(log, line, "summary", head)
     summary = await _base(log, line, newest_summary, head) if capable else newest_summary
-    ended = await log.markers(line, "session_ended", limit=1)
+    ended = readable(await log.markers(line, "session_ended", limit=1))
     over = await _messages(log, line, head.cleared, head.session_first - 1)
     oldest = (await log.head(line, at=head.cleared)).session if head.cleared else 1
     return Due(
@@ -94,7 +94,7 @@ async def _newest(log: Log, line: Line, kind: str, head: Head) -> Version:
     newest, last = 0, head.seq
     while page := await log.markers(line, kind, last=last, limit=PAGE):
         newest = newest or page[0].seq
-        for logged in page:
+        for logged in readable(page):
             if (found := _version(logged, head, newest)).event:
                 return found
         last = page[-1].seq - 1
@@ -118,7 +118,7 @@ async def _known(log: Log, line: Line, newest: Version, head: Head) -> Version:
 
 
 async def _at(log: Log, line: Line, seq: int, head: Head, newest: int) -> Version:
-    found = await log.range(line, seq, seq) if seq else []
+    found = readable(await log.range(line, seq, seq)) if seq else []
     return _version(found[0], head, newest) if found else Version(newest)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import BriefUpdated, SessionEnded, Summary, User, text_of
-from everthread.core.logged import Logged
+from everthread.core.events import Redacted, User, text_of
+from everthread.core.logged import Logged, readable
 from everthread.core.naming import name_of
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
@@ -34,7 +34,7 @@ async def forget_name(log: Log, conversation: Conversation, said: list[Logged]) 
     """Without its name, where that was taken from what was redacted. It gets another."""
     owner = Owner(conversation.tenant, conversation.user)
     now = await log.find(owner, conversation.id)
-    texts = [text_of(one.event) for one in said if isinstance(one.event, User)]
+    texts = [text_of(one.event) for one in readable(said) if isinstance(one.event, User)]
     taken = any(now.name == name_of(text) for text in texts)
     return await log.change(now, name="") if taken and now.name else now
 
@@ -43,6 +43,6 @@ async def _told_since(log: Log, line: Line, kind: str, seq: int) -> AsyncIterato
     last = ENDLESS
     while page := [one for one in await log.markers(line, kind, last=last, limit=PAGE) if one.seq > seq]:
         for one in page:
-            if isinstance(one.event, BriefUpdated | Summary | SessionEnded):  # not redacted yet
+            if one not in readable([one]) or not isinstance(one.event, Redacted):  # what is damaged must go as well
                 yield one
         last = page[-1].seq - 1

@@ -19,7 +19,7 @@ from everthread.core.branches import ENDLESS, Line
 from everthread.core.condensed import by_turn, checked, material, portions, within
 from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
 from everthread.core.facts import NOTHING, STANDING, Facts, fold, ranked, rendered
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, readable
 from everthread.core.naming import name_of
 from everthread.core.tokens import count
 from everthread.engine.desk import Desk
@@ -105,9 +105,8 @@ class Memory:
         """The newest messages up to there in their own words, without what the facts say already. What the user wrote
         stays in front, and what it covers is not told again."""
         written = await self._corrected(due, base)
-        events = await self.log.before(self.line, upto + 1, limit=BACK, messages=True)
         after = max(due.head.cleared, written.covers if written else 0)
-        own = [one for one in events if one.seq > after]
+        own = await self._before(upto + 1, limit=BACK, after=after)
         room = self.settings.brief_tokens - (count(written.text) if written else 0)
         said = await asyncio.to_thread(extract.summary, own, max(0, room), beside=beside)
         return "\n".join(filter(None, (written.text if written else "", said)))
@@ -127,8 +126,8 @@ class Memory:
         sessions = await self.log.sessions(self.line, limit=50)
         over = next((one for one in sessions if one.number == due.recap), None)
         last = over.last if over else 0
-        before = await self.log.before(self.line, last + 1, limit=PAGE, messages=True)
-        events = [one for one in before if one.session == due.recap and one.seq > due.head.cleared]
+        before = await self._before(last + 1, limit=PAGE, after=due.head.cleared)
+        events = [one for one in before if one.session == due.recap]
         told = await self._told("recap", due, await asyncio.to_thread(_portion, events, -1)) if events else None
         text = checked(told.text, words=120) if told else await asyncio.to_thread(extract.recap, events)
         await self._publish(SessionEnded(session=due.recap, recap=text, extractive=told is None), told, due)
@@ -157,8 +156,7 @@ class Memory:
         await self._publish(version, told, due)
 
     async def _range(self, due: Due, upto: int, tokens: int) -> str:
-        back = await self.log.before(self.line, upto + 1, limit=2 * BACK, messages=True)
-        own = [one for one in back if one.seq > due.head.cleared]
+        own = await self._before(upto + 1, limit=2 * BACK, after=due.head.cleared)
         return await asyncio.to_thread(extract.summary, own, tokens)
 
     async def name(self, due: Due) -> None:
@@ -211,8 +209,13 @@ class Memory:
         page = await self.log.after(self.line, first - 1, limit=PAGE, messages=True)
         found = [one for one in page if one.seq <= min(last, ENDLESS)]
         if len(found) == PAGE and found[0].turn != found[-1].turn:
-            return [one for one in found if one.turn != found[-1].turn]
-        return found
+            found = [one for one in found if one.turn != found[-1].turn]
+        return readable(found)
+
+    async def _before(self, seq: int, *, limit: int, after: int) -> list[Logged]:
+        """The newest messages before event `seq`, as far as they came after event `after`."""
+        page = await self.log.before(self.line, seq, limit=limit, messages=True)
+        return readable(one for one in page if one.seq > after)
 
 
 def _wishes(known: Facts, said: str, tokens: int) -> str:
