@@ -35,6 +35,7 @@ MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for ho
 AT_ONCE = 4  # branches that are worked on at the same time
 TRIES = 3  # times that somebody may be faster
 ROUNDS = 200  # pieces of work on one branch before others have their turn
+FAULT = 60.0  # seconds after which a branch is looked at again on which something went wrong
 AGAIN = 5.0  # seconds after which a branch is looked at again on which another worker was
 
 _log = logging.getLogger("everthread.memory")
@@ -183,22 +184,29 @@ class Worker:
                     await self._hurry.wait()
 
     async def _see_to(self, name: str, place: _Place) -> None:
-        log, conversation = self._desk.log, place.conversation
+        conversation, wait = place.conversation, FAULT
         try:
-            line = await log.line(conversation, place.branch)
+            line = await self._desk.log.line(conversation, place.branch)
             _, wait = await self._once(conversation, line, all=False)
             if place.written:
-                await log.settle(place.written)
-            if wait and self._apart:
-                await log.remind(Owner(conversation.tenant, conversation.user), line, seconds=wait)
-            elif wait and not self._closing:
-                self._later(name, place, wait)
+                await self._desk.log.settle(place.written)
         except NotFound:
-            pass  # erased meanwhile
+            return  # erased meanwhile
         except EverthreadError as problem:
             _log.warning("Memory of conversation %s is behind: %s", conversation.id, problem)
         except Exception:  # noqa: BLE001 -- whatever it was, the conversation goes on, and other branches' turn comes
             _log.exception("Memory of conversation %s failed", conversation.id)
+        if wait and self._apart:
+            await self._write_down(place, wait)
+        elif wait and not self._closing:
+            self._later(name, place, wait)
+
+    async def _write_down(self, place: _Place, seconds: float) -> None:
+        """For whichever worker there is by then."""
+        with suppress(EverthreadError):
+            line = await self._desk.log.line(place.conversation, place.branch)
+            owner = Owner(place.conversation.tenant, place.conversation.user)
+            await self._desk.log.remind(owner, line, seconds=seconds)
 
     def _later(self, name: str, place: _Place, seconds: float) -> None:
         if handle := self._again.pop(name, None):
