@@ -337,3 +337,19 @@ def test_a_step_of_the_window_is_told_after_the_reply(do: Do, store: str) -> Non
     said = _chat(do, "word " * 30, given=(*ECHO, "--set", "budget=150"))
     assert "the window now begins at event " in said.stderr
     assert _with(store, _kinds)[-3:] == ["user", "assistant", "model_call"]
+
+
+def test_after_a_pause_it_says_that_a_new_session_begins(store: str) -> None:
+    _with(store, _two_hours_ago)
+    with Terminal("chat", *ECHO) as terminal:
+        shown = terminal.expect("you ›")
+        terminal.press(f"Back.{ENTER}")
+        said = terminal.expect("you ›")
+    assert "The last message was 2 hours ago: the next one begins a new session." in shown
+    assert "A new session: the last message was 2 hours ago." in said
+
+
+async def _two_hours_ago(talk: Talk) -> None:
+    real = talk._log._clock
+    talk._log._clock = lambda: real() - 2 * 3_600_000_000
+    await talk.append(user("Long ago."), assistant("Yes."))
