@@ -209,7 +209,7 @@ async def test_memory_has_its_own_model_a_limit_on_its_reply_and_no_tools(
     await talk.remember()
     (body,) = heard.bodies
     assert f"scripted:{body['model']}" == memory_model
-    assert body["max_completion_tokens"] <= 1_000
+    assert body["max_completion_tokens"] <= 2_000
     assert "tools" not in body
     (record,) = await events_of(talk, ModelCall)
     assert (record.model, record.agent, record.error) == (memory_model, "memory", "")
