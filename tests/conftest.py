@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from everthread import Everthread, Talk
-from everthread.context.building import Contexts
+from everthread.context import planning
 from everthread.context.gaps import NOTHING, Gaps
 from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server, postgres_for_tests
@@ -67,7 +67,7 @@ def someone() -> str:
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count what is written and sent: what memory adds to it is told in tests/jobs."""
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
-    monkeypatch.setattr(Contexts, "remembers", lambda *_: False)
+    monkeypatch.setattr(planning, "remembers", lambda _: False)
     monkeypatch.setattr(Gaps, "uncovered", AsyncMock(return_value=NOTHING))
     monkeypatch.setattr(Gaps, "recap", AsyncMock(return_value=""))
 

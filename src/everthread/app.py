@@ -219,6 +219,8 @@ class Everthread:
             with suppress(BadSetting):  # which was told when it was used
                 await self.memory.close(resolve(*self._sources()).settings.memory_seconds)
             await self.memory.close(0)
-            await self._desk.close()
         finally:
-            await self.log.close()
+            try:
+                await self._desk.close()
+            finally:
+                await self.log.close()

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, readable
 from everthread.core.tokens import count
 from everthread.core.words import query_of, source_of, words_of
 from everthread.errors import BadValue
@@ -138,7 +138,7 @@ class _Reading:
             return []
         line = await self._line(found)
         first, last = max(1, found.seq - AROUND * most), min(ENDLESS, found.seq + AROUND * most)
-        events = [event for event in await self._log.range(line, first, last) if event.seq != found.seq]
+        events = [event for event in readable(await self._log.range(line, first, last)) if event.seq != found.seq]
         telling = [neighbour for event in events if (neighbour := _neighbour(event, self._words))]
         before = [neighbour for neighbour in telling if neighbour.seq < found.seq]
         after = [neighbour for neighbour in telling if neighbour.seq > found.seq]

@@ -33,7 +33,7 @@ from everthread.engine.turn import Tell, Turn
 from everthread.errors import BadValue, EverthreadError, UnknownSeq
 from everthread.jobs.correcting import Remembered, correct, remembered
 from everthread.jobs.due import due
-from everthread.jobs.forgetting import forget_memory, forget_name
+from everthread.jobs.forgetting import forget
 from everthread.jobs.worker import Status, Worker
 from everthread.recall import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.appending import Place
@@ -56,6 +56,7 @@ class Talk:
         self._branch = branch
         self._desk = desk or Desk(log, Contexts())
         self.conversation = conversation
+        self.notes_seen: str | None = None  # MEMORY.md as the model was told of it last
 
     def __repr__(self) -> str:
         where = "its current branch" if self._branch is None else f"branch {self._branch}"
@@ -293,6 +294,10 @@ class Talk:
         """MEMORY.md: what the agent keeps of its user for good."""
         return await notes.read(self._log, self.conversation)
 
+    async def forget_notes(self) -> None:
+        """Remove MEMORY.md for ever, with all its versions."""
+        await forgotten(self._desk.contexts, notes.forget(self._log, self.conversation))
+
     async def write_notes(self, text: str, *, expect: str | None = None) -> int:
         """Replace MEMORY.md; its version from now on. `expect`: what you saw there; Changed if it is another by now."""
         written = await notes.write(self._log, self.conversation, arguments.text("text", text), expect=expect)
@@ -442,14 +447,14 @@ class Talk:
     async def redact(self, seq: int) -> None:
         """Take the content out of an event for ever; a tombstone keeps its place."""
         line, seq = await self.line(), arguments.seq("seq", seq)
-        await forgotten(self._desk.contexts, self._redact(line, seq))
-
-    async def _redact(self, line: Line, seq: int) -> None:
-        """First the event, so that nothing new is made of it meanwhile; then what was remembered since."""
-        said = await self._log.range(line, seq, seq)
-        await self._log.redact(line, seq)
-        await forget_memory(self._log, self.conversation, seq)
-        self.conversation = await forget_name(self._log, self.conversation, said)
+        newest = await self._log.head(line)
+        if seq > newest.seq:
+            raise UnknownSeq(seq, last=newest.seq)
+        try:
+            work = forget(self._log, self.conversation, line, seq)
+            self.conversation = await forgotten(self._desk.contexts, work)
+        finally:
+            self._remind(line.branch.number)
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""

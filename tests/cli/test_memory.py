@@ -41,14 +41,14 @@ def test_before_anything_is_made_it_says_how_far_behind_it_is(do: Do, said: str)
     shown = do("memory").stdout
     assert said in shown
     assert "There is no brief yet" in shown
-    assert "2 messages behind; model scripted:cli-memory." in shown
+    assert "2 newer messages not in it yet; the next by scripted:cli-memory." in shown
 
 
 def test_it_shows_the_brief_and_the_facts_with_their_events(do: Do, said: str) -> None:
     shown = do("memory", "--update").stdout
     assert "Brief, by a model: up to event 2, 1 turn\nThe user has a PIN." in shown
     assert 'preference: "I prefer aisle seats." (user, event 1)' in shown
-    assert "Up to date; model scripted:cli-memory; 1 model call and $0.0000 in the last hour." in shown
+    assert "Up to date; the next by scripted:cli-memory; 1 model call and $0.0000 in the last hour." in shown
 
 
 def test_what_is_remembered_can_be_corrected(do: Do, said: str) -> None:
@@ -114,7 +114,7 @@ def test_a_chat_shows_corrects_and_forgets(do: Do, said: str) -> None:
     shown = do("chat", "--model", "scripted:nobody", input="\n".join(lines)).stdout
     assert "There is no brief yet" in shown
     assert "Brief, in your words: up to event 2, 0 turns\nA traveller with a PIN." in shown
-    assert "Gone, and from what is remembered too." in shown
+    assert "Gone. What was remembered since, your corrections too, is made anew without it." in shown
     assert "Seats" in shown.rpartition("Gone")[2]
     assert "To fly" in shown.rpartition("Gone")[2]
     assert "A traveller" not in shown.rpartition("Gone")[2]

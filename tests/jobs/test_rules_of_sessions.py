@@ -231,7 +231,7 @@ async def test_a_recap_can_be_found(talk: Talk, clock: Clock, remember: Speak) -
 async def test_where_the_model_fails_an_extract_stands_in_until_it_is_back(
     talk: Talk, clock: Clock, remember: Speak, at_once: None
 ) -> None:
-    remember("A brief.", busy(), "They ordered AB-1.", *["A brief."] * 3)
+    remember(busy(), "They ordered AB-1.")
     await visits(talk, clock, "Order AB-1 is late.")
     await say(talk, "Back.")
     await talk.remember()

@@ -12,7 +12,7 @@ import click
 from everthread.cli.memory import show as show_memory
 from everthread.cli.picture import Picture
 from everthread.cli.recall import show
-from everthread.cli.shared import counted, printable, tell
+from everthread.cli.shared import counted, printable, somebody_types, tell
 from everthread.cli.speaking import warn
 from everthread.cli.usage import price_of
 from everthread.config import DEFAULT, check, parse
@@ -70,8 +70,11 @@ class Commands:
 
     async def recall(self, *words: str) -> None:
         """find what was said about something, in this conversation"""
-        for hit in await self._chat.talk.recall(" ".join(words)):
+        found = await self._chat.talk.recall(" ".join(words))
+        for hit in found:
             show(hit)
+        if not found:
+            click.echo("  Nothing was found. Try other words, or fewer.")
 
     async def brief(self) -> None:
         """what is remembered of what came before, and which events state it"""
@@ -115,16 +118,22 @@ class Commands:
         """take what an event says out of the log and of memory, for ever"""
         if not _is_number(event):
             raise BadValue("the event", event, "the number of one, as /brief and /recall show them")
+        if somebody_types() and not click.confirm(f"  Take out what event {event} says, for ever?"):
+            return
         await self._chat.talk.redact(int(event))
-        click.echo("  Gone, and from what is remembered too.")
+        click.echo("  Gone. What was remembered since, your corrections too, is made anew without it.")
 
     async def name(self, *words: str) -> None:
-        """give the conversation a name"""
-        await self._chat.talk.rename(" ".join(words))
+        """the conversation's name, or another one"""
+        if words:
+            await self._chat.talk.rename(" ".join(words))
+        click.echo(printable(f"  {self._chat.talk.conversation.name or 'It has none yet.'}"))
 
     async def goal(self, *words: str) -> None:
-        """say what the conversation is for; alone, take it back"""
-        await self._chat.talk.set_goal(" ".join(words))
+        """what the conversation is for, which its brief keeps in mind; a dash takes it back"""
+        if words:
+            await self._chat.talk.set_goal("" if words == ("-",) else " ".join(words))
+        click.echo(printable(f"  {self._chat.talk.conversation.goal or 'No goal is stated.'}"))
 
     async def clear(self) -> None:
         """start afresh: what came before is kept, and no longer sent"""

@@ -29,12 +29,13 @@ STDIN = "-"
 @click.option("--forget", multiple=True, type=int, metavar="EVENT", help="Redact an event, for ever; may be repeated.")
 @click.option("--yes", is_flag=True, help="Do not ask before something is redacted.")
 @click.option("--notes", metavar="TEXT", help="Another MEMORY.md; - reads it.")
+@click.option("--forget-notes", is_flag=True, help="Remove MEMORY.md for ever, with all its versions.")
 @click.option("--name", metavar="NAME", help="Another name for the conversation.")
 @click.option("--goal", metavar="TEXT", help="What the conversation is for.")
 def memory_command(conversation: str | None, forget: tuple[int, ...], yes: bool, **given: Any) -> None:
     """Show what is remembered of a CONVERSATION (the newest by default): the brief, exact facts and which events state
     them, the recap of the session before, MEMORY.md; and how far memory is behind. Or change it."""
-    changes = {name: given.pop(name) for name in ("update", "correct", "drop", "notes", "name", "goal")}
+    changes = {name: given.pop(name) for name in ("update", "correct", "drop", "forget_notes", "notes", "name", "goal")}
     where = scope_of(**given)
 
     async def work(et: Everthread) -> None:
@@ -59,6 +60,8 @@ async def _change(talk: Talk, changes: dict[str, Any]) -> None:
         "name": talk.rename,
         "goal": talk.set_goal,
     }
+    if changes["forget_notes"]:
+        await talk.forget_notes()
     for name, verb in verbs.items():
         if changes[name] is not None:
             await verb(_text(changes[name]))
@@ -113,12 +116,14 @@ def _about(found: Remembered) -> str:
 
 
 def _standing(status: Status) -> str:
-    said = [f"{counted(status.behind, 'message')} behind" if status.behind else "Up to date"]
-    said.append(f"model {status.model}" if status.model else "no model, so in the conversation's own words")
+    if not status.on:
+        return "Memory is switched off (setting memory)."
+    newer = f"{counted(status.behind, 'newer message')} not in it yet" if status.behind else "Up to date"
+    said = [newer, f"the next by {status.model}" if status.model else "the next in the conversation's own words"]
     if status.calls:
         said.append(f"{counted(status.calls, 'model call')} and ${status.dollars:.4f} in the last hour")
     if status.error:
-        said.append(f"failed {counted(status.failures, 'time')}, last: {status.error}")
+        said.append(f"failed {counted(status.failures, 'time')}, last: {status.error.rstrip('.')}")
     if status.wait:
         said.append(f"tried again in {status.wait:.0f} s")
     return printable("; ".join(said) + ".")

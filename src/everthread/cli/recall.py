@@ -32,6 +32,8 @@ def recall_command(
 ) -> None:
     """Find what was said about QUERY, best first: any words, in any language."""
     where = scope_of(**scope)
+    if not " ".join(query).strip():
+        raise click.UsageError("There is nothing to look for: everthread recall WORDS …")
     times = [day.replace(tzinfo=UTC) if day else None for day in (since, until)]
 
     async def work(et: Everthread) -> None:

@@ -118,11 +118,6 @@ class Contexts:
         """Whether the settings that are known before anything is read can be used. Raises BadSetting."""
         resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
 
-    def remembers(self, asked: Asked) -> bool:
-        """Whether memory is on, as far as it is known before anything is read."""
-        given = Source("the settings given", asked.settings)
-        return resolve(*self.sources(), *asked.sources, given).settings.memory
-
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
         """What the model is told on this line."""
         planned: list[Plan] = []

@@ -1,14 +1,16 @@
 """What memory has not told yet, in its own words: turns between what is remembered and the window, and the session that
 was over when the newest message came.
 
-A brief is made beside the conversation and may be behind, or there may be none at all. So that no turn is ever neither
-sent nor summarised, an extract of what lies between stands in until a version covers it. It depends on where the window
-begins and on the version that is sent, so it stays the same until one of them changes; it is made once and remembered.
-A recap is on its way when the first message of a session is answered: until it is there, its extractive form serves.
+A brief is made beside the conversation and may be behind, or there may be none at all. So that no turn is neither sent
+nor summarised, an extract of what lies between stands in until a version covers it; of a very large gap, as after an
+import, it tells from which event on. It depends on where the window begins and on the version that is sent, so it stays
+the same until one of them changes; it is made once and remembered. A recap is on its way when the first message of a
+session is answered: until it is there, its extractive form serves.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -52,7 +54,8 @@ class Gaps:
             events = await log.before(line, begin, limit=LOOKED_AT, messages=True)
             own = readable(one for one in events if one.seq > covered)
             all_read = len(events) < LOOKED_AT or not own
-            return Extract(extract.summary(own, tokens), covered + 1 if all_read else own[0].seq)
+            text = await asyncio.to_thread(extract.summary, own, tokens)
+            return Extract(text, covered + 1 if all_read else own[0].seq)
 
         return await self._once(("uncovered", *_place(line, seen), covered, begin, tokens), made)
 
@@ -67,7 +70,8 @@ class Gaps:
         async def made() -> Extract:
             before = await log.before(line, head.session_first, limit=LOOKED_AT, messages=True)
             own = readable(one for one in before if one.session == wanted and one.seq > head.cleared)
-            return Extract(extract.recap(own, tokens=plan.settings.recap_tokens), own[0].seq if own else 0)
+            text = await asyncio.to_thread(extract.recap, own, tokens=plan.settings.recap_tokens)
+            return Extract(text, own[0].seq if own else 0)
 
         return (await self._once(("recap", *_place(line, seen), wanted, plan.settings.recap_tokens), made)).text
 

@@ -15,7 +15,7 @@ import msgspec
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
 from everthread.core.request import Tool, clean
-from everthread.core.sections import RECALL, instructions_of
+from everthread.core.sections import RECALL, instructions_of, noted
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose
 from everthread.core.tokens import WRAPPING, tools_size
 from everthread.core.window import Lookups, Room, Start, room_of, rung
@@ -47,6 +47,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str | Mapping[str, str] | None = None
     tools: tuple[Tool, ...] = ()
     lookups: tuple[Tool, ...] = ()  # memory's own, for models that can use them
+    notes: str = ""  # MEMORY.md
     at: int | None = None
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
     factor: float | None = None  # in place of what was learnt: that of an earlier request, 0 for none
@@ -119,10 +120,10 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
         warn(settings.model)
     place = place_of(settings)
     measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
-    sections = instructions_of(_told(asked.instructions, settings.instructions))
+    sections = instructions_of(_noted(_told(asked.instructions, settings.instructions), asked, settings))
     if opening := clean("\n\n".join(event.text for event in sighted.opening)):
         sections["opening"] = opening
-    tools = _tools(asked, about)
+    tools = _tools(asked, about) if remembers(settings) else asked.tools
     tools_tokens = measure.tokens(_tools_size(tools, about, measure)) + (about.hidden if tools else 0)
     window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
     limit = max(0, window - settings.reply_tokens)
@@ -209,6 +210,19 @@ def _told(given: str | Mapping[str, str] | None, persona: str) -> str | Mapping[
     if given is None or isinstance(given, str):
         return persona if given is None else given
     return {"persona": persona, **given}
+
+
+def remembers(settings: Settings) -> bool:
+    """Whether the model is told of MEMORY.md, and may look things up."""
+    return settings.memory
+
+
+def _noted(given: str | Mapping[str, str], asked: Asked, settings: Settings) -> str | Mapping[str, str]:
+    """The instructions with MEMORY.md among them, unless other notes were given."""
+    told = {"persona": given} if isinstance(given, str) else given
+    if not asked.notes.strip() or "memory" in told or not remembers(settings):
+        return given
+    return {**told, "memory": noted(asked.notes)}
 
 
 def _tools(asked: Asked, model: Model) -> tuple[Tool, ...]:

@@ -7,6 +7,8 @@ the request cannot be built again byte for byte, and this says which of them it 
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from everthread.context.building import Context
 from everthread.core.events import ModelCall
 from everthread.core.hashing import hash_of, request_hash
@@ -19,6 +21,7 @@ def record(context: Context, *, agent: str = "") -> ModelCall:
         at=context.at,
         cutoff=context.cutoff,
         memory=context.memory,
+        address=without_secrets(context.settings.address),
         factor=context.factor,
         window=context.window,
         agent=agent,
@@ -45,3 +48,9 @@ def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[s
     if context.redacted:
         found.append("messages: some were redacted since, or before")
     return found or ["nothing that is recorded, but the bytes: another version of Everthread made them"]
+
+
+def without_secrets(address: str) -> str:
+    """An address as it may be written down: without the name and password that some have in them."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if address else ""

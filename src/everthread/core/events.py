@@ -174,6 +174,7 @@ class AgentKilled(_Event, tag="agent_killed", frozen=True):
     reason: str = ""
 
 
+LOOKUPS = frozenset({"recall_context", "open_event", "write_memory"})  # memory's own tools
 MEMORY = "memory"  # the agent of model calls that are made beside the conversation
 
 
@@ -194,6 +195,7 @@ class ModelCall(_Event, tag="model_call", frozen=True):
     factor: float = 1.0
     window: int = 0
     agent: str = ""
+    address: str = ""  # of a server that is not the provider's own
     inputs: dict[str, str] = {}
     request: str = ""
     estimate: int = 0
@@ -409,3 +411,8 @@ def _dump(value: object) -> str:
 
 def _load(value: str) -> Any:
     return json.loads(value)
+
+
+def looks_up(event: Event) -> bool:
+    """Whether it belongs to a tool of memory's own: it says nothing that does not stand elsewhere."""
+    return isinstance(event, ToolCall | ToolResult) and event.name in LOOKUPS

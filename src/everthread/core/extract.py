@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from everthread.core import exact
 from everthread.core.condensed import asked, came_out, shortened
-from everthread.core.events import Assistant, ToolCall, ToolResult, User, text_of
+from everthread.core.events import Assistant, ToolCall, ToolResult, User, looks_up, text_of
 from everthread.core.logged import Logged
 from everthread.core.request import clean
 from everthread.core.sentences import Sentence, sentences
@@ -28,7 +28,7 @@ from everthread.core.wordings import LOOSE
 Counter = Callable[[str], int]
 
 LONGEST = 320  # characters of one sentence
-READ = 60  # sentences of one message
+READ, LOOKED_AT = 60, 20_000  # sentences of one message, and among how many characters they are looked for
 MISSES = 40  # sentences in a row that do not fit, before no more are tried
 CHATTER = -0.2  # the gain of what is better left out, even where there is room for it
 STANDING = 100.0  # above whatever a sentence may be worth by what it names
@@ -123,15 +123,16 @@ def recap(logged: Sequence[Logged], sentences: int = 4, tokens: int = 200, count
 
 def _by_gain(candidates: list[_Candidate], covered: set[tuple[str, str]]) -> Iterator[_Candidate]:
     """Best first, by what each adds to what is covered by then: the one who asks adds to it."""
-    heap = [(-_gain(one, covered), number) for number, one in enumerate(candidates)]
+    # Of those that add as much, the newest first: what was said lately matters more.
+    heap = [(-_gain(one, covered), -number) for number, one in enumerate(candidates)]
     heapq.heapify(heap)
     while heap:
         gain, number = heapq.heappop(heap)
-        now = -_gain(candidates[number], covered)
+        now = -_gain(candidates[-number], covered)
         if heap and now > heap[0][0] and now > gain:
             heapq.heappush(heap, (now, number))
         else:
-            yield candidates[number]
+            yield candidates[-number]
 
 
 def _gain(one: _Candidate, covered: set[tuple[str, str]]) -> float:
@@ -180,6 +181,8 @@ def _read(logged: Sequence[Logged], beside: str = "") -> tuple[dict[int, str], l
 
 def _pieces(event: object, calls: dict[str, ToolCall]) -> tuple[str, Iterable[tuple[str, float]]]:
     match event:
+        case ToolResult() if looks_up(event):
+            return "", ()
         case User():
             who = f"A message from {_flat(event.origin)} said" if event.origin else "The user said"
             return who, _sentences(text_of(event), own=not event.origin, worth=1.0)
@@ -198,7 +201,7 @@ def _pieces(event: object, calls: dict[str, ToolCall]) -> tuple[str, Iterable[tu
 
 def _sentences(text: str, *, own: bool, worth: float) -> Iterator[tuple[str, float]]:
     """The sentences of a message with what each is worth by its wording."""
-    for sentence in sentences(clean(text))[:READ]:
+    for sentence in sentences(clean(text[:LOOKED_AT]))[:READ]:
         if not any(map(str.isalnum, sentence.text)):
             continue
         stated = statement(sentence.text) if own and sentence.kind in ("prose", "item") else None

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from everthread.core import exact
-from everthread.core.events import Assistant, Clear, ToolCall, ToolResult, User, text_of
+from everthread.core.events import Assistant, Clear, ToolCall, ToolResult, User, looks_up, text_of
 from everthread.core.logged import Logged
 from everthread.core.request import clean
 from everthread.core.sentences import sentences
@@ -66,7 +66,8 @@ _SPEAKER = {"user": 1.5, "assistant": 0.0, "tool": -1.5}
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
-    """`seq` is the newest event that says it; `weight` leaves out how often and how lately it was said."""
+    """`seq` is the newest event that says it, `at` the one that has it in these words, where that is another; `weight`
+    leaves out how often and how lately it was said."""
 
     kind: Kind
     text: str
@@ -75,12 +76,13 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True)
     key: str
     by: Speaker = "user"
     times: int = 1
+    at: int = 0
 
     @property
     def line(self) -> str:
         """By itself, as in `preference: "I prefer aisle seats" (user, event 17)`."""
         said = f'"{self.text}"' if self.kind in (*STANDING, "taste") else self.text
-        return f"{self.kind}: {said} ({self.by}, event {self.seq})"
+        return f"{self.kind}: {said} ({self.by}, event {self.at or self.seq})"
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +112,8 @@ def fold(previous: Facts, events: Iterable[Logged]) -> Facts:
 
 def facts_of(logged: Logged) -> Iterator[Fact]:
     """What one event says."""
+    if looks_up(logged.event):
+        return
     match event := logged.event:
         case User():
             text = clean(text_of(event))
@@ -204,7 +208,7 @@ def _merged(old: Fact | None, new: Fact) -> Fact:
     if new.kind in (*STANDING, "taste"):
         return msgspec.structs.replace(new, times=times)
     kept = new if new.weight > old.weight else old  # the user's own words for it, where there are any
-    return msgspec.structs.replace(kept, seq=new.seq, times=times)
+    return msgspec.structs.replace(kept, seq=new.seq, times=times, at=kept.at or kept.seq)
 
 
 def _trimmed(known: dict[str, Fact], seq: int) -> dict[str, Fact]:

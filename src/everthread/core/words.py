@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from everthread.core.dates import days_asked
-from everthread.core.events import Event, Mark, Other, SessionEnded, text_of
+from everthread.core.events import Event, Mark, Other, SessionEnded, looks_up, text_of
 from everthread.core.stems import stem
 
 LONGEST = 100_000  # characters of one text that are looked at
@@ -86,7 +86,7 @@ def source_of(event: Event) -> str:
         case Other():
             return "\n".join(_texts(event.data))
         case _:
-            return text_of(event)
+            return "" if looks_up(event) else text_of(event)  # else what was looked for would find itself
 
 
 def words_of(text: str) -> Counter[str]:

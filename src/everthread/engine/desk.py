@@ -40,7 +40,7 @@ FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
 KNOWN = 1_000  # agents that are remembered
 CHANGES = 2_000  # newest changes of a branch's settings that are looked at
 DEFAULT_AGENT = "default"
-RECORDS = 50  # newest model calls among which one of the conversation's own is looked for
+RECORDS = 200  # newest model calls among which one of the conversation's own is looked for
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.engine")
@@ -120,7 +120,7 @@ class Desk:
         """The settings in force on a branch, with the model that replied there last where none is named."""
         found = await self.agent(conversation.tenant, conversation.agent)
         changes = await self.log.markers(line, "settings", limit=CHANGES)
-        branch = [one.event for one in reversed(changes) if isinstance(one.event, events.Settings)]
+        branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.Settings)]
         own = (source(found.agent),) if found else ()
         replied = Source("the model that replied last", await self._replied(line))
         sources = (
@@ -133,17 +133,17 @@ class Desk:
         return resolve(*sources).settings
 
     async def _replied(self, line: Line) -> dict[str, Any]:
-        """The model and the address that a branch was answered from last, as far as they are known."""
+        """The model and the address that a conversation was answered from last, as far as they are known."""
         if line.about in self.replies_from:
             return self.replies_from[line.about]
         for logged in readable(await self.log.markers(line, "model_call", limit=RECORDS)):
             call = logged.event
             if isinstance(call, events.ModelCall) and call.agent != events.MEMORY:
-                return {"model": call.model}
+                return {"model": call.model, "address": call.address or None}
         return {}
 
     def replies(self, line: Line, context: Context) -> None:
-        """Keep in mind which model replies on a branch, and from where: the call may have named them."""
+        """Keep in mind which model replies in a conversation, and from where: the call may have named them."""
         if len(self.replies_from) >= KNOWN:
             self.replies_from.clear()
         self.replies_from[line.about] = {"model": context.model, "address": context.settings.address or None}

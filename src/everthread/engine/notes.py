@@ -42,6 +42,11 @@ async def write(log: Log, conversation: Conversation, text: str, *, expect: str 
     return await log.put(owner, name, text, expect=version)
 
 
+async def forget(log: Log, conversation: Conversation) -> None:
+    """Remove it for ever, with all its versions."""
+    await log.forget_document(*_place(conversation))
+
+
 async def _write_memory(
     talk: Any,
     text: Annotated[str, f"The whole of MEMORY.md as it shall be, in Markdown, {LONGEST:,} characters at most."],
@@ -49,10 +54,11 @@ async def _write_memory(
     """Replaces MEMORY.md, which you see in every conversation with this user. Keep what still holds; note what the user
     wants to be remembered, and nothing that is only of today."""
     try:
-        await write(talk._log, talk.conversation, text)
+        await write(talk._log, talk.conversation, text, expect=talk.notes_seen)
     except Changed:
-        now = await read(talk._log, talk.conversation)
+        talk.notes_seen = now = await read(talk._log, talk.conversation)
         return "Somebody has changed it meanwhile. It now says:\n" + fenced("memory", now)
+    talk.notes_seen = text
     return "Noted."
 
 

@@ -18,7 +18,6 @@ from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Command, ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
-from everthread.core.sections import noted
 from everthread.engine.desk import Desk
 from everthread.engine.notes import notes_tool, read
 from everthread.engine.recalling import recall_tools
@@ -63,8 +62,8 @@ async def prepared(
         desk.contexts.check(asked)
     toolbox, offered, notes = await _tools(desk, conversation.tenant, found, tools)
     lookups: tuple[Tool, ...] = ()
-    if desk.contexts.remembers(asked):
-        asked = with_notes(asked, await read(desk.log, conversation))
+    if desk.memory is not None:
+        asked = msgspec.structs.replace(asked, notes=await read(desk.log, conversation))
         if toolbox.names or not offered:  # not where tools are only told of
             own = memory_tools()
             if own.names & toolbox.names:
@@ -91,15 +90,6 @@ def with_agent(asked: Asked, found: Versioned | None, instructions: Instructions
     own = sections(found.agent) if found else {}
     sources = (source(found.agent),) if found else ()
     return msgspec.structs.replace(asked, instructions=own | given or None, sources=sources)
-
-
-def with_notes(asked: Asked, notes: str) -> Asked:
-    """The question with MEMORY.md among the instructions, unless other notes were given."""
-    told = asked.instructions
-    given = {"persona": told} if isinstance(told, str) else dict(told or {})
-    if not notes.strip() or "memory" in given:
-        return asked
-    return msgspec.structs.replace(asked, instructions={**given, "memory": noted(notes)})
 
 
 def label(found: Versioned) -> str:
@@ -180,8 +170,8 @@ async def rebuilt(desk: Desk, conversation: Conversation, line: Line, seq: int) 
     async with prepared(desk, conversation, asked) as ready:
         # The agent as it was; the tools are those of now, which is all there is of them.
         was = await _version_of(desk, conversation.tenant, call)
-        tools = {"tools": ready.asked.tools, "lookups": ready.asked.lookups}
-        then = msgspec.structs.replace(with_agent(asked, was, None), **tools) if was else ready.asked
+        given = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes")}
+        then = msgspec.structs.replace(with_agent(asked, was, None), **given) if was else ready.asked
         context = await desk.contexts.build(desk.log, line, then)
         return Rebuilt(context, tuple(differences(call, context, agent=label(was) if was else ready.agent)))
 

@@ -61,7 +61,7 @@ from everthread.tools import Toolbox
 CANCELLED = "cancelled"
 LEFT_OPEN = "left open: its process ended in the middle of it, or nobody let the agent reply"
 APPROVE, REFUSE = "approve", "refuse"
-RECORDS = 20  # newest model calls among which the turn's own is looked for
+RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 
@@ -85,6 +85,7 @@ class Turn:
     def __init__(self, desk: Desk, talk: Any, line: Line, prepared: Prepared, tell: Tell, held: Held) -> None:
         self._desk, self._talk, self.line, self._tell, self._held = desk, talk, line, tell, held
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
+        talk.notes_seen = prepared.asked.notes
         self._place = Place(line.tenant, line.conversation, line.branch.number)
         self._calling: Calling | None = None
         self._usage, self._price, self._calls = Usage(), 0.0, 0

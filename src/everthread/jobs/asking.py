@@ -46,6 +46,8 @@ def memory_model(settings: Settings) -> str:
     provider = settings.model.partition(":")[0]
     if provider in ("openai", "openai-responses") and settings.address:
         return settings.model  # a server of one's own: who knows which others it has
+    if settings.model and not known(settings.model).known:
+        return ""  # it may have been a server of one's own, where what is said should stay
     return SMALL.get(provider, "")
 
 

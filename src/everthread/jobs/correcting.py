@@ -8,12 +8,14 @@ good is redacted in the log, and memory follows: `forgetting`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
-from everthread.core.condensed import WORDS
+from everthread.core.condensed import WORDS, shortened, words_of
 from everthread.core.events import BriefUpdated, SessionEnded
 from everthread.core.facts import Fact, Facts, ranked, rendered
+from everthread.core.logged import readable
 from everthread.core.tokens import count
 from everthread.errors import BadValue, Outrun
 from everthread.jobs.due import due
@@ -42,7 +44,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 async def remembered(memory: Memory, *, notes: str) -> Remembered:
     found = await due(memory.log, memory.line, capable=False)
-    ended = await memory.log.markers(memory.line, "session_ended", limit=1)
+    ended = readable(await memory.log.markers(memory.line, "session_ended", limit=1))
     recap = ended[0].event if ended and ended[0].seq > found.head.cleared else None
     brief = found.brief.event
     known, _ = await memory.facts(found, found.covered)
@@ -62,15 +64,22 @@ async def remembered(memory: Memory, *, notes: str) -> Remembered:
 
 async def correct(memory: Memory, text: str | None, drop: Sequence[str]) -> BriefUpdated:
     """Put the user's own words in place of the brief, and leave facts out of what is known."""
-    if text is not None and len(text.split()) > WORDS:
-        raise BadValue("the brief", text, f"at most {WORDS} words; shorten it")
-    for tried in range(TRIES):
-        try:
+    _check(memory, text)
+    for _ in range(TRIES):
+        with suppress(Outrun):
             return await _corrected(memory, text, drop)
-        except Outrun:
-            if tried == TRIES - 1:
-                raise
-    raise AssertionError
+    return await _corrected(memory, text, drop)
+
+
+def _check(memory: Memory, text: str | None) -> None:
+    strategy, tokens = memory.settings.strategy, memory.settings.brief_tokens
+    if strategy in ("importance", "session"):
+        allowed = "budget or messages: others send no brief. Redact what is wrong, and memory is made anew"
+        raise BadValue("the strategy", strategy, allowed)
+    if text is not None and not text.strip():
+        raise BadValue("the brief", text, "not empty; to begin afresh, clear the conversation")
+    if text is not None and (words_of(text) > WORDS or count(text) > tokens):
+        raise BadValue("the brief", shortened(text, 60), f"at most {WORDS} words and {tokens} tokens; shorten it")
 
 
 async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> BriefUpdated:

@@ -72,7 +72,7 @@ async def due(log: Log, line: Line, *, capable: bool) -> Due:
     brief = await _base(log, line, newest, head) if capable else newest
     newest_summary = await _newest(log, line, "summary", head)
     summary = await _base(log, line, newest_summary, head) if capable else newest_summary
-    ended = readable(await log.markers(line, "session_ended", limit=1))
+    ended = await log.markers(line, "session_ended", limit=1)
     over = await _messages(log, line, head.cleared, head.session_first - 1)
     oldest = (await log.head(line, at=head.cleared)).session if head.cleared else 1
     return Due(
@@ -84,7 +84,7 @@ async def due(log: Log, line: Line, *, capable: bool) -> Due:
         known=await _known(log, line, max(newest, newest_summary, key=lambda version: version.seq), head),
         summary=summary,
         unsummarised=await _messages(log, line, max(head.cleared, summary.covers), upto),
-        recap=_recap_due(head.session, ended, capable, oldest) if over else 0,
+        recap=_recap_due(head.session, readable(ended), capable, oldest) if over else 0,
         newest_recap=ended[0].seq if ended else 0,
     )
 

@@ -16,13 +16,14 @@ from everthread import prompts
 from everthread.config import Settings
 from everthread.core import extract
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.condensed import by_turn, checked, material, portions, within
+from everthread.core.condensed import WORDS, by_turn, checked, material, portions, within, words_of
 from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
 from everthread.core.facts import NOTHING, STANDING, Facts, fold, ranked, rendered
 from everthread.core.logged import Logged, readable
 from everthread.core.naming import name_of
 from everthread.core.tokens import count
 from everthread.engine.desk import Desk
+from everthread.engine.finishing import finished
 from everthread.errors import Outrun
 from everthread.jobs.asking import AGENT, Told, ask, memory_model
 from everthread.jobs.due import Due
@@ -60,7 +61,7 @@ class Memory:
         if self.settings.strategy == "importance":
             if due.unsummarised >= self.settings.summarise_after:
                 return "summary", lambda: self.summary(due)
-        elif due.behind >= (1 if all else self._worth):
+        elif self.settings.strategy != "session" and due.behind >= (1 if all else self._worth):
             return "brief", lambda: self.brief(due)
         if not self.conversation.name and due.head.turn:
             return "name", lambda: self.name(due)
@@ -109,7 +110,7 @@ class Memory:
         own = await self._before(upto + 1, limit=BACK, after=after)
         room = self.settings.brief_tokens - (count(written.text) if written else 0)
         said = await asyncio.to_thread(extract.summary, own, max(0, room), beside=beside)
-        return "\n".join(filter(None, (written.text if written else "", said)))
+        return within("\n".join(filter(None, (written.text if written else "", said))), WORDS, words_of)
 
     async def _corrected(self, due: Due, base: BriefUpdated) -> BriefUpdated | None:
         """What the user wrote in place of a brief, last."""
@@ -130,7 +131,8 @@ class Memory:
         events = [one for one in before if one.session == due.recap]
         told = await self._told("recap", due, await asyncio.to_thread(_portion, events, -1)) if events else None
         text = checked(told.text, words=120) if told else await asyncio.to_thread(extract.recap, events)
-        await self._publish(SessionEnded(session=due.recap, recap=text, extractive=told is None), told, due)
+        # Where nothing can be told, no model could.
+        await self._publish(SessionEnded(session=due.recap, recap=text, extractive=bool(text) and not told), told, due)
 
     async def summary(self, due: Due) -> None:
         """A summary of everything since the last clear, up to the newest message that can be covered."""
@@ -181,18 +183,24 @@ class Memory:
             )
             record = told.record
             checked(told.text)
+        except asyncio.CancelledError:
+            await self._note(msgspec.structs.replace(record, finish="cancelled"))  # it is paid for all the same
+            raise
         except Exception as problem:  # whatever a client comes to, it is a failure like any other
-            await self.log.append(self.place, [msgspec.structs.replace(record, error=str(problem))])
+            await self._note(msgspec.structs.replace(record, error=str(problem)))
             raise Unusable(str(problem)) from problem
         return told
+
+    async def _note(self, record: ModelCall) -> None:
+        await finished(self.log.append(self.place, [record]))
 
     async def _publish(self, made: Event, told: Told | None, due: Due) -> None:
         record = [told.record] if told else []
         try:
             await self.log.append(self.place, [made, *record], basis=due.basis(made.kind))
         except Outrun:
-            if record:  # it was paid for all the same
-                await self.log.append(self.place, record)
+            if told:  # likewise
+                await self._note(told.record)
             raise
 
     async def _portion(self, covered: int, upto: int) -> Sequence[Sequence[Logged]]:
@@ -225,7 +233,7 @@ def _wishes(known: Facts, said: str, tokens: int) -> str:
 
 
 def _portion(events: Sequence[Logged], which: int) -> Sequence[Sequence[Logged]]:
-    return portions(by_turn(events), PORTION - FRAME)[which]
+    return portions(by_turn(events), PORTION - FRAME)[which] if events else ()
 
 
 def _known(written: str) -> Facts:

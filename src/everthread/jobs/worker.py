@@ -49,6 +49,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     covers: int
     behind: int
     extractive: bool
+    on: bool = True
     model: str = ""
     failures: int = 0
     error: str = ""
@@ -121,7 +122,8 @@ class Worker:
             rest = set(self._working.values())
             for task in rest:
                 task.cancel()
-            await asyncio.wait(rest)
+            if rest:
+                await asyncio.wait(rest)
 
     async def status(self, conversation: Conversation, branch: int | None = None) -> Status:
         line, now = await self._desk.log.line(conversation, branch), self._desk.log.now
@@ -132,6 +134,7 @@ class Worker:
             covers=found.covered,
             behind=found.behind,
             extractive=bool(event and event.extractive),
+            on=memory.settings.memory,
             model=memory.model,
             failures=spent.failures,
             error=await error_of(self._desk.log, conversation, spent),
@@ -188,14 +191,15 @@ class Worker:
         try:
             line = await self._desk.log.line(conversation, place.branch)
             _, wait = await self._once(conversation, line, all=False)
-            if place.written:
-                await self._desk.log.settle(place.written)
         except NotFound:
             return  # erased meanwhile
         except EverthreadError as problem:
             _log.warning("Memory of conversation %s is behind: %s", conversation.id, problem)
         except Exception:  # noqa: BLE001 -- whatever it was, the conversation goes on, and other branches' turn comes
             _log.exception("Memory of conversation %s failed", conversation.id)
+        if place.written:
+            with suppress(EverthreadError):
+                await self._desk.log.settle(place.written)
         if wait and self._apart:
             await self._write_down(place, wait)
         elif wait and not self._closing:
@@ -232,7 +236,7 @@ class Worker:
         if not all and not self._apart and await self._is_anothers(conversation, line):
             return False, 0.0
         name = f"memory/{line.conversation}/{line.branch.number}"
-        async with leased(self._desk.log, line, name, wait=False) as held:
+        async with leased(self._desk.log, line, name, wait=all) as held:
             return await self._rounds(conversation, line, held, all=all) if held else (False, AGAIN)
 
     async def _is_anothers(self, conversation: Conversation, line: Line) -> bool:

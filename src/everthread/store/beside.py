@@ -147,7 +147,7 @@ class Beside:
     async def remind(self, owner: Owner, line: Line, *, seconds: float = 0.0) -> None:
         """Write down that something may be due on a branch, now or in so many seconds."""
         one = reminders.reminder(owner, line, self._clock() + int(seconds * 1e6))
-        await self._engine.write(lambda: reminders.remind(one), about=ABOUT, durable=False)
+        await self._engine.write(lambda: reminders.remind(one, later=seconds > 0), about=ABOUT, durable=False)
 
     async def remind_all(self) -> None:
         """The same of every branch there is. For workers: crosses every wall, and is logged."""

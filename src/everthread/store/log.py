@@ -276,18 +276,23 @@ class Log(Beside, Recalling):
 
     # -- forgetting ----------------------------------------------------------------------------------------
 
-    async def redact(self, line: Line, *seqs: int) -> None:
+    async def redact(self, line: Line, *seqs: int, scrub: bool = True) -> None:
         """Take the content out of events for ever, on every branch that shares them. A tombstone stays.
 
-        NotYetGone: it is done, but the old bytes are still in a file that another program reads.
+        NotYetGone: it is done, but the old bytes are still in a file that another program reads. Not `scrub`: they may
+        be, until `scrub`.
         """
         for seq in seqs:
             # Alone: whoever indexes it at this moment must have done so, or see that it is gone.
             script = partial(forgetting.redact, line, seq, Act(self._clock(), self._gap, Tries()))
             await self._engine.write(script, about=line.about, alone=True)
             audit.info("redacted event %s of conversation %s", seq, line.conversation)
-        if seqs:
+        if seqs and scrub:
             await self._engine.scrub()
+
+    async def scrub(self) -> None:
+        """Make sure that what was redacted is gone from the disk as well. NotYetGone: as for `redact`."""
+        await self._engine.scrub()
 
     async def erase(self, conversation: Conversation) -> None:
         """Remove a conversation for ever; only that there was one stays. NotYetGone: as for `redact`."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from everthread.core.branches import Line
 from everthread.core.events import BriefUpdated, SessionEnded, Summary
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, readable
 from everthread.core.turns import Head
 from everthread.store.engine import Script
 from everthread.store.reading import gather, head, newest_markers
@@ -30,50 +30,77 @@ class Remembered(NamedTuple):
 
 
 def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered]:
-    """The earliest version that covers every message before the cutoff; else the last that was made before it. None
-    from before the user's own words for it."""
+    """The earliest version that covers every message before the cutoff, one that is no extract where there is one; else
+    the last that was made before it, or the first after. None from before the user's own words for it."""
     said = (yield from head(line, at=cutoff - 1)).spoken
     if said <= newest.cleared:
         return Remembered()
-    corrected, told = yield from _newest(line, newest, kind)
-    first = max(said + 1, corrected)
-    wants_told = told >= first  # an extract serves until there is one that is none
+    latest = yield from _newest(line, newest, kind)
+    first, extract, behind = max(said + 1, latest.corrected), Remembered(), Remembered()
     for _ in range(PAGES):
         page = yield from _onward(line, kind, first, newest.seq)
         if not page:
             break
-        for row in page:
-            event = row.event
-            if not isinstance(event, BriefUpdated | Summary) or event.covers < said:
-                continue
-            if not (event.extractive and wants_told):
-                return Remembered(event, since=row.seq)
+        for row in _told(page):
+            if _covers(row) < said:
+                behind = behind if behind.brief or _covers(row) <= newest.cleared else _remembered(row, behind=True)
+            elif not _is_extract(row) or latest.told < first:
+                return _remembered(row)
+            elif not extract.brief:
+                extract = _remembered(row)  # serves until there is one that is none
         first = page[-1].seq + 1
-    earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=max(said, corrected), limit=1)
-    for row in earlier:
-        event = row.event
-        # One that was under way when somebody cleared tells of what was cleared.
-        if isinstance(event, BriefUpdated | Summary) and event.covers > newest.cleared:
-            return Remembered(event, behind=True, since=row.seq)
-    return Remembered()
+    if extract.brief:
+        return extract
+    if latest.row and _covers(latest.row) >= said:  # beyond all that was looked through
+        return _remembered(latest.row)
+    last = max(said, latest.corrected)
+    earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=PAGE)
+    # One that was under way when somebody cleared tells of what was cleared.
+    made = [row for row in _told(earlier) if _covers(row) > newest.cleared]
+    return _remembered(made[0], behind=True) if made else behind
 
 
-def _newest(line: Line, newest: Head, kind: str) -> Script[tuple[int, int]]:
-    """The seqs of the newest version that the user wrote, and of the newest that is no extract; 0 where none is."""
+class _Latest(NamedTuple):
+    """The newest version, and the seqs of the newest that the user wrote and of the newest that is no extract."""
+
+    row: Logged | None = None
+    corrected: int = 0
+    told: int = 0
+
+
+def _newest(line: Line, newest: Head, kind: str) -> Script[_Latest]:
     last, limit = newest.seq, 1
     for _ in range(PAGES):
         rows = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=limit)
-        for row in rows:
+        for row in _told(rows):
             event = row.event
-            if isinstance(event, BriefUpdated | Summary):  # not redacted
-                told = event.base if event.extractive else row.seq
-                if isinstance(event, Summary):
-                    return 0, told
-                return row.seq if event.by else event.corrected, told
+            assert isinstance(event, BriefUpdated | Summary)
+            told = event.base if event.extractive else row.seq
+            if isinstance(event, Summary):
+                return _Latest(row, 0, told)
+            return _Latest(row, row.seq if event.by else event.corrected, told)
         if not rows:
             break
         last, limit = rows[-1].seq - 1, PAGE
-    return 0, 0
+    return _Latest()
+
+
+def _told(rows: list[Logged]) -> list[Logged]:
+    """The versions among them that are neither redacted nor damaged."""
+    return [row for row in readable(rows) if isinstance(row.event, BriefUpdated | Summary)]
+
+
+def _covers(row: Logged) -> int:
+    return int(getattr(row.event, "covers", 0))
+
+
+def _is_extract(row: Logged) -> bool:
+    return bool(getattr(row.event, "extractive", False))
+
+
+def _remembered(row: Logged, *, behind: bool = False) -> Remembered:
+    assert isinstance(row.event, BriefUpdated | Summary)
+    return Remembered(row.event, behind=behind, since=row.seq)
 
 
 def recap(line: Line, newest: Head) -> Script[Remembered]:
@@ -81,7 +108,7 @@ def recap(line: Line, newest: Head) -> Script[Remembered]:
     first, wanted = newest.cleared + 1, newest.session - 1
     rows = yield from newest_markers(line, "session_ended", first=first, last=newest.seq, limit=RECAPS)
     cleared = (yield from head(line, at=newest.cleared)).session if newest.cleared and rows else 0
-    for row in rows:
+    for row in readable(rows):
         event = row.event
         if isinstance(event, SessionEnded) and event.session == wanted > cleared:
             return Remembered(recap=event, since=row.seq)

@@ -33,9 +33,9 @@ def reminder(owner: Owner, line: Line, due: int) -> Reminder:
     return Reminder(owner.tenant, line.conversation, line.branch.number, owner.user, due)
 
 
-def remind(one: Reminder) -> Script[Outcome[None]]:
+def remind(one: Reminder, *, later: bool) -> Script[Outcome[None]]:
     yield from ()
-    return Outcome(None, [Tell("remind", [one._asdict()])])
+    return Outcome(None, [Tell("remind_later" if later else "remind", [one._asdict()])])
 
 
 def remind_all(due: int) -> Script[Outcome[None]]:

@@ -485,6 +485,12 @@ INSERT INTO reminders (tenant, conversation, branch, "user", due)
 VALUES (:tenant, :conversation, :branch, :user, :due)
 ON CONFLICT (tenant, conversation, branch) DO UPDATE SET due = excluded.due
 
+-- name: remind_later
+-- Unless somebody has reminded meanwhile.
+INSERT INTO reminders (tenant, conversation, branch, "user", due)
+VALUES (:tenant, :conversation, :branch, :user, :due)
+ON CONFLICT (tenant, conversation, branch) DO NOTHING
+
 -- name: remind_all
 -- Of every branch there is.
 INSERT INTO reminders (tenant, conversation, branch, "user", due)
