@@ -48,7 +48,8 @@ class Gaps:
         begin = seen.choice.begin.first
         if begin <= covered + 1 or (seen.brief.brief and not seen.brief.behind):
             return NOTHING
-        tokens = plan.room_for(plan.memory[2][0]) // (2 if seen.brief.brief else 1)
+        share = plan.share_of_brief(getattr(seen.brief.brief, "facts", ""))
+        tokens = plan.room_in(share // 2 if seen.brief.brief else share)
 
         async def made() -> Extract:
             events = await log.before(line, begin, limit=LOOKED_AT, messages=True)

@@ -136,7 +136,7 @@ class Packing:
         """What memory has of what is left out, where the strategy wants it, each part within its share."""
         assert self.seen.choice
         shares, recalls = self.plan.shares, self.plan.recalls
-        room = shares.get("summary_tokens") or shares.get("brief_tokens", 0)
+        room = self.plan.share_of_brief(getattr(self.seen.brief.brief, "facts", ""))
         if self._gap.text:
             gap = room // 2 if self.seen.brief.brief else room
             about = {"covers": self.seen.choice.begin.first - 1, "first": self._gap.first, "recall": recalls}

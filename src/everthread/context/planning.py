@@ -98,9 +98,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def memory(self) -> tuple[str, bool, tuple[str, ...]]:
         return MEMORY.get(self.strategy, OWN)
 
-    def room_for(self, share: str) -> int:
-        """The tokens of a text that may take this share, in our own."""
-        own = self.shares[share] if self.measure.counter else int(self.shares[share] / self.measure.factor)
+    def share_of_brief(self, facts: str) -> int:
+        """The tokens of the request for what is told of the past in prose; where there are no facts, theirs as well."""
+        prose = self.shares.get("summary_tokens", self.shares.get("brief_tokens", 0))
+        return prose if facts else prose + self.shares.get("facts_tokens", 0)
+
+    def room_in(self, share: int) -> int:
+        """The tokens of a text that may take so many of the request, in our own."""
+        own = share if self.measure.counter else int(share / self.measure.factor)
         return max(0, own - FENCE)
 
     @property
