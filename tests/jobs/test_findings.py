@@ -237,8 +237,8 @@ async def test_where_memory_is_off_for_a_branch_its_model_is_told_of_none_of_it(
 
 
 async def test_a_request_with_notes_and_an_agent_is_rebuilt_byte_for_byte(et: Everthread, someone: str) -> None:
-    await et.agents.save("default", Agent(name="helper", instructions="You help."))
-    talk = await et.begin(user=someone, agent="helper", name="chat")
+    await et.agents.save("default", Agent(name=f"helper-{someone}", instructions="You help."))
+    talk = await et.begin(user=someone, agent=f"helper-{someone}", name="chat")
     await talk.write_notes("Vegetarian.")
     await talk.say("Hello.")
     [record] = [one.seq for one in await talk.range(1, 100) if one.kind == "model_call"]

@@ -23,6 +23,7 @@ from everthread.store.log import Log
 from everthread.store.windowing import Seen
 
 LOOKED_AT = 120  # messages before the window; of an older gap the newest count
+LEAST = 40  # tokens of an extract, however little room there is
 KEPT = 256
 
 
@@ -49,7 +50,7 @@ class Gaps:
         if begin <= covered + 1 or (seen.brief.brief and not seen.brief.behind):
             return NOTHING
         share = plan.share_of_brief(getattr(seen.brief.brief, "facts", ""))
-        tokens = plan.room_in(share // 2 if seen.brief.brief else share)
+        tokens = max(LEAST, plan.room_in(share // 2 if seen.brief.brief else share))
 
         async def made() -> Extract:
             events = await log.before(line, begin, limit=LOOKED_AT, messages=True)
