@@ -18,7 +18,7 @@ from everthread.config import check
 from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, media_of, user
+from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, ToolCall, ToolResult, media_of, user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.strategies import Strategy
@@ -27,7 +27,7 @@ from everthread.core.turns import Turn as TurnRow
 from everthread.engine import notes
 from everthread.engine.desk import Desk
 from everthread.engine.leasing import Held
-from everthread.engine.preparing import Rebuilt, prepared, rebuilt, the_one, waiting
+from everthread.engine.preparing import Rebuilt, memory_tools, prepared, rebuilt, the_one, waiting
 from everthread.engine.saying import Saying
 from everthread.engine.turn import Tell, Turn
 from everthread.errors import BadValue, EverthreadError, UnknownSeq
@@ -41,6 +41,8 @@ from everthread.store.conversations import BranchTotals, Conversation, Owner, To
 from everthread.store.leases import FOREVER
 from everthread.store.log import Log
 from everthread.store.usage import By, Usage
+
+LOOK_UP_SECONDS = 60.0
 
 T = TypeVar("T")
 Act = Callable[[Turn], Awaitable[EverthreadError | None]]
@@ -289,6 +291,11 @@ class Talk:
         """The newest version of what is remembered since the last clear; None where nothing is yet."""
         found = (await due(self._log, await self.line(), capable=False)).brief.event
         return found if isinstance(found, BriefUpdated) else None
+
+    async def look_up(self, call: ToolCall) -> ToolResult:
+        """What one of memory's own tools gives (`recall_context`, `open_event`, `write_memory`), for those who call
+        models themselves: append it after the call. What is wrong with it, the result says."""
+        return await memory_tools().run(call, self, seconds=LOOK_UP_SECONDS)
 
     async def notes(self) -> str:
         """MEMORY.md: what the agent keeps of its user for good."""

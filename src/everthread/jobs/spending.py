@@ -16,6 +16,7 @@ from everthread.store.log import Log
 from everthread.store.usage import Called
 
 HOUR = 3_600_000_000  # microseconds
+LOOKED_BACK = 4 * HOUR  # long enough for as many failures as make the longest pause
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 1_800.0  # seconds before a failed model call is tried again
 
 
@@ -42,7 +43,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 async def spending(log: Log, conversation: Conversation, now: int) -> Spending:
     owner = Owner(conversation.tenant, conversation.user)
-    made = await log.calls_of(owner, AGENT, since=now - 2 * HOUR)
+    made = await log.calls_of(owner, AGENT, since=now - LOOKED_BACK)
     lately = [one for one in made if one.time >= now - HOUR]
     failed: list[Called] = []
     for one in reversed(made):
