@@ -336,10 +336,10 @@ async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
 ) -> None:
     really = getattr(et.log, verb)
 
-    async def meanwhile(*given: Any) -> Any:
+    async def meanwhile(*given: Any, **named: Any) -> Any:
         await said.context(model=MODEL)
         assert et._desk.contexts._folded._kept
-        done = await really(*given)
+        done = await really(*given, **named)
         if fails:
             raise NotYetGone("the store", seconds=1.0)
         return done
