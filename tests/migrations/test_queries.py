@@ -97,6 +97,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "over": "",
         "now": 0,
         "due": 0,
+        "before_seq": 8,
         "since": 0,
         "until": 2**62,
         "prefix": "x",

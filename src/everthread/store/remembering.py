@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from everthread.core.branches import Line
 from everthread.core.events import BriefUpdated, SessionEnded, Summary
-from everthread.core.logged import Logged, readable
+from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
-from everthread.store.engine import Script
-from everthread.store.reading import gather, head, newest_markers
+from everthread.store.engine import Ask, Script
+from everthread.store.reading import gather, head, newest_markers, span
 
 PAGE, PAGES = 16, 16
 RECAPS = 4  # sessions' ends looked at: more than one may have been written for the same
@@ -32,13 +32,15 @@ class Remembered(NamedTuple):
 def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered]:
     """The earliest version that covers every message before the cutoff, one that is no extract where there is one; else
     the last that was made before it, or the first after. None from before the user's own words for it."""
+    if (found := (yield from _mostly(line, newest, kind, cutoff))) is not None:
+        return found
     said = (yield from head(line, at=cutoff - 1)).spoken
     if said <= newest.cleared:
         return Remembered()
     latest = yield from _newest(line, newest, kind)
     first, extract, behind = max(said + 1, latest.corrected), Remembered(), Remembered()
-    for _ in range(PAGES):
-        page = yield from _onward(line, kind, first, newest.seq)
+    for number in range(PAGES):
+        page = yield from _onward(line, kind, first, newest.seq, limit=PAGE if number else 1)  # mostly the first it is
         if not page:
             break
         for row in _told(page):
@@ -60,6 +62,25 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered
     return _remembered(made[0], behind=True) if made else behind
 
 
+def _mostly(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered | None]:
+    """The same with a single question, where that tells enough."""
+    pieces = list(line.between(max(1, newest.cleared), newest.seq))
+    if cutoff <= newest.cleared + 1:
+        return Remembered()
+    if len(pieces) != 1 or cutoff <= pieces[0].first:
+        return None
+    bounds = {"first": newest.cleared + 1, "last": newest.seq, "before_seq": cutoff - 1}
+    rows = yield Ask("versions_at", {**span(line, pieces[0]), **bounds, "kind": kind})
+    versions = _told(sorted(logged(row[:-1] for row in rows), key=lambda row: row.seq))
+    if not rows or len(versions) < len(rows):  # some are redacted, or damaged
+        return None
+    said, first, latest = rows[0][-1], versions[0], _latest(versions[-1])
+    if said <= newest.cleared:
+        return Remembered()
+    stands = first.seq > max(said, latest.corrected - 1) and _covers(first) >= said
+    return _remembered(first) if stands and not (_is_extract(first) and latest.told > said) else None
+
+
 class _Latest(NamedTuple):
     """The newest version, and the seqs of the newest that the user wrote and of the newest that is no extract."""
 
@@ -73,16 +94,20 @@ def _newest(line: Line, newest: Head, kind: str) -> Script[_Latest]:
     for _ in range(PAGES):
         rows = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=limit)
         for row in _told(rows):
-            event = row.event
-            assert isinstance(event, BriefUpdated | Summary)
-            told = event.base if event.extractive else row.seq
-            if isinstance(event, Summary):
-                return _Latest(row, 0, told)
-            return _Latest(row, row.seq if event.by else event.corrected, told)
+            return _latest(row)
         if not rows:
             break
         last, limit = rows[-1].seq - 1, PAGE
     return _Latest()
+
+
+def _latest(row: Logged) -> _Latest:
+    event = row.event
+    assert isinstance(event, BriefUpdated | Summary)
+    told = event.base if event.extractive else row.seq
+    if isinstance(event, Summary):
+        return _Latest(row, 0, told)
+    return _Latest(row, row.seq if event.by else event.corrected, told)
 
 
 def _told(rows: list[Logged]) -> list[Logged]:
@@ -115,6 +140,6 @@ def recap(line: Line, newest: Head) -> Script[Remembered]:
     return Remembered()
 
 
-def _onward(line: Line, kind: str, first: int, last: int) -> Script[list[Logged]]:
-    rows = yield from gather(line, "markers_up", first=first, last=last, limit=PAGE, oldest_first=True, kind=kind)
+def _onward(line: Line, kind: str, first: int, last: int, *, limit: int) -> Script[list[Logged]]:
+    rows = yield from gather(line, "markers_up", first=first, last=last, limit=limit, oldest_first=True, kind=kind)
     return [Logged(*row) for row in rows]
