@@ -71,10 +71,10 @@ def _mostly(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remember
         return None
     bounds = {"first": newest.cleared + 1, "last": newest.seq, "before_seq": cutoff - 1}
     rows = yield Ask("versions_at", {**span(line, pieces[0]), **bounds, "kind": kind})
-    versions = _told(sorted(logged(row[:-1] for row in rows), key=lambda row: row.seq))
-    if not rows or len(versions) < len(rows):  # some are redacted, or damaged
+    versions = _told(logged(row[:-1] for row in rows))
+    if len(versions) < 2 or len(versions) < len(rows):  # or some are redacted, or damaged
         return None
-    said, first, latest = rows[0][-1], versions[0], _latest(versions[-1])
+    said, first, latest = rows[0][-1], versions[1], _latest(versions[0])
     if said <= newest.cleared:
         return Remembered()
     stands = first.seq > max(said, latest.corrected - 1) and _covers(first) >= said

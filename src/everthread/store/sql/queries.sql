@@ -408,16 +408,28 @@ ORDER BY seq LIMIT :limit
 
 -- name: versions_at
 -- What mostly decides which version of memory goes with a cutoff, where one segment has it all: the newest, and the first
--- after the last message that came before event `before` + 1, which stands in the last column.
-SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body, b.spoken
-FROM events b
-JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch AND e.seq IN (
-    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND spoken <> seq AND kind = :kind AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
-    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND spoken <> seq AND kind = :kind AND seq > b.spoken AND seq BETWEEN :first AND :last ORDER BY seq LIMIT 1)
-)
-WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = :branch AND b.seq = :before_seq
+-- after the last message up to event `before_seq`, which stands in the last column. Both may be the same.
+SELECT n.branch, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled, n.body, (
+        SELECT spoken FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :before_seq
+    )
+FROM (
+    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = :kind AND seq BETWEEN :first AND :last
+    ORDER BY seq DESC LIMIT 1
+) AS n
+UNION ALL
+SELECT f.branch, f.seq, f.id, f.kind, f.time, f.turn, f.session, f.tokens, f.settled, f.body, 0
+FROM (
+    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = :kind AND seq <= :last AND seq > (
+            SELECT spoken FROM events
+            WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :before_seq
+        )
+    ORDER BY seq LIMIT 1
+) AS f
 
 -- == forgetting ==
 
