@@ -29,7 +29,6 @@ INTENDED = {
     "sessions_up": "events_sessions",
     "markers_down": "events_markers",
     "markers_up": "events_markers",
-    "versions_at": "events_markers",
     "start_from": "events_turns",
     "start_upto": "events_turns",
     "importance_below": "events_importance",
