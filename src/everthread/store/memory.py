@@ -20,16 +20,20 @@ class Heads:
     def __init__(self) -> None:
         self._newest: dict[str, tuple[Row, bool]] = {}  # by conversation: the answer to "head", of the current?
 
-    def forget(self, about: str) -> None:
-        self._newest.pop(about, None)
+    def forget(self, about: str) -> tuple[Row, bool] | None:
+        """What was remembered, for whoever finds out that it still holds."""
+        return self._newest.pop(about, None)
 
     def forget_all(self) -> None:
         self._newest.clear()
 
-    def remember(self, about: str, outcome: Outcome[Any]) -> None:
-        """Keep the head that an append left behind; whatever else was written, forget it."""
+    def remember(self, about: str, outcome: Outcome[Any], before: tuple[Row, bool] | None = None) -> None:
+        """Keep the head that an append left behind, or that of `before`, where only the index of recall was written;
+        whatever else was written, forget it."""
         self.forget(about)
-        if outcome.writes and {write.name for write in outcome.writes} <= APPENDS:
+        if before and all("recall" in write.name for write in outcome.writes):
+            self._newest[about] = before
+        elif outcome.writes and {write.name for write in outcome.writes} <= APPENDS:
             rows = next(write.rows for write in outcome.writes if write.name == "insert_event")
             _, _, branch, _, _, *head = rows[-1]
             self._newest[about] = ((branch, *head), outcome.to_current)

@@ -164,7 +164,7 @@ class PostgresEngine:
 
     async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool) -> Outcome[T]:
         deadline = time.monotonic() + self._patience
-        self._heads.forget(about)  # until it is certain what is there
+        before = self._heads.forget(about)  # until it is certain what is there
         while True:
             locked = alone or self._contended.get(about, 0.0) > time.monotonic()
             try:
@@ -181,7 +181,7 @@ class PostgresEngine:
                     raise Corrupt(self._shown, str(collision)) from collision
                 self._expect_company(about)
             else:
-                self._heads.remember(about, outcome)
+                self._heads.remember(about, outcome, before)
                 return outcome
 
     def _expect_company(self, about: str) -> None:
