@@ -50,10 +50,6 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
         """Up to where the brief to go on from covers."""
         return max(self.head.cleared, self.brief.covers)
 
-    @property
-    def summarised(self) -> int:
-        return max(self.head.cleared, self.summary.covers)
-
     def basis(self, kind: str) -> Basis:
         """What whatever is made now is made from."""
         if kind == "session_ended":
