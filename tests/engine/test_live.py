@@ -1,0 +1,317 @@
+"""A turn lives by itself: one runner, any number of listeners, stopped from anywhere, kept as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from everthread import Everthread, Talk, user
+from everthread.core.deltas import Delta, Done, TextDelta
+from everthread.core.events import AgentKilled, Assistant
+from everthread.core.logged import Logged
+from everthread.errors import BadSetting, TurnCancelled, WrongKey
+from everthread.testing.scripted import script
+from tests.engine.conftest import Speak
+from tests.engine.processes import PATIENCE, process
+from tests.engine.support import heard, kinds, state
+
+WORDS = " ".join(f"word{number}" for number in range(40))
+
+
+class Ear:
+    """Somebody who listens, and what was heard so far: events by seq, and the text of deltas since the last event."""
+
+    def __init__(self, talk: Talk, after: int = 0) -> None:
+        self.items: list[Logged | Delta] = []
+        self._news = asyncio.Event()
+        self._task = asyncio.create_task(self._listen(talk, after))
+
+    async def _listen(self, talk: Talk, after: int) -> None:
+        async for item in talk.listen(after=after):
+            self.items.append(item)
+            self._news.set()
+
+    @property
+    def events(self) -> list[Logged]:
+        return [item for item in self.items if isinstance(item, Logged)]
+
+    @property
+    def text(self) -> str:
+        """Of the deltas since the last event."""
+        said = ""
+        for item in self.items:
+            said = "" if isinstance(item, Logged) else said + str(item)
+        return said
+
+    @property
+    def replies(self) -> list[tuple[str, str]]:
+        """The text that was heard before each of the assistant's events, and the event's own."""
+        found, said = [], ""
+        for item in self.items:
+            if isinstance(item, TextDelta):
+                said += item.text
+            elif isinstance(item, Logged):
+                if item.kind == "assistant":
+                    found.append((said, item.text))
+                said = ""
+        return found
+
+    async def until(self, wanted: Any) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not wanted(self):
+                self._news.clear()
+                if self._task.done():
+                    await self._task
+                await self._news.wait()
+
+    async def leave(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+
+def is_over(ear: Ear) -> bool:
+    return any(isinstance(item, Done) for item in ear.items)
+
+
+@pytest.fixture
+async def other(address: str, talk: Talk) -> AsyncIterator[Talk]:
+    """The same conversation, as another process would have it."""
+    async with Everthread.open(address) as et:
+        yield await et.conversation(user=talk.conversation.user, id=talk.id)
+
+
+# -- listening ---------------------------------------------------------------------------------------------
+
+
+async def test_any_number_hear_a_turn_from_its_first_word_to_its_last(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, pace=0.01)
+    ears = [Ear(talk) for _ in range(5)]
+    await talk.say("Go on.")
+    for ear in ears:
+        await ear.until(is_over)
+        assert [event.kind for event in ear.events] == ["user", "assistant", "model_call"]
+        assert ear.replies == [(WORDS, WORDS)]
+        await ear.leave()
+
+
+async def test_one_who_joins_late_hears_the_running_reply_from_its_first_word(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, pace=0.02)
+    first = Ear(talk)
+    saying = talk.say("Go on.", detached=True)
+    await first.until(lambda ear: len(ear.text) > 50)
+    late = Ear(talk)
+    await late.until(lambda ear: ear.text)
+    assert isinstance(late.items[0], Logged)  # what was said comes before what is being said
+    knows = Ear(talk, after=1)
+    for ear in (first, late, knows):
+        await ear.until(is_over)
+        assert ear.replies == [(WORDS, WORDS)]
+        await ear.leave()
+    assert knows.events[0].kind == "assistant"
+    await saying
+
+
+async def test_one_who_comes_back_hears_nothing_twice_and_misses_nothing(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, "Done.", pace=0.02)
+    saying = talk.say("Go on.", detached=True)
+    seqs: list[int] = []
+    while not seqs or seqs[-1] < 3:
+        ear = Ear(talk, after=seqs[-1] if seqs else 0)
+        await ear.until(lambda ear: ear.items)
+        await asyncio.sleep(0.05)
+        await ear.leave()
+        seqs += [event.seq for event in ear.events]
+    assert seqs == [1, 2, 3]
+    await saying
+
+
+async def test_a_listener_elsewhere_hears_the_reply_while_it_runs(talk: Talk, other: Talk, speak: Speak) -> None:
+    speak(" ".join([WORDS] * 3), pace=0.03)
+    ear = Ear(other)
+    saying = talk.say("Go on.", detached=True)
+    await ear.until(lambda ear: ear.text)
+    assert await state(talk) == "open"  # it is heard before it is over
+    await saying
+    await ear.until(lambda ear: ear.replies)
+    (told, said), *_ = ear.replies
+    assert said.startswith(told)
+    assert [event.seq for event in ear.events][:2] == [1, 2]
+    await ear.leave()
+
+
+async def test_what_users_append_while_a_reply_runs_does_not_end_it(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, pace=0.02)
+    ear = Ear(talk)
+    saying = talk.say("Go on.", detached=True)
+    await ear.until(lambda ear: len(ear.text) > 20)
+    await talk.append(user("By the way."))
+    await saying
+    await ear.until(is_over)
+    said = "".join(item.text for item in ear.items if isinstance(item, TextDelta))
+    assert said == WORDS
+    assert [event.kind for event in ear.events] == ["user", "user", "assistant", "model_call"]
+    await ear.leave()
+
+
+async def test_the_end_tells_what_was_sent_and_what_it_took(talk: Talk, speak: Speak) -> None:
+    speak("Hello.")
+    ear = Ear(talk)
+    deltas = await heard(talk.say("Hello?"))
+    await ear.until(is_over)
+    await ear.leave()
+    done = deltas[-1]
+    assert isinstance(done, Done)
+    assert done == ear.items[-1]
+    context = await talk.context(at=2)
+    assert (done.cutoff, done.sent, done.past, done.degraded) == (1, 1, 0, context.degraded)
+    assert done.calls == 1
+    assert done.estimate == context.estimate
+    assert done.budget == context.budget
+
+
+# -- going on and stopping -----------------------------------------------------------------------------------
+
+
+async def test_a_detached_turn_goes_on_without_its_caller(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, pace=0.01)
+    task = asyncio.create_task(_hears_one(talk))
+    await task
+    ear = Ear(talk)
+    await ear.until(is_over)
+    assert ear.replies[-1][1] == WORDS
+    await ear.leave()
+    assert await state(talk) == "idle"
+
+
+async def _hears_one(talk: Talk) -> None:
+    async for delta in talk.say("Go on.", detached=True):
+        if isinstance(delta, TextDelta):
+            return
+
+
+async def test_a_detached_turn_begins_at_once_and_says_when_its_message_is_kept(talk: Talk, speak: Speak) -> None:
+    speak("Hello.")
+    saying = talk.say("Hello?", detached=True)
+    message = await saying.accepted()
+    assert (message.seq, message.text) == (1, "Hello?")
+    ear = Ear(talk)
+    await ear.until(is_over)
+    await ear.leave()
+    assert await kinds(talk) == ["user", "assistant", "model_call"]
+
+
+async def test_what_is_wrong_with_a_detached_turn_is_raised_to_who_waits_for_it(talk: Talk, speak: Speak) -> None:
+    speak(WrongKey("scripted", "it is not valid"))
+    with pytest.raises(WrongKey):
+        await talk.say("Hello?", detached=True)
+    with pytest.raises(BadSetting):
+        await talk.say("Hello?", settings={"budget": 4.5}, detached=True).accepted()
+
+
+async def test_without_it_a_caller_that_leaves_ends_the_turn(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, pace=0.02)
+    async with aclosing(talk.say("Go on.")) as saying:
+        async for delta in saying:
+            if isinstance(delta, TextDelta):
+                break
+    assert await state(talk) == "interrupted"
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_a_turn_is_stopped_from_anywhere_and_what_had_come_is_kept(
+    talk: Talk, other: Talk, speak: Speak, detached: bool
+) -> None:
+    speak(" ".join([WORDS] * 50), pace=0.02)
+    ear = Ear(talk)
+    saying = talk.say("Go on.", detached=detached)
+    whole = asyncio.create_task(_whole(saying))
+    await ear.until(lambda ear: len(ear.text) > 50)
+    assert await other.stop()
+    with pytest.raises(TurnCancelled):
+        await whole
+    await ear.until(is_over)
+    assert [event.kind for event in ear.events] == ["user", "command", "assistant", "model_call", "agent_killed"]
+    assert ear.events[2].text.startswith("word0 word1")
+    killed = ear.events[-1].event
+    assert isinstance(killed, AgentKilled)
+    assert killed.reason == "stopped"
+    assert not await other.stop()  # there is none any more
+    await ear.leave()
+
+
+async def _whole(saying: Any) -> Any:
+    return await saying
+
+
+async def test_stopping_where_nothing_runs_changes_nothing(talk: Talk) -> None:
+    assert not await talk.stop()
+    assert await kinds(talk) == []
+
+
+# -- what has come is kept -------------------------------------------------------------------------------------
+
+
+async def test_of_a_killed_process_what_had_come_a_moment_before_is_kept(address: str, someone: str) -> None:
+    script(someone, "I go on.")
+    async with Everthread.open(address, settings={"model": f"scripted:{someone}", "memory": False}, keys={}) as et:
+        talk = await et.begin(user=someone)
+        async with process(address, someone, talk.id, model="word", words=1_000, pace=0.05) as child:
+            child.do("say", "ana", text="Talk for ever.")
+            # Two seconds of words: what came in the first of them has been kept by then, however slow the machine is.
+            ear = Ear(talk)
+            await ear.until(lambda ear: "word3" in ear.text)
+            heard_before = ear.text
+            await ear.leave()
+            await child.until(lambda told: heard_before in "".join(one["delta"].get("text", "") for one in told[1:]))
+            await child.kill()
+        assert await state(talk) == "open"
+        await talk.say("And now?")
+        events = [event for event in await talk.after(limit=10)]
+        assert [event.kind for event in events[:3]] == ["user", "assistant", "agent_killed"]
+        kept = events[1].event
+        assert isinstance(kept, Assistant)
+        assert kept.interrupted
+        assert kept.model == "scripted:word"
+        assert events[1].text.startswith("word0 word1 word2")
+
+
+async def test_who_stops_a_turn_whose_process_is_gone_closes_it_and_keeps_what_had_come(
+    address: str, someone: str
+) -> None:
+    async with Everthread.open(address) as et:
+        talk = await et.begin(user=someone)
+        async with process(address, someone, talk.id, model="word", words=1_000, pace=0.05) as child:
+            child.do("say", "ana", text="Talk for ever.")
+            ear = Ear(talk)
+            await ear.until(lambda ear: "word3" in ear.text)
+            await child.kill()
+        assert await talk.stop()
+        await ear.until(lambda ear: len(ear.events) == 3)
+        assert [event.kind for event in ear.events] == ["user", "assistant", "agent_killed"]
+        await ear.leave()
+        assert await state(talk) == "interrupted"
+
+
+# -- errors ----------------------------------------------------------------------------------------------------
+
+
+async def test_what_went_wrong_is_raised_and_logged_and_is_no_reply(
+    talk: Talk, speak: Speak, caplog: pytest.LogCaptureFixture
+) -> None:
+    speak(WrongKey("scripted", "it is not valid"))
+    said: list[Delta] = []
+    with caplog.at_level(logging.WARNING), pytest.raises(WrongKey):
+        async for delta in talk.say("Hello?"):
+            said.append(delta)
+    assert "".join(map(str, said)) == ""
+    assert isinstance(said[-1], Done)
+    assert said[-1].state == "interrupted"
+    assert "it is not valid" in caplog.text
+    speak(WrongKey("scripted", "it is not valid"))
+    with pytest.raises(WrongKey):
+        await talk.say("Hello?")
