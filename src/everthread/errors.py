@@ -295,6 +295,17 @@ class TurnBusy(Conflict):
         )
 
 
+class TakenOver(Conflict):
+    """What was to be done alone is another's by now, and nothing was written."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Another process has taken over {name}, because this one was silent for longer than its lease: nothing of "
+            "what it made since was written. Look at what the other has written, and go on from there."
+        )
+        self.name = name
+
+
 class TurnCancelled(EverthreadError):
     """The turn that was waited for was ended by somebody."""
 

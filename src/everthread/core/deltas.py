@@ -1,7 +1,7 @@
-"""Deltas: what `say` tells while a turn runs. Published and never stored; what is kept stands in the log as events.
+"""Deltas: what `say` tells while a turn runs. Published; what is kept for good stands in the log as events.
 
-A closed union by `kind`. `str(delta)` is what a plain program would print: the reply's text as it comes, and an
-error's sentence on a line of its own; everything else prints as nothing. The last delta of a turn is always `Done`.
+A closed union by `kind`. `str(delta)` is what a plain program would print: the reply's text as it comes; everything
+else prints as nothing. The last delta of a turn is always `Done`. What went wrong is no delta: it is raised.
 """
 
 from __future__ import annotations
@@ -78,18 +78,12 @@ class Notice(_Delta, tag="notice", frozen=True):
     restarts: bool = False
 
 
-class Failed(_Delta, tag="error", frozen=True):
-    """The turn ended in an error; the sentence says what to do."""
-
-    error: str
-    name: str = ""  # of the error's class
-
-    def __str__(self) -> str:
-        return f"\n{self.error}\n"
-
-
 class Done(_Delta, tag="done", frozen=True):
-    """The turn is over, or waits. `seq`: of its newest event."""
+    """The turn is over, or waits. `seq`: of its newest event.
+
+    `cutoff`, `sent`, `past`, `estimate`, `budget` and `degraded` are those of its last request, as `Context` has them; 0
+    where there was none.
+    """
 
     state: State
     model: str
@@ -97,6 +91,12 @@ class Done(_Delta, tag="done", frozen=True):
     usage: Usage = Usage()
     price: float | None = None  # in US dollars; None where it is not known
     calls: int = 0  # model calls
+    cutoff: int = 0
+    sent: int = 0
+    past: int = 0
+    estimate: int = 0
+    budget: int = 0
+    degraded: tuple[str, ...] = ()
 
 
-Delta = TextDelta | ReasoningDelta | CallDelta | ResultDelta | Notice | Failed | Done
+Delta = TextDelta | ReasoningDelta | CallDelta | ResultDelta | Notice | Done

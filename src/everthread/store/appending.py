@@ -34,6 +34,7 @@ from everthread.errors import (
     UnknownSeq,
 )
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
+from everthread.store.leases import Lease, under
 from everthread.store.usage import figures
 
 
@@ -115,6 +116,7 @@ class Batch:
         key: str = "",
         expect: int | None = None,
         basis: Basis | None = None,
+        under: Lease | None = None,
         tries: Tries | None = None,
     ) -> None:
         self.items = items
@@ -122,6 +124,7 @@ class Batch:
         self.key = key
         self.expect = expect
         self.basis = basis
+        self.under = under
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
 
@@ -201,8 +204,9 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
         _check_expected(batch.expect, head)
     if batch.basis is not None:
         yield from _check_basis({**where, "branch": branch}, batch.basis)
-    numbered = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
-    return Outcome(numbered.events, numbered.writes, to_current=place.branch is None)
+    events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
+    held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
+    return Outcome(events, writes, to_current=place.branch is None, under=held, news=events)
 
 
 class Numbered(NamedTuple):

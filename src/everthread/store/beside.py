@@ -1,6 +1,6 @@
 """What the log keeps beside conversations, for the agent: the other half of the `Log`'s verbs.
 
-    leases        lease  release  leased
+    leases        lease  release  leased;  of a running reply: hold  keep  partial
     documents     put  document  documents  versions  forget_document
     calibrations  calibrate  calibrations
     usage         usage  usage_of_tenant  calls_of
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from everthread.core.branches import Line
 from everthread.store import calibrations, documents, leases, reminders, usage
 from everthread.store.conversations import Owner
 from everthread.store.documents import Document
 from everthread.store.engine import Engine
-from everthread.store.leases import FOREVER, Name, Term
+from everthread.store.leases import FOREVER, Kept, Lease, Name, Term
 from everthread.store.reminders import ABOUT, Reminder
 from everthread.store.usage import By, Called, Usage
 
@@ -68,6 +69,21 @@ class Beside:
         asked, now = leases.name_of(tenant, name), self._clock()
         found = await self._engine.read(lambda: leases.newest(asked))
         return found if found and found.until > now else None
+
+    async def hold(self, lease: Lease, *, at: int) -> None:
+        """A reply begins that follows event `at`. TakenOver: the lease is another's by now."""
+        await self._engine.write(lambda: leases.hold(lease, at), about=_about(lease), durable=False)
+
+    async def keep(self, lease: Lease, conversation: str, *, at: int, text: str, forgotten: int) -> None:
+        """Keep what has come of a reply that follows event `at`, unless it has been written, the lease is another's, or
+        something of the conversation was redacted since it had been `forgotten` so often."""
+        script = partial(leases.keep, lease, conversation, at=at, text=text, forgotten=forgotten)
+        await self._engine.write(script, about=_about(lease), durable=False)
+
+    async def partial(self, tenant: str, name: str) -> Kept | None:
+        """What was kept of a reply under a lease, whether or not its holder still lives; None where nobody has it."""
+        asked = leases.name_of(tenant, name)
+        return await self._engine.read(lambda: leases.partial(asked))
 
     # -- documents -----------------------------------------------------------------------------------------
 
@@ -163,6 +179,10 @@ class Beside:
     async def settle(self, one: Reminder) -> None:
         """It has been seen to; it stays if somebody has reminded again meanwhile."""
         await self._engine.write(lambda: reminders.settle(one), about="reminders settled", durable=False)
+
+
+def _about(lease: Lease) -> str:
+    return Name(lease.tenant, lease.name).about
 
 
 def _documents(owner: Owner) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -113,11 +114,13 @@ def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Co
     return [_conversation(owner.tenant, row) for row in rows]
 
 
-def change(conversation: Conversation, **changes: Any) -> Script[Outcome[Conversation]]:
+def change(
+    conversation: Conversation, changes: Mapping[str, Any], *, under: Mapping[str, Any] | None = None
+) -> Script[Outcome[Conversation]]:
     """Rename, restate the goal, or change the settings of a conversation, on top of what they are now."""
     now = yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
     changed = msgspec.structs.replace(now, **changes)
-    return Outcome(changed, [Tell("update_conversation", [_details(changed)])])
+    return Outcome(changed, [Tell("update_conversation", [_details(changed)])], under=under)
 
 
 def branch_totals(conversation: Conversation) -> Script[list[BranchTotals]]:

@@ -17,6 +17,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from everthread.core.logged import Logged
+
 Row = Sequence[Any]
 T = TypeVar("T")
 
@@ -36,9 +38,19 @@ class Tell(NamedTuple):
 
 
 class Outcome(NamedTuple, Generic[T]):
+    """What a script comes to. `under`: the lease that must still be held for the writes to be made (the values of the
+    statement `write_under`); else TakenOver. `news`: the events that it appends; None where those who listen must look
+    for themselves."""
+
     result: T
     writes: Sequence[Tell] = ()
     to_current: bool = False  # written to whichever branch was current
+    under: Mapping[str, Any] | None = None
+    news: Sequence[Logged] | None = None
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.writes or self.under)
 
 
 Script = Generator[Ask, Sequence[Row], T]
@@ -80,30 +92,42 @@ class Engine(Protocol):
     async def close(self) -> None: ...
 
 
+Heard = Callable[[Sequence[Logged] | None], None]
+
+
 class Bells:
-    """Who waits for news of which conversation. A bell is a hint to look again; the log is the truth."""
+    """Who waits for news of which conversation. A bell is a hint to look again; the log is the truth.
+
+    What this process appends comes with its bell, in the order of the commits, so that nobody need read it again.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._waiting: dict[str, list[Heard]] = {}
 
     @contextmanager
-    def listen(self, conversation: str) -> Iterator[asyncio.Event]:
-        bell = asyncio.Event()
-        self._waiting.setdefault(conversation, set()).add(bell)
+    def hear(self, about: str, heard: Heard) -> Iterator[None]:
+        """Call `heard` with the events that were appended, or with None where something else may have changed."""
+        self._waiting.setdefault(about, []).append(heard)
         try:
-            yield bell
+            yield
         finally:
-            self._waiting[conversation].discard(bell)
-            if not self._waiting[conversation]:
-                del self._waiting[conversation]
+            self._waiting[about].remove(heard)
+            if not self._waiting[about]:
+                del self._waiting[about]
 
-    def ring(self, conversation: str) -> None:
-        for bell in self._waiting.get(conversation, ()):
-            bell.set()
+    @contextmanager
+    def listen(self, about: str) -> Iterator[asyncio.Event]:
+        bell = asyncio.Event()
+        with self.hear(about, lambda _: bell.set()):
+            yield bell
+
+    def ring(self, about: str, news: Sequence[Logged] | None = None) -> None:
+        for heard in tuple(self._waiting.get(about, ())):
+            heard(news)
 
     def ring_all(self) -> None:
-        for conversation in self._waiting:
-            self.ring(conversation)
+        for about in tuple(self._waiting):
+            self.ring(about)
 
     def __bool__(self) -> bool:
         return bool(self._waiting)

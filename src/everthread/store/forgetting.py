@@ -38,6 +38,7 @@ def redact(line: Line, seq: int, act: Act) -> Script[Outcome[None]]:
     forget = [Tell(name, [spot]) for name in ("forget_receipts", "forget_blob_uses", "forget_unused_blobs")]
     if found[0].kind == "model_call":
         forget.append(Tell("forget_model_call", [spot]))
+    forget.append(leases.forget(line.tenant, line.conversation))  # a reply that is on its way may tell of it
     forget += yield from recalling_index.forget(line.tenant, line.conversation, found[0].branch, seq)
     return Outcome(None, [*mark(line, newest, note, act), *gone, *forget])
 

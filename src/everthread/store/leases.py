@@ -4,12 +4,16 @@ A lease is taken by one statement that writes nothing while another has it, so o
 processes, one wins; who it was is read afterwards. A holder that dies is waited for until its lease has run out, or
 not at all by whoever knows that it is dead. Times are those of the processes' own clocks: a lease should be much
 longer than the clocks of several machines may differ.
+
+What is written under a lease carries it (`Lease`), and is refused in the same transaction once another has it: a process
+that slept through its lease writes nothing more. With the lease of a turn stands what has come of its running reply
+(`Kept`); the append of the reply empties it, in that same transaction.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from everthread.errors import BadValue
 from everthread.store.conversations import check_name
@@ -29,6 +33,23 @@ class Name(NamedTuple):
     def about(self) -> str:
         """Rings when it was taken or released: what those who wait for it listen to."""
         return f"lease/{self.tenant}/{self.name}"
+
+
+class Lease(NamedTuple):
+    """A lease and who took it: under this something is written."""
+
+    tenant: str
+    name: str
+    holder: str
+
+
+class Kept(NamedTuple):
+    """What has come of a reply that followed event `at`, as text that only its runner understands."""
+
+    holder: str
+    until: int
+    at: int
+    text: str
 
 
 class Term(NamedTuple):
@@ -64,8 +85,34 @@ def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[None]
 
 
 def release(name: Name, holder: str) -> Script[Outcome[None]]:
+    """Give it back; with a partial reply that nobody could write down, it only runs out."""
     yield from ()
-    return Outcome(None, [Tell("release_lease", [{**name._asdict(), "holder": holder}])])
+    given = {**name._asdict(), "holder": holder}
+    return Outcome(None, [Tell("leave_lease", [given]), Tell("release_lease", [given])])
+
+
+def under(lease: Lease, at: int = 0) -> dict[str, Any]:
+    """What goes before that which is written under a lease, up to event `at`."""
+    return {**lease._asdict(), "at": at}
+
+
+def hold(lease: Lease, at: int) -> Script[Outcome[None]]:
+    """A reply begins that follows event `at`, with nothing to be written before it."""
+    yield from ()
+    return Outcome(None, under=under(lease, at))
+
+
+def keep(lease: Lease, conversation: str, *, at: int, text: str, forgotten: int) -> Script[Outcome[None]]:
+    """Keep what has come of a reply that follows event `at`."""
+    yield from ()
+    row = {**lease._asdict(), "conversation": conversation, "at": at, "partial": text, "forgotten": forgotten}
+    return Outcome(None, [Tell("keep_partial", [row])])
+
+
+def partial(name: Name) -> Script[Kept | None]:
+    """What has come of the running reply, and whose it is; None where nobody has the lease."""
+    rows = yield Ask("partial", name._asdict())
+    return Kept(*rows[0]) if rows else None
 
 
 def newest(name: Name) -> Script[Term | None]:
@@ -76,8 +123,17 @@ def newest(name: Name) -> Script[Term | None]:
 
 def erase(tenant: str, conversation: str) -> Tell:
     """The statement that removes the leases of a conversation's turns."""
+    return Tell("erase_leases", [_turns(tenant, conversation)])
+
+
+def forget(tenant: str, conversation: str) -> Tell:
+    """The statement that removes what has come of a conversation's running replies."""
+    return Tell("forget_partials", [_turns(tenant, conversation)])
+
+
+def _turns(tenant: str, conversation: str) -> dict[str, str]:
     prefix = of_turns(conversation)
-    return Tell("erase_leases", [{"tenant": tenant, "prefix": prefix, "end": after(prefix)}])
+    return {"tenant": tenant, "prefix": prefix, "end": after(prefix)}
 
 
 def after(prefix: str) -> str:

@@ -10,7 +10,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     writing      append (key: safe to repeat; expect: compare and set)  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
     windows      window  look
-    living       follow  changes
+    living       newest  changes  watch  bells
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
     beside it    leases, documents, calibrations, usage: `beside.Beside`
@@ -37,12 +37,24 @@ from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.core.window import Lookups
 from everthread.errors import UnknownBlob
-from everthread.store import appending, branching, checking, conversations, forgetting, reading, restoring, windowing
+from everthread.store import (
+    appending,
+    branching,
+    checking,
+    conversations,
+    forgetting,
+    leases,
+    reading,
+    restoring,
+    windowing,
+)
 from everthread.store.appending import Basis, Batch, Draft, Place, Tries
 from everthread.store.beside import Beside, audit
 from everthread.store.branching import Act
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
-from everthread.store.engine import Ask, Engine, Script
+from everthread.store.engine import Ask, Bells, Engine, Script
+from everthread.store.leases import Lease
+from everthread.store.reading import Newest
 from everthread.store.recalling_verbs import Recalling
 from everthread.store.restoring import Whole
 from everthread.store.windowing import Planned, Seen, Sighted
@@ -108,10 +120,11 @@ class Log(Beside, Recalling):
         """A page of a user's conversations, newest first; the next page is `before` the last one's id."""
         return await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
 
-    async def change(self, conversation: Conversation, **changes: Any) -> Conversation:
-        """Change name, goal or settings."""
+    async def change(self, conversation: Conversation, *, under: Lease | None = None, **changes: Any) -> Conversation:
+        """Change name, goal or settings. `under`: as for `append`."""
+        held = leases.under(under) if under else None
         return await self._engine.write(
-            lambda: conversations.change(conversation, **changes), about=conversation.about, alone=True
+            lambda: conversations.change(conversation, changes, under=held), about=conversation.about, alone=True
         )
 
     async def branches(self, conversation: Conversation) -> list[BranchTotals]:
@@ -167,16 +180,18 @@ class Log(Beside, Recalling):
         key: str = "",
         expect: int | None = None,
         basis: Basis | None = None,
+        under: Lease | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
 
         The same `key` with the same events again gives the first result and writes nothing; with others,
         KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one. `basis`: what
-        a marker was made from; Outrun if it is otherwise by now.
+        a marker was made from; Outrun if it is otherwise by now. `under`: the lease that lets the caller write; TakenOver
+        if another has it by now.
         """
         drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
         batch, now = await self._prepare(drafts, key, expect), self._clock()
-        batch.basis = basis
+        batch.basis, batch.under = basis, under
         return await self._engine.write(
             lambda: appending.append(place, batch, now=now, gap=self._gap),
             about=place.about,
@@ -245,14 +260,18 @@ class Log(Beside, Recalling):
                     async with asyncio.timeout(LOOK):
                         await bell.wait()
 
-    async def follow(self, line: Line, *, after: int = 0) -> AsyncIterator[Logged]:
-        """What came after seq `after`, then what comes, as it comes, whichever process says it."""
-        async for _ in self.changes(line.about):
-            await self.head(line)  # raises when the conversation has been erased
-            while page := await self.after(line, after, limit=500):
-                for event in page:
-                    after = event.seq
-                    yield event
+    @property
+    def bells(self) -> Bells:
+        """Ring for what is written: `watch` makes them ring for other processes' writes, too."""
+        return self._engine.bells
+
+    async def watch(self) -> None:
+        """From now on ring the bells for what other processes write."""
+        await self._engine.watch()
+
+    async def newest(self, line: Line, *, after: int | None = None) -> Newest:
+        """A page of the events after seq `after` (None: only where the line ends), and the reply that runs."""
+        return await self._engine.read(lambda: reading.news(line, after))
 
     async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:
         """The newest turns that begin at or before seq `last`, oldest first."""

@@ -31,6 +31,7 @@ from everthread.errors import (
     NotADatabase,
     ReadOnly,
     StoreError,
+    TakenOver,
     Unavailable,
 )
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
@@ -159,7 +160,7 @@ class PostgresEngine:
     ) -> Outcome[T]:
         async with queue:
             outcome = await self._patiently(lambda: self._write(script, about, alone))
-        self._tell_others(about)
+        self._tell_others(about, outcome)
         return outcome
 
     async def _write(self, script: Callable[[], Script[Outcome[T]]], about: str, alone: bool) -> Outcome[T]:
@@ -207,23 +208,32 @@ class PostgresEngine:
             self._heads.forget(about)
             try:
                 async with self._pool.acquire() as connection:
-                    if await self._tell(connection, Tell(name, outcome.writes[0].rows)) != "INSERT 0 1":
+                    if not await self._all(connection, outcome, Tell(name, outcome.writes[0].rows)):
                         return None
             except (asyncpg.PostgresError, *LOST):
                 return None  # asked anew; and if it was written after all, that is found out
             self._heads.remember(about, outcome)
-        self._tell_others(about)
+        self._tell_others(about, outcome)
         return outcome
 
     async def _attempt(self, connection: Any, script: Callable[[], Script[Outcome[T]]]) -> Outcome[T]:
         outcome = await self._ask(connection, script())
-        if len(outcome.writes) == 1:
-            await self._tell(connection, outcome.writes[0])
-        elif outcome.writes:
-            async with connection.transaction():
-                for write in outcome.writes:
-                    await self._tell(connection, write)
+        await self._all(connection, outcome, *outcome.writes)
         return outcome
+
+    async def _all(self, connection: Any, outcome: Outcome[T], *writes: Tell) -> bool:
+        """Carry out the writes of an outcome, all or none. Whether the last one changed anything."""
+        if len(writes) == 1 and not outcome.under:
+            return _changed(await self._tell(connection, writes[0]))
+        if not outcome.changes:
+            return True
+        done = ""
+        async with connection.transaction():
+            if outcome.under and not _changed(await self._tell(connection, Tell("write_under", [outcome.under]))):
+                raise TakenOver(outcome.under["name"])
+            for write in writes:
+                done = await self._tell(connection, write)
+        return _changed(done)
 
     async def _ask(self, connection: Any, script: Script[T]) -> T:
         try:
@@ -263,9 +273,11 @@ class PostgresEngine:
 
     # -- news ----------------------------------------------------------------------------------------------
 
-    def _tell_others(self, about: str) -> None:
+    def _tell_others(self, about: str, outcome: Outcome[Any]) -> None:
         """Ring here, and elsewhere a moment later, for many at once: NOTIFY in every commit would queue commits up."""
-        self.bells.ring(about)
+        if not outcome.changes:
+            return
+        self.bells.ring(about, outcome.news)
         self._news.add(about)
         if self._announcing is None and not self._closed:
             self._announcing = asyncio.create_task(self._announce_all())
@@ -356,6 +368,11 @@ class PostgresEngine:
                 return StoreError(f"{self._shown}: {problem}")
             case _:
                 return problem
+
+
+def _changed(status: str) -> bool:
+    """Whether a statement changed anything, by the server's word on it; of many rows it says nothing."""
+    return not status.endswith(" 0")
 
 
 def _without_password(url: str) -> str:

@@ -13,8 +13,31 @@ from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, Turn, session_of, turn_of
 from everthread.store.appending import head_of, newest_head
 from everthread.store.engine import Ask, Row, Script
+from everthread.store.leases import Kept, Name, of_turns, partial
 
 ENDLESS_SUM = 2**62
+NEWS = 500  # events that those who listen are given at once
+
+
+class Newest(NamedTuple):
+    """What is new on a line: events, the seq where it ends (or where this page does), and the reply that runs."""
+
+    events: list[Logged]
+    seq: int
+    running: Kept | None
+
+    @property
+    def whole(self) -> bool:
+        return len(self.events) < NEWS
+
+
+def news(line: Line, after: int | None) -> Script[Newest]:
+    """The events after seq `after`, and then the running reply: so it is never older than they are."""
+    newest = (yield from head(line)).seq  # raises when the conversation has been erased
+    events = (yield from onward(line, first=after + 1, limit=NEWS)) if after is not None and after < newest else []
+    seq = events[-1].seq if events else newest if after is None else after
+    name = of_turns(line.conversation, line.branch.number)
+    return Newest(events, seq, (yield from partial(Name(line.tenant, name))))
 
 
 def newest(line: Line, *, limit: int, last: int = ENDLESS, messages: bool = False) -> Script[list[Logged]]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from everthread.errors import Closed, EverthreadError, NotYetGone
+from everthread.errors import Closed, EverthreadError, NotYetGone, TakenOver
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.memory import Heads
 from everthread.store.sqlite_file import SqliteFile
@@ -198,16 +198,16 @@ class SqliteEngine:
         self._shared = len(queued) > 1
         return queued
 
-    def _settle(self, queued: list[Waiting], results: Sequence[object]) -> None:
+    def _settle(self, queued: list[Waiting], results: Sequence[Outcome[Any] | BaseException]) -> None:
         for write, result in zip(queued, results, strict=True):
-            if not isinstance(result, BaseException):
-                self.bells.ring(write.about)
+            if isinstance(result, Outcome) and result.changes:
+                self.bells.ring(write.about, result.news)
             if write.done.done():  # the caller was cancelled; what was committed stays committed
                 continue
-            if isinstance(result, BaseException):
-                write.done.set_exception(result)
+            if isinstance(result, Outcome):
+                write.done.set_result(result.result)
             else:
-                write.done.set_result(result)
+                write.done.set_exception(result)
 
     def _begin(self) -> None:
         """Lock the file for what is queued. It waits for the disk unless none of that need outlive the machine; what
@@ -229,7 +229,7 @@ class SqliteEngine:
                     raise
                 await asyncio.sleep(random.uniform(0.0005, 0.005))
 
-    def _commit(self, queued: list[Waiting]) -> list[object] | None:
+    def _commit(self, queued: list[Waiting]) -> Sequence[Outcome[Any] | BaseException] | None:
         """Results or errors of queued writes, under the lock; None where several failed together.
 
         Then each has to be tried alone, so that only the bad one fails.
@@ -239,7 +239,7 @@ class SqliteEngine:
         except Exception as problem:  # noqa: BLE001 — whatever it is, it is the answer to somebody
             return [self._file.translate(problem)] if len(queued) == 1 else None
 
-    def _transaction(self, queued: list[Waiting]) -> list[object]:
+    def _transaction(self, queued: list[Waiting]) -> list[Outcome[Any] | EverthreadError]:
         began = time.perf_counter()
         if self._writer.data_version() != self._version:  # another process has written since
             self._heads.forget_all()
@@ -257,16 +257,21 @@ class SqliteEngine:
             self._slow_write = slow
         return results
 
-    def _run(self, write: Waiting) -> object:
-        """The result of a write, or the error with which it refused before it wrote anything."""
+    def _run(self, write: Waiting) -> Outcome[Any] | EverthreadError:
+        """What a write comes to, or the error with which it refused before it wrote anything."""
         try:
             outcome = self._heads.answer(write.script(), write.about) or self._ask(self._writer, write.script())
         except EverthreadError as refusal:
             return refusal
+        if outcome.under:
+            self._tell(Tell("write_under", [outcome.under]))
+            if not self._writer.changes():
+                return TakenOver(outcome.under["name"])
         for statement in outcome.writes:
             self._tell(statement)
-        self._heads.remember(write.about, outcome)
-        return outcome.result
+        if outcome.writes:
+            self._heads.remember(write.about, outcome)
+        return outcome
 
     def _tell(self, write: Tell) -> None:
         statement = self._sql[write.name]

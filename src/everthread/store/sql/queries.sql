@@ -500,10 +500,32 @@ ON CONFLICT (tenant, name) DO UPDATE SET holder = excluded.holder, until = exclu
 WHERE leases.holder = excluded.holder OR leases.until <= :now OR leases.holder = :over
 
 -- name: release_lease
-DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder
+DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder AND partial = ''
+
+-- name: leave_lease
+-- Free for whoever comes next, who finds what had come of a reply that was never written.
+UPDATE leases SET until = 0 WHERE tenant = :tenant AND name = :name AND holder = :holder AND partial <> ''
 
 -- name: lease
 SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
+
+-- name: write_under
+-- Goes before everything that is written under a lease: who no longer has it changes no row, and writes nothing. Who does
+-- holds the row until the commit, so that nobody takes it over meanwhile.
+UPDATE leases SET at = :at, partial = '' WHERE tenant = :tenant AND name = :name AND holder = :holder
+
+-- name: partial
+SELECT holder, until, at, partial FROM leases WHERE tenant = :tenant AND name = :name
+
+-- name: keep_partial
+-- Unless the reply has been written meanwhile, another has the lease, or something was redacted that it may tell of.
+UPDATE leases SET partial = :partial
+WHERE tenant = :tenant AND name = :name AND holder = :holder AND at = :at AND :forgotten = (
+    SELECT forgotten FROM conversations WHERE tenant = :tenant AND conversation = :conversation)
+
+-- name: forget_partials
+-- Those of leases whose names begin with a prefix, which sorts before `end`.
+UPDATE leases SET partial = '' WHERE tenant = :tenant AND name >= :prefix AND name < :end AND partial <> ''
 
 -- name: remind
 INSERT INTO reminders (tenant, conversation, branch, "user", due)

@@ -127,12 +127,15 @@ CREATE TABLE blob_uses (
 );
 
 -- Who may do something alone, and until when. These rows move: a lease is taken, renewed, taken over once it has run
--- out, and released.
+-- out, and released. `at` is the seq of the newest event written under it, and `partial` what has come since of a
+-- running reply: the append of that reply empties it.
 CREATE TABLE leases (
-    tenant TEXT    COLLATE "C" NOT NULL,
-    name   TEXT    COLLATE "C" NOT NULL,
-    holder TEXT    COLLATE "C" NOT NULL,
-    until  BIGINT  NOT NULL,
+    tenant  TEXT    COLLATE "C" NOT NULL,
+    name    TEXT    COLLATE "C" NOT NULL,
+    holder  TEXT    COLLATE "C" NOT NULL,
+    until   BIGINT  NOT NULL,
+    at      INTEGER NOT NULL DEFAULT 0,
+    partial TEXT    NOT NULL DEFAULT '',
     PRIMARY KEY (tenant, name)
 );
 

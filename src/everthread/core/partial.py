@@ -1,0 +1,130 @@
+"""A partial reply: the pieces of a running reply, as far as they have come.
+
+It has an id of its own and follows event `at` of its branch; it is over once its runner has appended something. Each
+piece stands at an offset, so that what comes from two sides (the row that keeps it, and the bus) fits together: what is
+there already is left out, and a gap is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.deltas import Delta, Done, Notice, ReasoningDelta, TextDelta
+
+Piece = TextDelta | ReasoningDelta | Notice | Done  # what a listener is told that is no event yet
+
+
+class Placed(NamedTuple):
+    """A piece where it stands: `end` is the offset after it, and `id` says of which reply."""
+
+    id: str
+    end: int
+    piece: Piece
+
+
+class Partial:
+    def __init__(self, id: str, at: int, model: str = "") -> None:
+        self.id, self.at, self.model = id, at, model
+        self.pieces: list[Placed] = []
+
+    @property
+    def length(self) -> int:
+        return self.pieces[-1].end if self.pieces else 0
+
+    @property
+    def text(self) -> str:
+        """What the model has said so far."""
+        return "".join(placed.piece.text for placed in self.pieces if isinstance(placed.piece, TextDelta))
+
+    def add(self, piece: Piece) -> None:
+        self.pieces.append(Placed(self.id, self.length + size(piece), piece))
+
+    def put(self, offset: int, piece: Piece) -> bool:
+        """Add a piece that begins at an offset, as far as it is new. Whether there was no gap before it."""
+        if offset > self.length:
+            return False
+        known = self.length - offset
+        if known < size(piece):
+            self.add(_rest(piece, known))
+        return True
+
+    def since(self, offset: int) -> Iterator[tuple[int, Piece]]:
+        """What comes after an offset that lies between two pieces: each with its own. Texts are joined."""
+        later = [placed for placed in self.pieces if placed.end - size(placed.piece) >= offset]
+        for kind, placed in groupby(later, lambda placed: type(placed.piece)):
+            run = list(placed)
+            if kind in (TextDelta, ReasoningDelta):
+                whole: Piece = kind(text="".join(one.piece.text for one in run))  # type: ignore[call-arg, union-attr]
+                yield run[-1].end - size(whole), whole
+            else:
+                yield from ((one.end - 1, one.piece) for one in run)
+
+
+def size(piece: Piece) -> int:
+    """A text has as many places as characters, everything else has one."""
+    return len(piece.text) if isinstance(piece, TextDelta | ReasoningDelta) else 1
+
+
+def _rest(piece: Piece, known: int) -> Piece:
+    return type(piece)(text=piece.text[known:]) if isinstance(piece, TextDelta | ReasoningDelta) else piece
+
+
+# -- as text, for the row that keeps it and for the bus: any characters, in ASCII ---------------------------------
+
+
+def written(partial: Partial) -> str:
+    pieces = [msgspec.to_builtins(piece) for _, piece in partial.since(0)]
+    return json.dumps([partial.id, partial.at, partial.model, pieces])
+
+
+def read(text: str) -> Partial | None:
+    """The partial reply that a text holds; None where it holds none."""
+    try:
+        id, at, model, pieces = json.loads(text)
+        found = Partial(id, at, model)
+        for piece in _pieces(pieces):
+            found.add(piece)
+    except (ValueError, TypeError, msgspec.ValidationError):
+        return None
+    return found
+
+
+class Frame(NamedTuple):
+    """Pieces on their way to another process: those of the reply `id`, which follows event `at`, from an offset on."""
+
+    id: str
+    at: int
+    offset: int
+    pieces: Sequence[Piece]
+
+    def written(self) -> str:
+        return json.dumps([self.id, self.at, self.offset, [msgspec.to_builtins(piece) for piece in self.pieces]])
+
+
+def frame(text: str) -> Frame | None:
+    try:
+        id, at, offset, pieces = json.loads(text)
+        return Frame(id, at, offset, _pieces(pieces))
+    except (ValueError, TypeError, msgspec.ValidationError):
+        return None
+
+
+def _pieces(values: Any) -> list[Piece]:
+    found: list[Delta] = msgspec.convert(values, list[Delta])
+    return [piece for piece in found if isinstance(piece, Piece)]
+
+
+def frames(partial: Partial, offset: int, *, longest: int) -> Iterator[Frame]:
+    """What comes after an offset, in frames whose texts are not longer than that."""
+    for begins, piece in partial.since(offset):
+        if not isinstance(piece, TextDelta | ReasoningDelta):
+            yield Frame(partial.id, partial.at, begins, [piece])
+            continue
+        for start in range(0, len(piece.text), longest):
+            part = type(piece)(text=piece.text[start : start + longest])
+            yield Frame(partial.id, partial.at, begins + start, [part])
