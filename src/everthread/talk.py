@@ -6,8 +6,9 @@ one branch (`talk.on("main")`, or what `fork` returns).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from everthread.config import check
 from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
 from everthread.core.branches import ENDLESS, Line
+from everthread.core.deltas import Delta
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, ToolCall, ToolResult, media_of, user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
@@ -26,11 +28,11 @@ from everthread.core.turns import Head, Session
 from everthread.core.turns import Turn as TurnRow
 from everthread.engine import notes
 from everthread.engine.desk import Desk
-from everthread.engine.leasing import Held
 from everthread.engine.preparing import Rebuilt, memory_tools, prepared, rebuilt, the_one, waiting
 from everthread.engine.saying import Saying
-from everthread.engine.turn import Tell, Turn
-from everthread.errors import BadValue, EverthreadError, UnknownSeq
+from everthread.engine.stopping import stop
+from everthread.engine.turn import Accept, Tell, Turn
+from everthread.errors import BadValue, UnknownSeq
 from everthread.jobs.correcting import Remembered, correct, remembered
 from everthread.jobs.due import due
 from everthread.jobs.forgetting import forget
@@ -38,14 +40,14 @@ from everthread.jobs.worker import Status, Worker
 from everthread.recall import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.appending import Place
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
-from everthread.store.leases import FOREVER
+from everthread.store.leases import FOREVER, Held
 from everthread.store.log import Log
 from everthread.store.usage import By, Usage
 
 LOOK_UP_SECONDS = 60.0
 
 T = TypeVar("T")
-Act = Callable[[Turn], Awaitable[EverthreadError | None]]
+Act = Callable[[Turn], Awaitable[None]]
 
 
 class Talk:
@@ -151,11 +153,17 @@ class Talk:
         first, last = arguments.seq("first", first), arguments.seq("last", last)
         return await self._log.range(await self.line(), first, last)
 
-    async def follow(self, *, after: int = 0) -> AsyncIterator[Logged]:
-        """What came after `after`, then what comes, as it comes. Stays on the branch that is current now."""
+    async def listen(self, *, after: int = 0) -> AsyncIterator[Logged | Delta]:
+        """The events after seq `after`, then the reply that runs from its first word, then deltas and events as they come,
+        whoever runs the turn: without gap, and nothing twice. Stays on the branch that is current now.
+
+        What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
+        seq of the last event that you have heard.
+        """
         after = arguments.seq("after", after)
-        async for event in self._log.follow(await self.line(), after=after):
-            yield event
+        async with aclosing(self._desk.live.listen(await self.line(), after=after)) as heard:  # type: ignore[type-var]
+            async for item in heard:
+                yield item
 
     async def turns(self, *, limit: int = 50) -> list[TurnRow]:
         """The newest turns, oldest first, with their sizes and states."""
@@ -349,6 +357,7 @@ class Talk:
         tools: Iterable[Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         when_busy: str = "wait",
+        detached: bool = False,
         origin: str = "",
         key: str = "",
     ) -> Saying:
@@ -356,18 +365,25 @@ class Talk:
 
         The message is on disk before anything else happens. `tools`: functions with type hints, objects with name,
         schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch that
-        is under way, or "refuse". `origin`: who speaks, when it is not the user by hand. `key`: said again with the
-        same key, it is appended once.
+        is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops listening ends
+        the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same key, it is
+        appended once. What goes wrong is raised.
         """
         message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
         arguments.name("key", key, empty=True)
         given: dict[str, Any] = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
-        return self._saying(lambda turn: turn.say(message, key=key), when_busy=when_busy, **given)
+        given |= {"when_busy": when_busy, "detached": detached}
+        return self._saying(lambda turn: turn.say(message, key=key), **given)
 
     def resume(self, **given: Any) -> Saying:
         """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
         the message."""
         return self._saying(lambda turn: turn.resume(), **given)
+
+    async def stop(self) -> bool:
+        """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether there
+        was one. Returns when it has ended."""
+        return await stop(self._desk, await self.line())
 
     async def waiting(self) -> list[Logged]:
         """The tool calls that wait for approval, oldest first."""
@@ -405,19 +421,23 @@ class Talk:
         tools: Iterable[Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         when_busy: str = "wait",
+        detached: bool = False,
     ) -> Saying:
         wait = arguments.one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
         asked, told = arguments.asked(settings, model=model), arguments.instructions(instructions)
 
-        async def work(tell: Tell) -> EverthreadError | None:
+        async def work(tell: Tell, accept: Accept) -> None:
+            running = asyncio.current_task()
+            assert running is not None
             async with (
                 self._desk.running(),
                 self._ours(wait) as (line, held),
                 prepared(self._desk, self.conversation, asked, told, tools, afresh=True) as ready,
             ):
-                return await act(Turn(self._desk, self, line, ready, tell, held))
+                with self._desk.live.run(line, held, running) as run:
+                    await act(Turn(self._desk, self, run, held, ready, tell=tell, accept=accept))
 
-        return Saying(work)
+        return Saying(work, detached=detached)
 
     @asynccontextmanager
     async def _ours(self, wait: bool) -> AsyncIterator[tuple[Line, Held]]:
@@ -430,9 +450,9 @@ class Talk:
                     return
 
     def _settling(self, call: str | int | None, *, approved: bool, why: str = "") -> Act:
-        async def act(turn: Turn) -> EverthreadError | None:
+        async def act(turn: Turn) -> None:
             found = the_one(await waiting(self._log, turn.line), call)
-            return await turn.settle(found, approved=approved, why=why)
+            await turn.settle(found, approved=approved, why=why)
 
         return act
 

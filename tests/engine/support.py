@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from benchmarks.validator import refusals
@@ -11,6 +12,8 @@ from everthread.core.deltas import Delta, Done
 from everthread.core.events import ModelCall
 from everthread.core.logged import Logged
 from everthread.engine.saying import Saying
+from everthread.store.leases import of_turns
+from tests.engine.processes import PATIENCE
 
 FORMS = ("anthropic:claude-sonnet-4-6", "openai:gpt-5", "openai-responses:gpt-5", "google:gemini-2.5-pro")
 
@@ -43,6 +46,14 @@ async def results(talk: Talk) -> list[Logged]:
 
 async def state(talk: Talk) -> str:
     return (await talk.turns(limit=1))[-1].state
+
+
+async def until_kept(talk: Talk, text: str) -> None:
+    """Wait until this much of a running reply has been kept."""
+    name = of_turns(talk.id, (await talk.line()).branch.number)
+    async with asyncio.timeout(PATIENCE):
+        while not (kept := await talk._log.partial(talk.conversation.tenant, name)) or text not in kept.text:
+            await asyncio.sleep(0.05)
 
 
 async def assert_valid(talk: Talk, **asked: Any) -> None:

@@ -168,7 +168,7 @@ async def test_who_stops_listening_ends_the_turn(talk: Talk, speak: Speak) -> No
     await listen()
     gc.collect()
     async with asyncio.timeout(10):
-        async for event in talk.follow():
+        async for event in talk.listen():
             if event.kind == "agent_killed":
                 break
     assert await state(talk) == "interrupted"

@@ -15,7 +15,7 @@ from everthread.store.leases import Lease, of_turns
 from everthread.testing.scripted import script
 from tests.engine.conftest import Speak
 from tests.engine.processes import process
-from tests.engine.support import kinds
+from tests.engine.support import kinds, until_kept
 
 
 async def test_an_append_under_a_lease_that_is_held_is_written(et: Everthread, talk: Talk) -> None:
@@ -66,9 +66,9 @@ async def test_a_process_that_slept_through_its_lease_writes_nothing_into_anothe
     script(someone, "I took over.")
     async with Everthread.open(address, settings={"model": f"scripted:{someone}", "memory": False}, keys={}) as et:
         talk = await et.begin(user=someone)
-        async with process(address, someone, talk.id, model="sleeper", words=40, lease=2.0) as sleeper:
+        async with process(address, someone, talk.id, model="sleeper", words=80, lease=2.0) as sleeper:
             sleeper.do("say", "ana", text="Talk.")
-            await sleeper.until(lambda told: sum("delta" in one for one in told) > 5)
+            await until_kept(talk, "sleeper5")
             sleeper.send_signal(signal.SIGSTOP)
             assert (await talk.say("And now?")).text == "I took over."  # when its lease has run out
             before = await talk.range(1, ENDLESS)

@@ -18,7 +18,7 @@ from everthread.errors import BadSetting, TurnCancelled, WrongKey
 from everthread.testing.scripted import script
 from tests.engine.conftest import Speak
 from tests.engine.processes import PATIENCE, process
-from tests.engine.support import heard, kinds, state
+from tests.engine.support import heard, kinds, state, until_kept
 
 WORDS = " ".join(f"word{number}" for number in range(40))
 
@@ -262,12 +262,7 @@ async def test_of_a_killed_process_what_had_come_a_moment_before_is_kept(address
         talk = await et.begin(user=someone)
         async with process(address, someone, talk.id, model="word", words=1_000, pace=0.05) as child:
             child.do("say", "ana", text="Talk for ever.")
-            # Two seconds of words: what came in the first of them has been kept by then, however slow the machine is.
-            ear = Ear(talk)
-            await ear.until(lambda ear: "word3" in ear.text)
-            heard_before = ear.text
-            await ear.leave()
-            await child.until(lambda told: heard_before in "".join(one["delta"].get("text", "") for one in told[1:]))
+            await until_kept(talk, "word3")
             await child.kill()
         assert await state(talk) == "open"
         await talk.say("And now?")
@@ -288,6 +283,7 @@ async def test_who_stops_a_turn_whose_process_is_gone_closes_it_and_keeps_what_h
         async with process(address, someone, talk.id, model="word", words=1_000, pace=0.05) as child:
             child.do("say", "ana", text="Talk for ever.")
             ear = Ear(talk)
+            await until_kept(talk, "word3")
             await ear.until(lambda ear: "word3" in ear.text)
             await child.kill()
         assert await talk.stop()

@@ -45,7 +45,7 @@ NUMBERED: dict[str, Callable[[Talk, Any], Awaitable[Any]]] = {
     "seq of after": lambda talk, bad: talk.after(bad),
     "first of range": lambda talk, bad: talk.range(bad, 3),
     "last of range": lambda talk, bad: talk.range(1, bad),
-    "after of follow": lambda talk, bad: anext(talk.follow(after=bad)),
+    "after of listen": lambda talk, bad: anext(talk.listen(after=bad)),
     "expect of append": lambda talk, bad: talk.append(user("four"), expect=bad),
 }
 

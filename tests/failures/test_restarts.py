@@ -95,7 +95,7 @@ async def test_a_restart_during_appends_reads_and_following_is_not_noticed(
             await asyncio.sleep(0.01)
 
     async def follow() -> None:
-        async for event in talk.follow():
+        async for event in talk.listen():
             followed.append(event.text)
             if event.text == "last":
                 return
@@ -156,7 +156,7 @@ async def test_closing_while_the_server_is_away_ends(server: PrivatePostgres, ad
     et = await Everthread.open(address, patience=60)
     talk = await et.begin(user="ana")
     await talk.append(user("first"))
-    following = talk.follow()
+    following = talk.listen()
     assert (await anext(following)).text == "first"
     await asyncio.to_thread(server.kill)
     async with asyncio.timeout(HANGS):

@@ -34,8 +34,9 @@ from everthread.cli.shared import (
 )
 from everthread.cli.show import Page
 from everthread.cli.speaking import Partner, context_of, loading, partner_of, speaking, talk_of, warn
-from everthread.cli.telling import Teller, price_line
+from everthread.cli.telling import Teller, error_as_json, price_line
 from everthread.context.building import Context
+from everthread.core.deltas import Done
 from everthread.core.events import MESSAGES, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.sections import ago
@@ -207,7 +208,7 @@ class Chat:
     def _fail(self, problem: EverthreadError) -> None:
         self.failed = True
         if self.json:
-            click.echo(json_text({"kind": "error", "error": str(problem), "name": type(problem).__name__}))
+            click.echo(json_text(error_as_json(problem)))
         else:
             tell(f"Error: {problem}", colour="red")
 
@@ -225,13 +226,12 @@ class Chat:
             return
         if done.calls:
             tell(price_line(done))
-        await self._tell_step()
+        self._tell_step(done)
         if done.state == "waiting":
             await self._tell_what_waits()
 
-    async def _tell_step(self) -> None:
-        context = await self.context()
-        if context.cutoff > self._cutoff > 0:
-            self._rule(f"the window now begins at event {context.cutoff}")
-            tell(f"{counted(context.past, 'message')} before it: kept, and not sent.")
-        self._cutoff = context.cutoff
+    def _tell_step(self, done: Done) -> None:
+        if done.cutoff > self._cutoff > 0:
+            self._rule(f"the window now begins at event {done.cutoff}")
+            tell(f"{counted(done.past, 'message')} before it: kept, and not sent.")
+        self._cutoff = done.cutoff or self._cutoff

@@ -77,8 +77,9 @@ def show_command(
             page.show(event)
         if follow:
             last = events[-1].seq if events else 0
-            async for event in talk.follow(after=last):
-                page.show(event)
+            async for heard in talk.listen(after=last):
+                if isinstance(heard, Logged):
+                    page.show(heard)
 
     run(where, work)
 

@@ -16,8 +16,9 @@ import msgspec
 from everthread.cli.shared import json_text, printable, tell, width_of
 from everthread.cli.spinner import Spinner
 from everthread.cli.wrapping import Wrapping
-from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, ReasoningDelta, ResultDelta, TextDelta
+from everthread.core.deltas import CallDelta, Delta, Done, Notice, ReasoningDelta, ResultDelta, TextDelta
 from everthread.engine.saying import Saying
+from everthread.errors import EverthreadError
 from everthread.providers.choosing import TINY
 
 SHORT = 200  # characters of a tool's arguments or result that are shown
@@ -37,7 +38,7 @@ class Teller:
         self._raw = not sys.stdout.isatty()
         self._wrapping = Wrapping()
         self.text = ""
-        self.failed: Failed | None = None
+        self.failed: EverthreadError | None = None
         self.done: Done | None = None
 
     async def listen(self, saying: Saying) -> None:
@@ -50,6 +51,10 @@ class Teller:
             except asyncio.CancelledError:
                 self._stopped()
                 raise
+            except EverthreadError as problem:
+                if self.done is None:  # there was no turn
+                    raise
+                self._fail(problem)
             finally:
                 self._end_line()
 
@@ -59,10 +64,15 @@ class Teller:
                 self.text += delta.text
             case CallDelta() if self.text and not self.text.endswith("\n"):
                 self.text += "\n"  # what the model says after the tool call is a reply of its own
-            case Failed():
-                self.failed = delta
             case Done():
                 self.done = delta
+
+    def _fail(self, problem: EverthreadError) -> None:
+        self.failed = problem
+        if self._form == "json":
+            click.echo(json_text(error_as_json(problem)))
+        elif self._form == "words":
+            self._aside(f"Error: {problem}", colour="red")
 
     def _tell(self, delta: Delta) -> None:
         if self._form == "json":
@@ -84,8 +94,6 @@ class Teller:
                 self._aside(f"← {_short(delta.text)}")
             case Notice() if delta.text != TINY:  # which the command says itself, before the first message
                 self._aside(delta.text, colour="yellow")
-            case Failed():
-                self._aside(f"Error: {delta.error}", colour="red")
 
     def _say(self, text: str) -> None:
         if not text:
@@ -123,6 +131,10 @@ class Teller:
             click.echo(err=self._unfinished == "err")
             self._unfinished = ""
             self._wrapping = Wrapping()
+
+
+def error_as_json(problem: EverthreadError) -> dict[str, str]:
+    return {"kind": "error", "error": str(problem), "name": type(problem).__name__}
 
 
 def price_line(done: Done) -> str:

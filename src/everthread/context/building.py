@@ -54,6 +54,7 @@ class Context:
         self.sent = sum(len(turn.events) for turn in turns)
         self.past = head.messages_sum - self.sent
         self.at = head.seq + 1
+        self.forgotten = packing.seen.sighted.marks.forgotten  # how often something of the conversation was redacted
         self.memory = max(packing.seen.brief.since, packing.seen.recap.since)
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
         self.window = plan.window

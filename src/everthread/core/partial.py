@@ -8,6 +8,7 @@ there already is left out, and a gap is noticed.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -53,13 +54,20 @@ class Partial:
             self.add(_rest(piece, known))
         return True
 
-    def since(self, offset: int) -> Iterator[tuple[int, Piece]]:
-        """What comes after an offset that lies between two pieces: each with its own. Texts are joined."""
-        later = [placed for placed in self.pieces if placed.end - size(placed.piece) >= offset]
-        for kind, placed in groupby(later, lambda placed: type(placed.piece)):
+    def since(self, offset: int) -> list[Placed]:
+        """What comes after an offset."""
+        first = bisect_right(self.pieces, offset, key=lambda placed: placed.end)
+        later = self.pieces[first:]
+        if later and (known := offset - (later[0].end - size(later[0].piece))) > 0:
+            later[0] = later[0]._replace(piece=_rest(later[0].piece, known))
+        return later
+
+    def joined(self, offset: int = 0) -> Iterator[tuple[int, Piece]]:
+        """The same with texts that follow each other as one; each with its offset."""
+        for kind, placed in groupby(self.since(offset), lambda placed: type(placed.piece)):
             run = list(placed)
             if kind in (TextDelta, ReasoningDelta):
-                whole: Piece = kind(text="".join(one.piece.text for one in run))  # type: ignore[call-arg, union-attr]
+                whole: Piece = kind(text="".join(one.piece.text for one in run))  # type: ignore[union-attr]
                 yield run[-1].end - size(whole), whole
             else:
                 yield from ((one.end - 1, one.piece) for one in run)
@@ -78,7 +86,7 @@ def _rest(piece: Piece, known: int) -> Piece:
 
 
 def written(partial: Partial) -> str:
-    pieces = [msgspec.to_builtins(piece) for _, piece in partial.since(0)]
+    pieces = [msgspec.to_builtins(piece) for _, piece in partial.joined()]
     return json.dumps([partial.id, partial.at, partial.model, pieces])
 
 
@@ -121,7 +129,7 @@ def _pieces(values: Any) -> list[Piece]:
 
 def frames(partial: Partial, offset: int, *, longest: int) -> Iterator[Frame]:
     """What comes after an offset, in frames whose texts are not longer than that."""
-    for begins, piece in partial.since(offset):
+    for begins, piece in partial.joined(offset):
         if not isinstance(piece, TextDelta | ReasoningDelta):
             yield Frame(partial.id, partial.at, begins, [piece])
             continue

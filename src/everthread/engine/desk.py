@@ -28,6 +28,7 @@ from everthread.core.branches import Line
 from everthread.core.deltas import Usage
 from everthread.core.logged import readable
 from everthread.engine.leasing import Queues
+from everthread.live import Live
 from everthread.providers.calling import Access, Client
 from everthread.providers.choosing import Chosen, access_of, default_model, notice
 from everthread.providers.models import Model
@@ -69,7 +70,7 @@ class Desk:
         environ: Mapping[str, str] = MappingProxyType({}),
         keys: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.log, self.contexts = log, contexts
+        self.log, self.contexts, self.live = log, contexts, Live(log)
         self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
         self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
@@ -259,6 +260,7 @@ class Desk:
             task.cancel()
         if running:
             await asyncio.wait(running)
+        self.live.close()
         if self._beside:
             await asyncio.wait(self._beside, timeout=5)
         async with AsyncExitStack() as stack:

@@ -2,8 +2,8 @@
 
 Whoever is at it holds a lease in the store and renews it. Within a process turns wait in the order in which they found
 their branch; a lease of another process is waited for, or taken over when it has run out or its process is seen to be
-gone. A turn whose lease was taken over (it was asleep for long) is ended, and must not write any more: `Held.lost` says
-so.
+gone. A turn whose lease was taken over (it was asleep for long) is ended: `Held.lost` says so, and what it would still
+write is refused by the store.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from everthread.engine.finishing import finished
 from everthread.errors import EverthreadError, TurnBusy
 from everthread.store import leases
 from everthread.store.holders import holder, is_dead
+from everthread.store.leases import Held, Lease
 from everthread.store.log import Log
 
 SECONDS = 30.0
@@ -27,14 +28,6 @@ LOOK = 0.25  # seconds between two looks at another process's lease
 
 # The branches whose turns we are in: a tool that speaks to its own branch would wait for itself.
 _within: ContextVar[frozenset[str]] = ContextVar("_within", default=frozenset())
-
-
-class Held:
-    """A lease in the hand."""
-
-    def __init__(self, conversation: str) -> None:
-        self.conversation = conversation
-        self.lost = False
 
 
 class Queues:
@@ -70,10 +63,10 @@ async def leased(
 ) -> AsyncIterator[Held | None]:
     """Hold a lease that concerns a branch; None where another has it, and it was not to be waited for. `running` is
     cancelled if it is lost."""
-    me, held = holder(), Held(line.conversation)
+    held = Held(Lease(line.tenant, name, holder()))
     try:
-        if await _take(log, line, name, me, wait=wait):
-            keeping = asyncio.create_task(_keep(log, line.tenant, name, me, held, running))
+        if await _take(log, held, wait=wait):
+            keeping = asyncio.create_task(_keep(log, held, running))
             try:
                 yield held
             finally:
@@ -82,29 +75,37 @@ async def leased(
             yield None
     finally:
         with suppress(EverthreadError):
-            await finished(log.release(line.tenant, name, holder=me))
+            await finished(log.release(line.tenant, name, holder=held.lease.holder))
 
 
-async def _take(log: Log, line: Line, name: str, me: str, *, wait: bool) -> bool:
+async def _take(log: Log, held: Held, *, wait: bool) -> bool:
+    tenant, name, me = held.lease
+    over = ""
     while True:
-        has = await finished(log.lease(line.tenant, name, holder=me, seconds=SECONDS))
-        if has != me and is_dead(has):
-            has = await finished(log.lease(line.tenant, name, holder=me, seconds=SECONDS, over=has))
-        if has == me or not wait:
-            return has == me
-        await asyncio.sleep(LOOK)
+        held.until = log.now + int(SECONDS * 1e6)
+        has = await finished(log.lease(tenant, name, holder=me, seconds=SECONDS, over=over))
+        if has == me:
+            return True
+        if not over and is_dead(has):
+            over = has
+        elif not wait:
+            return False
+        else:
+            over = ""
+            await asyncio.sleep(LOOK)
 
 
-async def _keep(log: Log, tenant: str, name: str, me: str, held: Held, running: asyncio.Task[Any] | None) -> None:
-    """Renew the lease. Should it have gone to somebody else, what we were at is theirs."""
+async def _keep(log: Log, held: Held, running: asyncio.Task[Any] | None) -> None:
+    """Renew the lease. Should somebody else have had it, what we were at is theirs."""
     while True:
         await asyncio.sleep(SECONDS / 3)
+        until = log.now + int(SECONDS * 1e6)
         try:
-            has = await log.lease(tenant, name, holder=me, seconds=SECONDS)
+            held.lost = not await log.renew(held.lease, seconds=SECONDS)
         except EverthreadError:
             continue  # the store is away for a moment; the lease has not run out yet
-        if has != me:
-            held.lost = True
+        if held.lost:
             if running is not None:
                 running.cancel()
             return
+        held.until = until

@@ -4,7 +4,8 @@
         print(delta, end="")
 
 The turn runs in a task of its own, and begins when somebody listens. Who stops listening ends it: what had come of the
-reply is kept, and the turn is closed as interrupted. `await talk.say("…")` listens to the end and gives the text.
+reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its caller.
+`await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
-from everthread.errors import EverthreadError, TurnCancelled
+from everthread.core.logged import Logged
+from everthread.errors import TurnCancelled
 
-Work = Callable[[Callable[[Delta], None]], Coroutine[Any, Any, EverthreadError | None]]
+Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
 
 
 class Said:
@@ -31,32 +33,52 @@ class Said:
 
 
 class Saying:
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, work: Work, *, detached: bool = False) -> None:
+        self._work, self._detached = work, detached
         self._deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
-        self._task: asyncio.Task[EverthreadError | None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._accepted: asyncio.Queue[Logged | None] = asyncio.Queue()
         self._text: list[str] = []
         self._done: Done | None = None
+        if detached:
+            self._begin()
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._task is None:
+            # The task must not know of us: nobody listening is what ends it.
+            tell, accept = self._deltas.put_nowait, self._accepted.put_nowait
+            self._task = asyncio.create_task(self._work(tell, accept))
+            self._task.add_done_callback(lambda task: _over(task, tell, accept))
+        return self._task
+
+    async def accepted(self) -> Logged:
+        """The message as it stands in the log, as soon as it does. Raises what went wrong before that."""
+        task = self._begin()
+        message = await self._accepted.get()
+        self._accepted.put_nowait(message)  # asked again, it is the same again
+        if message is not None:
+            return message
+        if task.cancelled():
+            raise TurnCancelled
+        task.result()
+        raise TurnCancelled
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Delta:
-        if self._task is None:
-            tell = self._deltas.put_nowait  # the task must not know of us: nobody listening is what ends it
-            self._task = asyncio.create_task(self._work(tell))
-            self._task.add_done_callback(lambda _: tell(None))
+        task = self._begin()
         try:
             delta = await self._deltas.get()
         except asyncio.CancelledError:
-            await self.cancel()
+            await self.aclose()
             raise
         if delta is not None:
             self._note(delta)
             return delta
         self._deltas.put_nowait(None)  # asked again, it has ended again
-        if not self._task.cancelled() and (problem := self._task.exception()):
-            raise problem
+        if not task.cancelled():
+            task.result()
         raise StopAsyncIteration
 
     def _note(self, delta: Delta) -> None:
@@ -74,11 +96,8 @@ class Saying:
         async for _ in self:
             pass
         assert self._task is not None
-        if self._task.cancelled():
+        if self._task.cancelled() or self._done is None:
             raise TurnCancelled
-        if problem := self._task.result():
-            raise problem
-        assert self._done is not None
         return Said("".join(self._text), self._done)
 
     async def cancel(self) -> None:
@@ -87,16 +106,27 @@ class Saying:
             self._task.cancel()
             await asyncio.wait({self._task})
 
+    async def aclose(self) -> None:
+        """Stop listening. Unless it is detached, this ends the turn."""
+        if not self._detached:
+            await self.cancel()
+
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.cancel()
-
-    aclose = cancel
+        await self.aclose()
 
     def __del__(self) -> None:
-        if self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
-            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+        if self._detached or self._task is None or self._task.done() or self._task.get_loop().is_closed():
+            return
+        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
+def _over(task: asyncio.Task[None], tell: Callable[[None], None], accept: Callable[[None], None]) -> None:
+    tell(None)
+    accept(None)
+    if not task.cancelled():
+        task.exception()  # seen: it was logged, and whoever listens is told

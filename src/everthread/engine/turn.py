@@ -10,6 +10,7 @@ approval stays open, across restarts, until somebody says yes or no.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from everthread.config import Settings
 from everthread.context.building import Context
 from everthread.context.planning import Asked
 from everthread.core.branches import Line
-from everthread.core.deltas import CallDelta, Delta, Done, Failed, Notice, ResultDelta, TextDelta, Usage
+from everthread.core.deltas import CallDelta, Delta, Done, Notice, ResultDelta, TextDelta, Usage
 from everthread.core.events import (
     MEMORY,
     AgentKilled,
@@ -32,13 +33,13 @@ from everthread.core.events import (
     text_of,
 )
 from everthread.core.logged import Logged
+from everthread.core.partial import Piece, read
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
-from everthread.engine.leasing import Held
 from everthread.errors import (
     BadTool,
     BeyondModel,
@@ -51,22 +52,28 @@ from everthread.errors import (
     NoModel,
     NothingToResume,
     Overloaded,
+    TakenOver,
     TooLong,
-    TurnBusy,
     Unreachable,
 )
+from everthread.live import Run
 from everthread.store.appending import Place
+from everthread.store.leases import Held
+from everthread.store.log import Log
 from everthread.tools import Toolbox
 
-CANCELLED = "cancelled"
+CANCELLED, STOPPED = "cancelled", "stopped"
 LEFT_OPEN = "left open: its process ended in the middle of it, or nobody let the agent reply"
 APPROVE, REFUSE = "approve", "refuse"
 RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
+OF_CONTEXT = ("cutoff", "sent", "past", "estimate", "budget", "degraded")  # what `Done` tells of the last request
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 
 Tell = Callable[[Delta], None]
-Problem = EverthreadError | None
+Accept = Callable[[Logged], None]
+
+_log = logging.getLogger("everthread.engine")
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,55 +87,83 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn:
-    """Its verbs give the error with which the turn ended, if it did; the deltas have told it."""
+    """A turn as its runner has it. Its verbs raise what went wrong, after the last delta; it is in the log as well."""
 
-    def __init__(self, desk: Desk, talk: Any, line: Line, prepared: Prepared, tell: Tell, held: Held) -> None:
-        self._desk, self._talk, self.line, self._tell, self._held = desk, talk, line, tell, held
+    def __init__(
+        self, desk: Desk, talk: Any, run: Run, held: Held, prepared: Prepared, *, tell: Tell, accept: Accept
+    ) -> None:
+        self._desk, self._talk, self._live, self._held = desk, talk, run, held
+        self.line = run.line
+        self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         talk.notes_seen = prepared.asked.notes
-        self._place = Place(line.tenant, line.conversation, line.branch.number)
+        self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
         self._calling: Calling | None = None
+        self._sent: Context | None = None
         self._usage, self._price, self._calls = Usage(), 0.0, 0
         self._priced = True
         self._model = ""
         self._limits = Settings()
         for note in prepared.notes:
-            tell(Notice(text=note))
+            self._tell(Notice(text=note))
+
+    def _tell(self, delta: Delta) -> None:
+        """Tell the caller, and those who listen what they do not hear as an event."""
+        self._tell_caller(delta)
+        if isinstance(delta, Piece):
+            self._live.tell(delta)
 
     # -- from the outside --------------------------------------------------------------------------------------
 
-    async def say(self, message: Event, *, key: str = "") -> Problem:
+    async def say(self, message: Event, *, key: str = "") -> None:
         """Append a message and go on until the agent is idle. What was said before, by its key, is not said again."""
 
         async def begin() -> bool:
             head = await self._desk.log.head(self.line)
-            if head.state == "open" and head.turn_first:  # whoever ran it holds no lease any more
-                await self._append(AgentKilled(reason=LEFT_OPEN))
-            [logged] = await finished(self._desk.log.append(self._place, [message], key=key))
+            closing = await left_open(self._desk.log, self.line, head, self._held)
+            if closing:
+                await self._append(*closing)
+            appending = self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
+            [logged] = await finished(appending)
+            self._accept(logged)
+            if logged.seq > head.seq:
+                self._live.moved(logged.seq)
             if head.session and logged.session != head.session:
                 pause = ago((logged.at - head.spoken_time) / 1e6)
                 self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
                 self._remind()  # the session before has ended: its recap is made beside this turn
-            if logged.seq > head.seq or (logged.seq == head.turn_first and head.state in ("open", "interrupted")):
+            if logged.seq > head.seq:
                 return True
+            if logged.seq == head.turn_first and head.state in ("open", "interrupted"):
+                return await self._go_on(head.seq + len(closing))
             await self._repeat(logged)
             return False
 
-        return await self._run(begin)
+        await self._run(begin)
 
-    async def resume(self) -> Problem:
+    async def resume(self) -> None:
         """Go on with a turn that was left open or interrupted; nothing is said anew."""
 
         async def begin() -> bool:
             head: Head = await self._desk.log.head(self.line)
             if not head.turn_first or head.state not in ("open", "interrupted"):
                 raise NothingToResume(head.state if head.turn_first else "not begun")
+            closing = await left_open(self._desk.log, self.line, head, self._held)
+            if len(closing) > 1:  # something had come of it
+                await self._append(*closing)
+                head = await self._desk.log.head(self.line)
             await self._as_before()
-            return True
+            return await self._go_on(head.seq)
 
-        return await self._run(begin)
+        await self._run(begin)
 
-    async def settle(self, call: Logged, *, approved: bool, why: str) -> Problem:
+    async def _go_on(self, seq: int) -> bool:
+        """From the newest event on, with nothing to append before the model is called."""
+        await self._desk.log.hold(self._held.lease, at=seq)
+        self._live.moved(seq)
+        return True
+
+    async def settle(self, call: Logged, *, approved: bool, why: str) -> None:
         """Run a tool call that was waiting, or refuse it, and go on unless others of its turn still wait."""
         event = call.event
         assert isinstance(event, ToolCall)
@@ -146,7 +181,7 @@ class Turn:
             await self._keep(msgspec.structs.replace(result, late=late))
             return (await self._desk.log.head(self.line)).state != "waiting"
 
-        return await self._run(begin)
+        await self._run(begin)
 
     async def _as_before(self) -> None:
         """A turn goes on with the model that it was with, unless another is asked for."""
@@ -159,35 +194,32 @@ class Turn:
                 return
 
     async def _repeat(self, message: Logged) -> None:
-        """Tell the reply that a message had when it was first said."""
+        """Tell the caller the reply that a message had when it was first said. Others have heard it."""
         for logged in await self._desk.log.after(self.line, message.seq, limit=REPEATED, messages=True):
             if logged.turn == message.turn and isinstance(logged.event, Assistant) and logged.text:
-                self._tell(TextDelta(text=logged.text))
+                self._tell_caller(TextDelta(text=logged.text))
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
-    async def _run(self, begin: Callable[[], Awaitable[bool]]) -> Problem:
+    async def _run(self, begin: Callable[[], Awaitable[bool]]) -> None:
         deadline = asyncio.timeout(None)
         try:
             async with deadline:
                 going = await begin()
                 while going:
                     going = await self._once(deadline)
-        except TimeoutError:
+        except TimeoutError as problem:
             if not deadline.expired():
                 raise
-            return await self._fail(LimitReached("turn_seconds", self._limits.turn_seconds, "seconds"))
-        except (ModelError, LimitReached, BeyondModel, MissingExtra) as problem:
-            return await self._fail(problem)
+            await self._fail(LimitReached("turn_seconds", self._limits.turn_seconds, "seconds"), problem)
+        except (NothingToResume, TakenOver):
+            raise
         except asyncio.CancelledError:
-            return await self._cancelled()
-        except NothingToResume:
+            await self._cancelled()
             raise
-        except Exception as unexpected:
-            await self._close(f"{type(unexpected).__name__}: {unexpected}")
-            raise
+        except Exception as problem:
+            await self._fail(problem)
         await self._done()
-        return None
 
     async def _once(self, deadline: asyncio.Timeout) -> bool:
         """One model call and the tools that it calls. Whether there is more to do."""
@@ -198,6 +230,7 @@ class Turn:
             self._limits = context.settings
             self._desk.replies(self.line, context)
             deadline.reschedule(asyncio.get_running_loop().time() + self._limits.turn_seconds)
+        self._sent = context
         self._check_limits()
         replied = await self._reply(context)
         calls = [event for event in replied if isinstance(event, ToolCall)]
@@ -243,6 +276,7 @@ class Turn:
     async def _call(self, context: Context) -> tuple[Event, ...]:
         self._calls += 1
         self._model = context.model
+        self._live.replies(context.model, forgotten=context.forgotten)
         self._calling = calling = Calling(self._desk, context, agent=self._agent, tell=self._tell)
         replied = await calling.reply()
         said = [self._asking(event) for event in replied.events] or [Assistant(model=context.model)]
@@ -316,43 +350,43 @@ class Turn:
 
     # -- how it ends -------------------------------------------------------------------------------------------
 
-    async def _end(self, reason: str) -> None:
-        await self._close(reason)
-        await self._done()
+    async def _fail(self, problem: Exception, cause: Exception | None = None) -> None:
+        """Close the turn as interrupted, and raise what went wrong."""
+        _log.warning("A turn of conversation %s failed: %s", self.line.conversation, problem)
+        known = isinstance(problem, EverthreadError)
+        try:
+            await self._end(str(problem) if known else f"{type(problem).__name__}: {problem}")
+        except TakenOver:
+            raise
+        except EverthreadError as further:  # the store is away: whoever comes next closes the turn
+            _log.warning("The turn of conversation %s could not be closed: %s", self.line.conversation, further)
+        raise problem from cause
 
-    async def _fail(self, problem: EverthreadError) -> EverthreadError:
-        await self._close(str(problem))
-        self._tell(Failed(error=str(problem), name=type(problem).__name__))
-        await self._done()
-        return problem
-
-    async def _cancelled(self) -> Problem:
+    async def _cancelled(self) -> None:
         """Somebody ended the turn; or it is another's by now, and nothing may be written any more."""
-        if not self._held.lost:
-            await finished(self._end(CANCELLED))
-            raise asyncio.CancelledError
-        problem = TurnBusy(
-            self._held.conversation, "another process took it over, because this one was silent for long"
-        )
-        self._tell(Failed(error=str(problem), name=type(problem).__name__))
-        await self._done()
-        return problem
+        if self._held.lost:
+            raise TakenOver(self._held.lease.name)
+        await finished(self._end(STOPPED if self._live.stopped else CANCELLED))
 
-    async def _close(self, reason: str) -> None:
-        """Keep what had come of the reply, and close the turn as interrupted."""
+    async def _end(self, reason: str) -> None:
+        """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end."""
         events: list[Event] = []
         if calling := self._calling:
             self._calling = None
             if calling.said:
                 events.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
             events.append(calling.failed(reason))
-        await self._append(*events, AgentKilled(reason=reason))
+        if events or (await self._desk.log.head(self.line)).state in ("open", "waiting"):
+            await self._append(*events, AgentKilled(reason=reason))
+        await self._done()
 
     async def _done(self) -> None:
         self._remind()
         head = await self._desk.log.head(self.line)
         price = self._price if self._priced else None
         figures: dict[str, Any] = {"usage": self._usage, "price": price, "calls": self._calls}
+        if self._sent:
+            figures |= {name: getattr(self._sent, name) for name in OF_CONTEXT}
         self._tell(Done(state=head.state, model=self._model, seq=head.seq, **figures))
 
     def _remind(self) -> None:
@@ -360,7 +394,20 @@ class Turn:
             self._desk.memory.remind(self._talk.conversation, self.line.branch.number)
 
     async def _append(self, *events: Event) -> list[Logged]:
-        return await finished(self._desk.log.append(self._place, events))
+        """Append events, as long as the turn is ours."""
+        logged = await finished(self._desk.log.append(self._place, events, under=self._held.lease))
+        self._live.moved(logged[-1].seq)
+        return logged
+
+
+async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]:
+    """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed."""
+    if head.state != "open" or not head.turn_first:
+        return []
+    kept = await log.partial(held.lease.tenant, held.lease.name)
+    partial = read(kept.text) if kept and kept.at >= head.turn_first else None
+    said = [Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)] if partial else []
+    return [*(one for one in said if text_of(one)), AgentKilled(reason=LEFT_OPEN)]
 
 
 def _smaller(context: Context, problem: TooLong) -> int:

@@ -29,6 +29,7 @@ from everthread.jobs.asking import AGENT, Told, ask, memory_model
 from everthread.jobs.due import Due
 from everthread.store.appending import Place
 from everthread.store.conversations import Conversation
+from everthread.store.leases import Lease
 
 Todo = Callable[[], Awaitable[None]]
 
@@ -51,6 +52,7 @@ class Memory:
         self._desk, self.log = desk, desk.log
         self.conversation, self.line, self.settings = conversation, line, settings
         self.place = Place(line.tenant, line.conversation, line.branch.number)
+        self.lease: Lease | None = None  # under which it writes; none where the user does
         self.model = memory_model(settings)
         self._worth = 1 if self.model else EXTRACT_AFTER  # messages for which a brief is made
 
@@ -164,9 +166,10 @@ class Memory:
     async def name(self, due: Due) -> None:
         """The conversation's name, from its first message that has words."""
         names = (name_of(text_of(one.event)) for one in await self._messages(1, ENDLESS) if one.kind == "user")
-        self.conversation = await self.log.change(self.conversation, name=next(filter(None, names), UNNAMED))
+        name = next(filter(None, names), UNNAMED)
+        self.conversation = await self.log.change(self.conversation, name=name, under=self.lease)
         if await self.log.forgotten(self.line) != due.forgotten:  # it may be of what is gone now
-            self.conversation = await self.log.change(self.conversation, name="")
+            self.conversation = await self.log.change(self.conversation, name="", under=self.lease)
 
     # -- how -----------------------------------------------------------------------------------------------------
 
@@ -192,12 +195,12 @@ class Memory:
         return told
 
     async def _note(self, record: ModelCall) -> None:
-        await finished(self.log.append(self.place, [record]))
+        await finished(self.log.append(self.place, [record], under=self.lease))
 
     async def _publish(self, made: Event, told: Told | None, due: Due) -> None:
         record = [told.record] if told else []
         try:
-            await self.log.append(self.place, [made, *record], basis=due.basis(made.kind))
+            await self.log.append(self.place, [made, *record], basis=due.basis(made.kind), under=self.lease)
         except Outrun:
             if told:  # likewise
                 await self._note(told.record)

@@ -22,13 +22,14 @@ import msgspec
 
 from everthread.core.branches import Line
 from everthread.engine.desk import Desk
-from everthread.engine.leasing import Held, leased
+from everthread.engine.leasing import leased
 from everthread.errors import Conflict, EverthreadError, NotFound
 from everthread.jobs.due import due
 from everthread.jobs.memory import Memory, Unusable
 from everthread.jobs.spending import error_of, spending
 from everthread.store.beside import audit
 from everthread.store.conversations import Conversation, Owner
+from everthread.store.leases import Held
 from everthread.store.reminders import ABOUT, Reminder
 
 MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
@@ -251,6 +252,7 @@ class Worker:
         did, failed, outrun, wait, log = False, False, 0, 0.0, self._desk.log
         for number in range(ROUNDS):
             memory = await self.memory_of(conversation, line)
+            memory.lease = held.lease
             if not memory.settings.memory or held.lost:
                 return did, 0.0
             if not number:

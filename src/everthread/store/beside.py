@@ -1,6 +1,6 @@
 """What the log keeps beside conversations, for the agent: the other half of the `Log`'s verbs.
 
-    leases        lease  release  leased;  of a running reply: hold  keep  partial
+    leases        lease  renew  release  leased;  of a running reply: hold  keep  partial
     documents     put  document  documents  versions  forget_document
     calibrations  calibrate  calibrations
     usage         usage  usage_of_tenant  calls_of
@@ -58,6 +58,13 @@ class Beside:
         await self._engine.write(
             lambda: leases.take(wanted, term, now=now, over=over), about=wanted.about, durable=False
         )
+
+    async def renew(self, lease: Lease, *, seconds: float) -> bool:
+        """Go on holding a lease, from now on. Whether nobody else has had it meanwhile."""
+        term = leases.term(lease.holder, self._clock(), leases.check(lease.holder, seconds))
+        await self._engine.write(lambda: leases.renew(lease, term.until), about=_about(lease), durable=False)
+        found = await self._engine.read(lambda: leases.newest(Name(lease.tenant, lease.name)))
+        return found == term
 
     async def release(self, tenant: str, name: str, *, holder: str) -> None:
         """Give a lease back, if it still is the holder's."""

@@ -43,6 +43,15 @@ class Lease(NamedTuple):
     holder: str
 
 
+class Held:
+    """A lease that somebody holds: until when, by the log's clock, and whether another has taken it over."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.until = 0
+        self.lost = False
+
+
 class Kept(NamedTuple):
     """What has come of a reply that followed event `at`, as text that only its runner understands."""
 
@@ -82,6 +91,11 @@ def term(holder: str, now: int, seconds: float) -> Term:
 def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[None]]:
     yield from ()
     return Outcome(None, [Tell("take_lease", [{**name._asdict(), **term._asdict(), "now": now, "over": over}])])
+
+
+def renew(lease: Lease, until: int) -> Script[Outcome[None]]:
+    yield from ()
+    return Outcome(None, [Tell("renew_lease", [{**lease._asdict(), "until": until}])])
 
 
 def release(name: Name, holder: str) -> Script[Outcome[None]]:

@@ -499,6 +499,10 @@ INSERT INTO leases (tenant, name, holder, until) VALUES (:tenant, :name, :holder
 ON CONFLICT (tenant, name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE leases.holder = excluded.holder OR leases.until <= :now OR leases.holder = :over
 
+-- name: renew_lease
+-- Only one's own: what another has had meanwhile is not taken again.
+UPDATE leases SET until = :until WHERE tenant = :tenant AND name = :name AND holder = :holder
+
 -- name: release_lease
 DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder AND partial = ''
 

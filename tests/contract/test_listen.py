@@ -23,7 +23,7 @@ async def take(events: AsyncIterator[Logged], count: int) -> list[Logged]:
 
 async def test_history_comes_first_and_then_what_is_said(talk: Talk) -> None:
     await talk.append(user("a"), assistant("b"))
-    async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+    async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
         assert [event.text for event in await take(events, 2)] == ["a", "b"]
         waiting = asyncio.create_task(take(events, 2))
         await asyncio.sleep(0)
@@ -33,19 +33,19 @@ async def test_history_comes_first_and_then_what_is_said(talk: Talk) -> None:
 
 async def test_following_from_a_seq_leaves_out_what_came_before(talk: Talk) -> None:
     await talk.append(user("a"), user("b"), user("c"))
-    async with aclosing(talk.follow(after=2)) as events:  # type: ignore[type-var]
+    async with aclosing(talk.listen(after=2)) as events:  # type: ignore[type-var]
         assert [event.text for event in await take(events, 1)] == ["c"]
 
 
 async def test_a_long_history_comes_whole(talk: Talk) -> None:
     await talk.append(*(user(str(number)) for number in range(1_201)))
-    async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+    async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
         assert [event.seq for event in await take(events, 1_201)] == list(range(1, 1_202))
 
 
 async def test_followers_miss_nothing_while_many_speak(et: Everthread, talk: Talk) -> None:
     async def listen() -> list[Logged]:
-        async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+        async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
             return await take(events, 100)
 
     async def speak(name: int) -> None:
@@ -65,7 +65,7 @@ async def test_what_another_process_says_arrives(address: str, someone: str) -> 
     async with Everthread.open(address) as et:
         talk = await et.begin(user=someone)
         await talk.append(user("here"))
-        async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+        async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
             await take(events, 1)
             process = asyncio.create_task(run(*module("writers.py", "write", address, someone, talk.id, "there", 5)))
             assert [event.text for event in await take(events, 10)] == [
@@ -78,7 +78,7 @@ async def test_what_another_opening_says_arrives(address: str, someone: str) -> 
     async with Everthread.open(address) as one, Everthread.open(address) as two:
         talk = await one.begin(user=someone)
         other = await two.conversation(user=someone, id=talk.id)
-        async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+        async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
             for number in range(3):
                 waiting = asyncio.create_task(take(events, 1))
                 await asyncio.sleep(0)
@@ -88,7 +88,7 @@ async def test_what_another_opening_says_arrives(address: str, someone: str) -> 
 
 async def test_a_follower_stays_on_its_branch(talk: Talk) -> None:
     await talk.append(user("a"), user("b"))
-    async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+    async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
         await take(events, 2)
         await talk.rewind(to=1)
         await talk.append(user("on the new branch"))
@@ -99,7 +99,7 @@ async def test_a_follower_stays_on_its_branch(talk: Talk) -> None:
 async def test_a_follower_of_a_fork_hears_its_ancestors_first(talk: Talk) -> None:
     await talk.append(user("a"), user("b"), user("c"))
     side = await talk.fork(at=2)
-    async with aclosing(side.follow()) as events:  # type: ignore[type-var]
+    async with aclosing(side.listen()) as events:  # type: ignore[type-var]
         await side.append(user("d"))
         await talk.append(user("e"))
         await side.append(user("f"))
@@ -108,7 +108,7 @@ async def test_a_follower_of_a_fork_hears_its_ancestors_first(talk: Talk) -> Non
 
 async def test_following_ends_with_an_error_when_the_conversation_is_erased(talk: Talk) -> None:
     await talk.append(user("a"))
-    async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+    async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
         await take(events, 1)
         waiting = asyncio.create_task(take(events, 1))
         await asyncio.sleep(0)
@@ -119,7 +119,7 @@ async def test_following_ends_with_an_error_when_the_conversation_is_erased(talk
 
 async def test_a_redaction_reaches_a_follower_as_the_command_that_it_is(talk: Talk) -> None:
     await talk.append(user("a"))
-    async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+    async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
         await take(events, 1)
         await talk.redact(1)
         assert [event.kind for event in await take(events, 1)] == ["command"]
@@ -128,9 +128,9 @@ async def test_a_redaction_reaches_a_follower_as_the_command_that_it_is(talk: Ta
 async def test_a_follower_that_stops_listening_leaves_nothing_behind(et: Everthread, talk: Talk) -> None:
     await talk.append(user("a"))
     for _ in range(5):
-        async with aclosing(talk.follow()) as events:  # type: ignore[type-var]
+        async with aclosing(talk.listen()) as events:  # type: ignore[type-var]
             await take(events, 1)
-        task = asyncio.create_task(take(talk.follow(), 5))
+        task = asyncio.create_task(take(talk.listen(), 5))
         await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -142,7 +142,7 @@ async def test_a_follower_can_be_cancelled_at_the_very_moment_of_news(et: Everth
     await talk.append(user("a"))
 
     async def listen() -> None:
-        async for _ in talk.follow():
+        async for _ in talk.listen():
             heard.set()
 
     for _ in range(3):

@@ -1,0 +1,501 @@
+"""Who runs a turn, and who listens.
+
+A turn has one runner (`Run`) and any number of listeners. What the runner tells is heard at once by those who listen in
+its process, over the bus by those in others, and is kept once a second in the row of the turn's lease: so whoever joins
+in the middle hears the running reply from its first word, and of a runner that is killed a second of it is lost.
+
+A listener hears the events of the log, in order and each once, and after them the pieces of the reply that runs. What
+has been appended is heard as an event, and its pieces no more. All listeners of a branch share one `Channel`, which
+reads the log once for all of them, and not at all for what this process appends itself: that comes with its bell.
+
+The log is the truth; bells, bus and row are on its way to the listener and may be late or lost. A partial reply follows
+event `at` of the log, and is over once its runner has written another: the row tells, which is read after the events and
+so is never older than they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from everthread.core.branches import Line
+from everthread.core.deltas import Delta
+from everthread.core.events import Command
+from everthread.core.logged import Logged, readable
+from everthread.core.partial import Frame, Partial, Piece, Placed, frame, frames, read, written
+from everthread.errors import Closed, EverthreadError
+from everthread.store.bus import INTERVAL, LARGEST
+from everthread.store.leases import Held, Kept
+from everthread.store.log import Log
+
+KEEP = 1.0  # seconds after which what has come of a reply is kept
+LOOK = 5.0  # seconds after which a listener looks for itself, should a bell not ring
+GAP = 0.25  # seconds after which a listener that misses pieces looks whether they were kept
+BEHIND = 10_000  # items that wait for a listener before it has to read them from the log again
+AHEAD = 2_000  # frames that wait for those before them
+LONGEST = LARGEST // 12 - 100  # characters of a frame: each may be twelve in ASCII
+STOP = "stop"  # the command by which a turn is ended from anywhere
+JOIN = "join"  # asks a runner elsewhere to keep now what has come
+
+Heard = Logged | Delta
+
+_log = logging.getLogger("everthread.live")
+
+
+class Place(NamedTuple):
+    """A branch, as the bus knows it."""
+
+    about: str
+    branch: int
+
+    @property
+    def topic(self) -> str:
+        return f"live/{self.about}/{self.branch}"
+
+
+def place_of(line: Line) -> Place:
+    return Place(line.about, line.branch.number)
+
+
+class Live:
+    """The turns that run in this process, and all who listen in it."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._runs: dict[Place, Run] = {}
+        self._channels: dict[Place, Channel] = {}
+        self._topics: dict[str, Place] = {}
+        log.bus.hear(self._heard, self._lost)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def run(self, line: Line, held: Held, running: asyncio.Task[Any]) -> Iterator[Run]:
+        """Be the one who runs a turn of this branch, under a lease. `running` is cancelled when somebody stops it."""
+        place = place_of(line)
+        run = self._runs[place] = Run(self, line, held, running)
+        self._topics[place.topic] = place
+        attending = asyncio.create_task(run.attend())
+        try:
+            with self.log.bells.hear(line.about, run.rung):
+                yield run
+        finally:
+            attending.cancel()
+            del self._runs[place]
+            self._tidy(place)
+
+    def running(self, place: Place) -> Run | None:
+        return self._runs.get(place)
+
+    def told(self, place: Place) -> None:
+        """A run of this process has something new."""
+        if channel := self._channels.get(place):
+            channel.flush()
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    async def listen(self, line: Line, *, after: int) -> AsyncIterator[Heard]:
+        """The events after seq `after`, then the reply that runs from its first word, then whatever comes."""
+        known: Placed | None = None
+        while True:  # a listener that fell far behind joins anew from where it is
+            with self._joined(line, known) as ear:
+                async for event in self._between(line, after, await ear.begin()):
+                    after = event.seq
+                    yield event
+                async for item in ear:
+                    if isinstance(item, Placed):
+                        known = item
+                        yield item.piece
+                    elif item.seq > after:
+                        after = item.seq
+                        yield item
+
+    async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
+        while after < last:
+            page = await self.log.after(line, after, limit=500)
+            for event in page:
+                if event.seq <= last:
+                    yield event
+            after = page[-1].seq if page else last
+
+    @contextmanager
+    def _joined(self, line: Line, known: Placed | None) -> Iterator[Ear]:
+        place = place_of(line)
+        channel = self._channels.get(place)
+        if channel is None:
+            channel = self._channels[place] = Channel(self, line)
+            self._topics[place.topic] = place
+        ear = Ear(channel, known)
+        channel.ears.append(ear)
+        try:
+            yield ear
+        finally:
+            channel.ears.remove(ear)
+            if not channel.ears and self._channels.get(place) is channel:
+                channel.close()
+                del self._channels[place]
+                self._tidy(place)
+
+    def _tidy(self, place: Place) -> None:
+        if place not in self._runs and place not in self._channels:
+            self._topics.pop(place.topic, None)
+
+    # -- the bus -------------------------------------------------------------------------------------------------
+
+    def _heard(self, topic: str, message: str) -> None:
+        place = self._topics.get(topic)
+        if place is None or not message:
+            return
+        if message == JOIN:
+            if run := self._runs.get(place):
+                run.keep_now()
+        elif (channel := self._channels.get(place)) and (heard := frame(message)):
+            channel.heard(heard)
+
+    def _lost(self) -> None:
+        for channel in self._channels.values():
+            channel.look()
+
+    def close(self) -> None:
+        """Let go of everybody who listens."""
+        for channel in tuple(self._channels.values()):
+            channel.fail(Closed("The store"))
+
+
+class Run:
+    """A turn that runs in this process. Its `partial` is what has been told since it last appended something."""
+
+    def __init__(self, live: Live, line: Line, held: Held, running: asyncio.Task[Any]) -> None:
+        self._live, self.line, self._running = live, line, running
+        self._place, self._held = place_of(line), held
+        self._nonce = secrets.token_hex(6)
+        self._before: list[Piece] = []  # what was told before anything was written
+        self.partial: Partial | None = None
+        self.began = 0  # seq of the first event that is written in this turn
+        self.stopped = False
+        self._forgotten = 0
+        self._model = ""
+        self._sent = 0  # the offset up to which the bus was told
+        self._sending: asyncio.TimerHandle | None = None
+        self._kept = 0
+        self._wake = asyncio.Event()
+        self._hurry = self._look = False
+
+    # -- telling -------------------------------------------------------------------------------------------------
+
+    def tell(self, piece: Piece) -> None:
+        """Tell all who listen."""
+        if self.partial is None:
+            self._before.append(piece)
+            return
+        self.partial.add(piece)
+        self.flush()
+
+    def moved(self, seq: int) -> None:
+        """Something was written: what is told from now on follows event `seq`."""
+        self._send()
+        self.began = self.began or seq
+        self.partial = Partial(f"{self._nonce}/{seq}", seq, self._model)
+        self._sent = self._kept = 0
+        before, self._before = self._before, []
+        for piece in before:
+            self.partial.add(piece)
+        self.flush()
+
+    def replies(self, model: str, *, forgotten: int) -> None:
+        """A model replies from now on, to a request that was built when something had been redacted so often."""
+        self._model, self._forgotten = model, forgotten
+        if self.partial is not None:
+            self.partial.model = model
+
+    def flush(self) -> None:
+        """Pass on what was told, unless the lease has run out: it may be another's turn by now."""
+        if not self._is_ours:
+            return
+        self._live.told(self._place)
+        if self._sending is None:
+            self._sending = asyncio.get_running_loop().call_later(INTERVAL, self._send)
+
+    @property
+    def _is_ours(self) -> bool:
+        return not self._held.lost and self._live.log.now < self._held.until
+
+    def _send(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+        if self.partial is None or not self._is_ours:
+            return
+        for one in frames(self.partial, self._sent, longest=LONGEST):
+            self._live.log.bus.send(self._place.topic, one.written())
+        self._sent = self.partial.length
+
+    # -- keeping, and being stopped ------------------------------------------------------------------------------
+
+    def rung(self, news: Sequence[Logged] | None) -> None:
+        """Something was written in the conversation."""
+        if news is None:
+            self._look = True
+            self._wake.set()
+        else:
+            self._check(news)
+
+    def keep_now(self) -> None:
+        self._hurry = True
+        self._wake.set()
+
+    def _check(self, events: Sequence[Logged]) -> None:
+        if not self.began or self.stopped:
+            return
+        for one in readable(events):
+            ours = one.branch == self.line.branch.number and one.seq > self.began
+            if ours and isinstance(one.event, Command) and one.event.name == STOP:
+                self.stopped = True
+                self._running.cancel()
+                return
+
+    async def attend(self) -> None:
+        """Once a second keep what has come; and look whether somebody has asked for the end."""
+        log = self._live.log
+        await log.watch()
+        looked = kept = log.now
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KEEP):
+                    await self._wake.wait()
+            self._wake.clear()
+            self.flush()  # what waited for the lease to be renewed
+            try:
+                if self._look or log.now - looked > LOOK * 1e6:
+                    self._look, looked = False, log.now
+                    self._check(await log.markers(self.line, "command", limit=5))
+                if self._hurry or log.now - kept >= KEEP * 1e6:
+                    self._hurry, kept = False, log.now
+                    await self._keep()
+            except EverthreadError as problem:
+                _log.debug("What has come of a reply is not kept yet: %s", problem)
+
+    async def _keep(self) -> None:
+        partial = self.partial
+        if partial is None or partial.length == self._kept:
+            return
+        length = partial.length
+        conversation, log = self.line.conversation, self._live.log
+        await log.keep(self._held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten)
+        if partial is self.partial:
+            self._kept = length
+
+
+class Ear:
+    """One who listens: what was told and is not heard yet. `known`: the last piece that was heard before."""
+
+    def __init__(self, channel: Channel, known: Placed | None) -> None:
+        self.channel, self._known = channel, known
+        self._items: deque[Logged | Placed] = deque()
+        self._news = asyncio.Event()
+        self._begun = self._behind = False
+        self._problem: Exception | None = None
+
+    async def begin(self) -> int:
+        """Hear everything from now on, and first what has been told of the running reply. The seq of the last event that
+        is not heard this way."""
+        await asyncio.shield(self.channel.started)
+        self._items.extend(self.channel.told_since(self._known))
+        self._begun = True
+        return self.channel.seq
+
+    def put(self, items: Sequence[Logged | Placed]) -> None:
+        if not self._begun or self._behind:
+            return
+        self._items.extend(items)
+        if len(self._items) > BEHIND:
+            self._items.clear()
+            self._behind = True
+        self._news.set()
+
+    def fail(self, problem: Exception) -> None:
+        self._problem = problem
+        self._news.set()
+
+    def __aiter__(self) -> Ear:
+        return self
+
+    async def __anext__(self) -> Logged | Placed:
+        while not self._items:
+            if self._behind:
+                raise StopAsyncIteration
+            if self._problem:
+                raise self._problem
+            self._news.clear()
+            await self._news.wait()
+        return self._items.popleft()
+
+
+class Channel:
+    """All who listen to a branch in this process. `seq`: the event up to which they have been told."""
+
+    def __init__(self, live: Live, line: Line) -> None:
+        self._live, self._line, self._place = live, line, place_of(line)
+        self.ears: list[Ear] = []
+        self.seq = -1
+        self._partial: Partial | None = None
+        self._told = ("", 0)  # the partial reply that was told last, and up to which offset
+        self._over = 0  # partial replies that follow an earlier event than this are over
+        self._ahead: list[Frame] = []
+        self._bell = asyncio.Event()
+        self._gap: asyncio.TimerHandle | None = None
+        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.create_task(self._read())
+
+    def close(self) -> None:
+        self._reading.cancel()
+        self.started.cancel()
+        if self._gap:
+            self._gap.cancel()
+
+    def fail(self, problem: Exception) -> None:
+        for ear in self.ears:
+            ear.fail(problem)
+        if not self.started.done():
+            self.started.set_exception(problem)
+        self._reading.cancel()
+
+    def look(self) -> None:
+        self._bell.set()
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        """Read what no bell brought along, whenever one rings."""
+        log = self._live.log
+        try:
+            with log.bells.hear(self._place.about, self._rung):
+                await log.watch()
+                log.bus.send(self._place.topic, JOIN)
+                while True:
+                    self._bell.clear()
+                    found = await log.newest(self._line, after=None if self.seq < 0 else self.seq)
+                    if self.seq < 0:
+                        self.seq = found.seq
+                    self._take(found.events)
+                    self._see(found.running)
+                    if not self.started.done():
+                        self.started.set_result(None)
+                    if found.whole:
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(LOOK):
+                                await self._bell.wait()
+        except Exception as problem:  # noqa: BLE001 -- whatever it is, it is told to those who listen
+            self.fail(problem)
+
+    def _rung(self, news: Sequence[Logged] | None) -> None:
+        own = None if news is None else [event for event in news if event.branch == self._line.branch.number]
+        if own is None or self.seq < 0 or (own and own[0].seq > self.seq + 1):
+            self._bell.set()
+        elif own:
+            self._take(own)
+
+    def _take(self, events: Sequence[Logged]) -> None:
+        """Tell of events that follow what has been told."""
+        new = [event for event in events if event.seq > self.seq]
+        if new:
+            self.seq = new[-1].seq
+            self._put(new)
+            self._catch_up()
+
+    def _put(self, items: Sequence[Logged | Placed]) -> None:
+        for ear in self.ears:
+            ear.put(items)
+
+    # -- the running reply ---------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Tell what has come of the running reply, once the events before it have been told."""
+        run = self._live.running(self._place)
+        if run is not None and run.partial is not None:
+            self._partial = run.partial
+        partial = self._partial
+        if partial is None or partial.at > self.seq:
+            return
+        if new := partial.since(self._offset(partial)):
+            self._told = (partial.id, new[-1].end)
+            self._put(new)
+
+    def _offset(self, partial: Partial) -> int:
+        id, offset = self._told
+        return offset if id == partial.id else 0
+
+    def told_since(self, known: Placed | None) -> list[Placed]:
+        """What has been told of the running reply, after the last piece that somebody knows of it."""
+        partial = self._partial
+        if partial is None:
+            return []
+        later = partial.since(known.end if known and known.id == partial.id else 0)
+        return [placed for placed in later if placed.end <= self._offset(partial)]
+
+    def _see(self, kept: Kept | None) -> None:
+        """What the row says of a reply that runs in another process."""
+        if self._live.running(self._place) is not None:
+            self.flush()
+        elif kept is None:
+            self._over, self._partial = self.seq, None
+        elif kept.at > self.seq:
+            self._bell.set()  # events have come meanwhile
+        elif self._partial is None or self._partial.at <= kept.at:
+            self._over = kept.at
+            self._merge(read(kept.text), kept.at)
+            self._catch_up()
+
+    def _merge(self, found: Partial | None, at: int) -> None:
+        """What was kept; nothing of it, where the reply that follows event `at` has just begun."""
+        if self._partial and self._partial.at < at:
+            self._partial = None
+        if found is None:
+            return
+        if self._partial is None or self._partial.id != found.id:
+            self._partial = found
+            return
+        for offset, piece in found.joined():
+            self._partial.put(offset, piece)
+
+    def heard(self, heard: Frame) -> None:
+        """Pieces that another process has sent."""
+        if heard.at < self._over or self._live.running(self._place) is not None:
+            return
+        self._ahead.append(heard)
+        del self._ahead[:-AHEAD]
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Put what has come over the bus where it belongs, and tell what follows on what has been told."""
+        waiting, self._ahead = self._ahead, []
+        for one in waiting:
+            if one.at > self.seq:
+                self._ahead.append(one)
+                self._bell.set()  # the events before it are on their way
+            elif one.at >= self._over and not self._fits(one):
+                self._ahead.append(one)
+                self._look_soon()
+        self.flush()
+
+    def _fits(self, one: Frame) -> bool:
+        partial = self._partial
+        if partial is None or (partial.id != one.id and partial.at <= one.at):
+            partial = self._partial = Partial(one.id, one.at)
+        if partial.id != one.id:
+            return True  # of one that is over
+        offset = one.offset
+        for piece in one.pieces:
+            if not partial.put(offset, piece):
+                return False
+            offset = partial.length
+        return True
+
+    def _look_soon(self) -> None:
+        if self._gap is None or self._gap.when() <= asyncio.get_running_loop().time():
+            self._gap = asyncio.get_running_loop().call_later(GAP, self._bell.set)
