@@ -17,6 +17,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from everthread.store.bus import Bus
+
 Row = Sequence[Any]
 T = TypeVar("T")
 
@@ -48,6 +50,7 @@ class Engine(Protocol):
     """A database that runs scripts. All errors are `StoreError`s; whatever fails leaves nothing behind."""
 
     bells: Bells
+    bus: Bus
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         """Run a script that only asks. `large`: it may take long, so keep it off the event loop."""

@@ -41,6 +41,7 @@ from everthread.store import appending, branching, checking, conversations, forg
 from everthread.store.appending import Basis, Batch, Draft, Place, Tries
 from everthread.store.beside import Beside, audit
 from everthread.store.branching import Act
+from everthread.store.bus import Bus
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Engine, Script
 from everthread.store.recalling_verbs import Recalling
@@ -81,6 +82,11 @@ class Log(Beside, Recalling):
     def now(self) -> int:
         """Microseconds since 1970, by the clock that dates events."""
         return self._clock()
+
+    @property
+    def bus(self) -> Bus:
+        """What carries messages to the other processes of this store."""
+        return self._engine.bus
 
     # -- conversations -------------------------------------------------------------------------------------
 
