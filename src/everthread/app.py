@@ -33,7 +33,7 @@ from everthread.providers.choosing import Chosen
 from everthread.store.conversations import NEWEST, Conversation, Totals
 from everthread.store.leases import FOREVER
 from everthread.store.log import MAX_EVENT_BYTES, Log
-from everthread.store.opening import open_log
+from everthread.store.opening import open_log, takes_bus
 from everthread.store.usage import By, Usage
 from everthread.talk import Talk, forgotten
 from everthread.tools import Toolbox
@@ -80,6 +80,7 @@ class Everthread:
         session_gap: timedelta = timedelta(microseconds=SESSION_GAP),
         max_event_bytes: int = MAX_EVENT_BYTES,
         patience: float = 30.0,
+        bus: str | None = None,
     ) -> Opening[Everthread]:
         """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`.
 
@@ -89,15 +90,18 @@ class Everthread:
         for servers of your own; else those of the configuration file and the environment. `importance`: what a message
         is worth, from 0 to 100, in place of the default scores; it is asked once, when the message is appended.
         `session_gap`: the pause that ends a session. `patience`: seconds to wait for a locked file or for a server that
-        is restarting.
+        is restarting. `bus`: what carries news between the processes of a store in PostgreSQL, as redis://host:6379/0;
+        else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which "" chooses as well.
         """
         options = arguments.log_options(
             session_gap=session_gap, max_event_bytes=max_event_bytes, patience=patience, importance=importance
         )
         where, given = arguments.address(address), arguments.settings_of_store(settings)
+        if (by := arguments.bus(bus)) is None:
+            by = os.environ.get("EVERTHREAD_BUS", "") if takes_bus(where) else ""
 
         async def opened() -> Everthread:
-            log = await open_log(where, **options)
+            log = await open_log(where, bus=by, **options)
             et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
             try:
                 if agents is not None:

@@ -52,6 +52,12 @@ def address(value: object) -> str:
     return value
 
 
+def bus(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise BadValue("bus", type(value), "text such as redis://host:6379/0")
+    return value
+
+
 # -- numbers ---------------------------------------------------------------------------------------------
 
 

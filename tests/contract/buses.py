@@ -1,12 +1,8 @@
-"""What the tests of the bus share: each back end with the means to disturb it, and somebody who listens.
-
-As a program, the other process: `python buses.py <kind> <url> <channel>` sends and answers (`echo` below).
-"""
+"""What the tests of the bus share: each back end with the means to disturb it, and somebody who listens."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +13,7 @@ import asyncpg
 import redis.asyncio
 
 from everthread.store.bus import Bus
+from everthread.store.bus_address import read
 from everthread.store.gathering import GatheringBus
 from everthread.store.postgres_bus import PostgresBus
 from everthread.store.redis_bus import RedisBus
@@ -87,7 +84,7 @@ class Redis:
         self.url = server.url
 
     def bus(self, channel: str, url: str = "") -> GatheringBus:
-        return RedisBus(f"{url or self.url}?channel={channel}")
+        return RedisBus(read(f"{url or self.url}?channel={channel}"))
 
     async def publish(self, channel: str, payload: str) -> None:
         async with redis.asyncio.from_url(self.url) as client:
@@ -95,8 +92,8 @@ class Redis:
 
     async def cut(self) -> int:
         async with redis.asyncio.from_url(self.url) as client:
-            normal = await client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-            return int(normal) + int(await client.execute_command("CLIENT", "KILL", "TYPE", "pubsub"))
+            kinds = ("normal", "pubsub")
+            return sum([int(await client.client_kill_filter(_type=kind, skipme=True)) for kind in kinds])
 
     def stop(self) -> None:
         self._server.kill()
@@ -186,25 +183,3 @@ async def repeatedly(bus: Bus, ear: Ear, topic: str) -> None:
         while not any(heard == topic for heard, _ in ear.heard):
             bus.send(topic)
             await asyncio.sleep(0.05)
-
-
-async def echo(kind: str, url: str, channel: str) -> None:
-    """Answer everything but `end` with the same in capitals."""
-    bus: Bus = PostgresBus(url, channel=channel) if kind == "postgres" else RedisBus(f"{url}?channel={channel}")
-    end = asyncio.Event()
-
-    def heard(topic: str, message: str) -> None:
-        if topic == "end":
-            end.set()
-        elif not topic.isupper():
-            bus.send(topic.upper(), message.upper())
-
-    bus.hear(heard, lambda: None)
-    await bus.watch()
-    bus.send("READY")
-    await end.wait()
-    await bus.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(echo(*sys.argv[1:]))

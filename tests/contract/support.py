@@ -108,6 +108,7 @@ class Interleaved:
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
         self.bells = inner.bells
+        self.bus = inner.bus
         self.between: Callable[[], Any] | None = None
         self.asked = 0
 

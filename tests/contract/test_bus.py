@@ -208,7 +208,7 @@ async def test_two_processes_talk(backend: Backend, make: MakeBus, channel: str)
     bus = make()
     ear = Ear(bus)
     await bus.watch()
-    other = asyncio.create_task(run(*module("buses.py", backend.kind, backend.url, channel)))
+    other = asyncio.create_task(run(*module("echo.py", backend.kind, backend.url, channel)))
     assert await ear.has(1) == [("READY", "")]
     for number in range(20):
         bus.send("a", f"x{number}🙂\x00")
@@ -283,7 +283,7 @@ async def test_connections_that_are_cut_are_made_anew(backend: Backend, pair: tu
     for number in range(3):
         await repeatedly(bus, ear, f"before {number}")
         before = ear.losses
-        assert await backend.cut() == 2
+        assert await backend.cut() >= 2
         await until(lambda before=before: ear.losses > before)  # type: ignore[misc]
         await repeatedly(bus, ear, f"after {number}")
 
@@ -387,8 +387,10 @@ async def test_what_waits_for_too_long_is_dropped_rather_than_kept_for_ever(
 
 @pytest.mark.parametrize(
     "payload",
-    ["", "{", "null", "7", "[]", "{}", '"text"', '["s"]', '["s",[]]', '["s",[["a"]],1]', '["s",[["a",1]],1]']
-    + ['["s",["ab"],1]', '["s",{},1]', '[1,[["a","b"]],1]', '["s",[["a","b"]],"1"]', "[" * 3_000, "conversation-id"],
+    [
+        *("", "{", "null", "7", "[]", "{}", '"text"', '["s"]', '["s",[]]', '["s",[["a"]],1]', '["s",[["a",1]],1]'),
+        *('["s",["ab"],1]', '["s",{},1]', '[1,[["a","b"]],1]', '["s",[["a","b"]],"1"]', "[" * 3_000, "an-id"),
+    ],
 )
 async def test_what_a_stranger_sends_is_left_aside(
     backend: Backend, pair: tuple[Bus, Ear], channel: str, payload: str

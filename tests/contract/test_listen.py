@@ -12,8 +12,19 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.core.logged import Logged
 from everthread.errors import UnknownConversation
 from tests.contract.support import engine_of, everything, module, run
+from tests.redis_server import RedisServer
 
 PATIENCE = 30  # seconds, only so that a broken follower fails instead of hanging
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each database, and PostgreSQL with Redis as the bus of all processes."""
+    if request.param != "redis":
+        return str(request.param)
+    server: RedisServer = request.getfixturevalue("redis")
+    monkeypatch.setenv("EVERTHREAD_BUS", server.url)
+    return "postgres"
 
 
 async def take(events: AsyncIterator[Logged], count: int) -> list[Logged]:
@@ -72,6 +83,13 @@ async def test_what_another_process_says_arrives(address: str, someone: str) -> 
                 text for number in range(5) for text in (f"there/{number}", f"there/{number} done")
             ]
             assert (await process).status == 0
+
+
+async def test_news_of_another_process_comes_without_looking_for_it(
+    address: str, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everthread.store.log.LOOK", 10 * PATIENCE)
+    await test_what_another_process_says_arrives(address, someone)
 
 
 async def test_what_another_opening_says_arrives(address: str, someone: str) -> None:

@@ -31,6 +31,12 @@ def address(server: PrivatePostgres) -> str:
     return server.create_database(f"restarts_{next(_names)}")
 
 
+@pytest.fixture(params=["postgres", "redis"])
+def bus(request: pytest.FixtureRequest) -> str:
+    """The bus, which is away with the server or stays when that goes."""
+    return "" if request.param == "postgres" else str(request.getfixturevalue("redis").url)
+
+
 @pytest.fixture
 async def et(address: str) -> AsyncIterator[Everthread]:
     async with Everthread.open(address, patience=60) as opened:
@@ -72,8 +78,15 @@ async def test_a_restart_between_two_appends_is_not_noticed(
 
 
 async def test_a_restart_during_appends_reads_and_following_is_not_noticed(
-    et: Everthread, talk: Talk, server: PrivatePostgres, restart: Callable[[PrivatePostgres], None], address: str
+    server: PrivatePostgres, restart: Callable[[PrivatePostgres], None], address: str, bus: str
 ) -> None:
+    async with Everthread.open(address, patience=60, bus=bus) as et:
+        talk = await et.begin(user="ana")
+        await talk.append(user("first"))
+        await _restart_amid(talk, address, lambda: restart(server))
+
+
+async def _restart_amid(talk: Talk, address: str, restart: Callable[[], None]) -> None:
     stop = asyncio.Event()
     acknowledged: list[str] = []
     followed: list[str] = []
@@ -105,7 +118,7 @@ async def test_a_restart_during_appends_reads_and_following_is_not_noticed(
         workers = [group.create_task(write(name)) for name in ("a", "b", "c")] + [group.create_task(read())]
         await asyncio.sleep(0.2)
         before = len(acknowledged)
-        await asyncio.to_thread(restart, server)
+        await asyncio.to_thread(restart)
         while len(acknowledged) < before + 30:  # noqa: ASYNC110  (they go on for as long as it takes)
             await asyncio.sleep(0.01)
         stop.set()
@@ -152,8 +165,8 @@ async def _begin(address: str) -> Talk:
         return talk
 
 
-async def test_closing_while_the_server_is_away_ends(server: PrivatePostgres, address: str) -> None:
-    et = await Everthread.open(address, patience=60)
+async def test_closing_while_the_server_is_away_ends(server: PrivatePostgres, address: str, bus: str) -> None:
+    et = await Everthread.open(address, patience=60, bus=bus)
     talk = await et.begin(user="ana")
     await talk.append(user("first"))
     following = talk.listen()
@@ -171,7 +184,7 @@ async def test_connections_that_an_operator_ends_are_replaced(
 ) -> None:
     end_all = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE pid <> pg_backend_pid() AND application_name = 'everthread'"
+        " WHERE pid <> pg_backend_pid() AND application_name LIKE 'everthread%'"
     )
     async with asyncio.timeout(HANGS), asyncpg.create_pool(server.url, min_size=0) as operator:
         for n in range(5):

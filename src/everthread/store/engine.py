@@ -18,6 +18,7 @@ from importlib.resources import files
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from everthread.core.logged import Logged
+from everthread.store.bus import Bus
 
 Row = Sequence[Any]
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class Engine(Protocol):
     """A database that runs scripts. All errors are `StoreError`s; whatever fails leaves nothing behind."""
 
     bells: Bells
+    bus: Bus
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         """Run a script that only asks. `large`: it may take long, so keep it off the event loop."""

@@ -149,14 +149,15 @@ class GatheringBus(ABC):
     # -- hearing -------------------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        while True:
-            try:
-                await self._attend(self._listens)
-            except self.GONE as problem:
-                pause = self._deaf.goes_on(problem)
-            finally:
-                self._tried.set()
-            await asyncio.sleep(pause)
+        try:
+            while True:
+                try:
+                    await self._attend(self._listens)
+                except self.GONE as problem:
+                    self._tried.set()
+                    await asyncio.sleep(self._deaf.goes_on(problem))
+        finally:
+            self._tried.set()
 
     def _listens(self) -> None:
         self._deaf.is_over()

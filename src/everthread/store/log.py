@@ -51,7 +51,7 @@ from everthread.store import (
 from everthread.store.appending import Basis, Batch, Draft, Place, Tries
 from everthread.store.beside import Beside, audit
 from everthread.store.branching import Act
-from everthread.store.bus import Bus, NoBus
+from everthread.store.bus import Bus
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Bells, Engine, Script
 from everthread.store.leases import Lease
@@ -94,6 +94,11 @@ class Log(Beside, Recalling):
     def now(self) -> int:
         """Microseconds since 1970, by the clock that dates events."""
         return self._clock()
+
+    @property
+    def bus(self) -> Bus:
+        """What carries messages to the other processes of this store."""
+        return self._engine.bus
 
     # -- conversations -------------------------------------------------------------------------------------
 
@@ -265,11 +270,6 @@ class Log(Beside, Recalling):
     def bells(self) -> Bells:
         """Ring for what is written: `watch` makes them ring for other processes' writes, too."""
         return self._engine.bells
-
-    @property
-    def bus(self) -> Bus:
-        """Carries short messages to the other processes of the store."""
-        return getattr(self._engine, "bus", NoBus())
 
     async def watch(self) -> None:
         """From now on ring the bells for what other processes write."""

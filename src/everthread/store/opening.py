@@ -7,19 +7,32 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from everthread.errors import BadAddress, MissingExtra
+from everthread.errors import BadAddress, BadValue, MissingExtra
+from everthread.store import bus_address
+from everthread.store.bus import Bus
 from everthread.store.engine import Engine
 from everthread.store.log import Log
 
 
-async def open_log(address: str, *, patience: float = 30.0, **options: Any) -> Log:
-    """Open the log at `sqlite:///path` or `postgresql://…`, creating or migrating it as needed."""
-    return Log(await _engine(address, patience), **options)
+async def open_log(address: str, *, bus: str = "", patience: float = 30.0, **options: Any) -> Log:
+    """Open the log at `sqlite:///path` or `postgresql://…`, creating or migrating it as needed.
+
+    `bus`: `redis://…` in place of PostgreSQL's own.
+    """
+    return Log(await _engine(address, bus, patience), **options)
 
 
-async def _engine(address: str, patience: float) -> Engine:
+def takes_bus(address: str) -> bool:
+    """Whether the processes of the store at this address may have a bus of their choice."""
+    return not address.startswith("sqlite:")
+
+
+async def _engine(address: str, bus: str, patience: float) -> Engine:
     scheme, found, rest = address.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1 and rest != "/:memory:":
+        if bus:
+            given = bus_address.without_password(bus)
+            raise BadValue("bus", given, "left out with a SQLite file, whose processes need none")
         from everthread.store.sqlite import SqliteEngine
 
         # Opening may have to wait for another process's lock.
@@ -29,5 +42,14 @@ async def _engine(address: str, patience: float) -> Engine:
             from everthread.store.postgres import PostgresEngine
         except ModuleNotFoundError as missing:
             raise MissingExtra("postgres") from missing
-        return await PostgresEngine.open(address, patience=patience)
+        return await PostgresEngine.open(address, bus=_bus(bus) if bus else None, patience=patience)
     raise BadAddress(address)
+
+
+def _bus(address: str) -> Bus:
+    place = bus_address.read(address)
+    try:
+        from everthread.store.redis_bus import RedisBus
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("redis") from missing
+    return RedisBus(place)

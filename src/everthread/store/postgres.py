@@ -34,16 +34,16 @@ from everthread.errors import (
     TakenOver,
     Unavailable,
 )
+from everthread.store.bus import Bus
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.memory import Heads
 from everthread.store.migrate import Migration, due
+from everthread.store.postgres_bus import PostgresBus
 from everthread.store.postgres_pool import Pool
 
 T = TypeVar("T")
 
-CHANNEL = "everthread"
 MIGRATING = 0x65766572  # the advisory lock of whoever migrates
-ANNOUNCE = 0.02  # seconds for which news is gathered
 CONTENDED = 1.0  # seconds for which a branch that saw a collision is locked in advance
 COLLISIONS = (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError, asyncpg.DeadlockDetectedError)
 LOST = (
@@ -59,8 +59,10 @@ LOST = (
 
 
 class PostgresEngine:
-    def __init__(self, url: str, shown: str, pool: Pool, *, patience: float) -> None:
+    def __init__(self, url: str, shown: str, pool: Pool, *, bus: Bus, patience: float) -> None:
         self.bells = Bells()
+        self.bus = bus
+        bus.hear(self._hear, self.bells.ring_all)
         self._url = url
         self._shown = shown
         self._closed = False
@@ -71,18 +73,19 @@ class PostgresEngine:
         self._contended: dict[str, float] = {}
         self._heads = Heads()
         self._at_work: set[asyncio.Task[Any]] = set()  # kept from the garbage collector
-        self._news: set[str] = set()
-        self._announcing: asyncio.Task[None] | None = None
-        self._announcer: Any = None
-        self._listening: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, url: str, *, patience: float = 30.0, connections: int = 10) -> PostgresEngine:
+    async def open(
+        cls, url: str, *, bus: Bus | None = None, patience: float = 30.0, connections: int = 10
+    ) -> PostgresEngine:
+        """`bus`: instead of the server's own."""
         try:
             shown = _without_password(url)
         except ValueError:
             raise BadAddress(url) from None
-        engine = cls(url, shown, Pool(url, most=connections, patience=patience), patience=patience)
+        pool = Pool(url, most=connections, patience=patience)
+        engine = cls(url, shown, pool, bus=bus or PostgresBus(url, shown=shown), patience=patience)
         try:
             await engine._patiently(engine._migrate)
         except BaseException:
@@ -136,17 +139,14 @@ class PostgresEngine:
 
     async def watch(self) -> None:
         """Ring the bells when another process has written."""
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen())
+        if self._watching is None:  # and nobody waits for it: whoever follows looks for itself first
+            self._watching = asyncio.create_task(self.bus.watch())
 
     async def close(self) -> None:
         self._closed = True
-        if self._announcing:
-            await self._announcing
-        if self._listening:
-            self._listening.cancel()
-        if self._announcer:
-            self._announcer.terminate()
+        await self.bus.close()
+        if self._watching:
+            await self._watching
         try:
             async with asyncio.timeout(5):
                 await self._pool.close()
@@ -274,42 +274,14 @@ class PostgresEngine:
     # -- news ----------------------------------------------------------------------------------------------
 
     def _tell_others(self, about: str, outcome: Outcome[Any]) -> None:
-        """Ring here, and elsewhere a moment later, for many at once: NOTIFY in every commit would queue commits up."""
-        if not outcome.changes:
-            return
-        self.bells.ring(about, outcome.news)
-        self._news.add(about)
-        if self._announcing is None and not self._closed:
-            self._announcing = asyncio.create_task(self._announce_all())
+        """Ring here, and a moment later in other processes."""
+        if outcome.changes:
+            self.bells.ring(about, outcome.news)
+            self.bus.send(about)
 
-    async def _announce_all(self) -> None:
-        try:
-            while self._news:
-                await asyncio.sleep(ANNOUNCE)
-                news, self._news = self._news, set()
-                if self._announcer is None or self._announcer.is_closed():
-                    # A hint need not survive a crash: otherwise every one would wait for the disk.
-                    self._announcer = await self._pool.connect(synchronous_commit="off")
-                await self._announcer.execute("SELECT pg_notify($1, unnest($2::text[]))", CHANNEL, list(news))
-        except (*LOST, asyncpg.PostgresError):
-            pass  # a hint that is lost: followers look for themselves every few seconds
-        finally:
-            self._announcing = None
-
-    async def _listen(self) -> None:
-        while True:
-            connection: Any = None
-            try:
-                connection = await self._pool.connect()
-                await connection.add_listener(CHANNEL, lambda _c, _p, _n, about: self.bells.ring(about))
-                self.bells.ring_all()
-                while not connection.is_closed():  # noqa: ASYNC110 — asyncpg does not tell
-                    await asyncio.sleep(1)
-            except (*LOST, asyncpg.PostgresError):
-                await asyncio.sleep(1)
-            finally:
-                if connection is not None:
-                    connection.terminate()
+    def _hear(self, topic: str, message: str) -> None:
+        if not message:
+            self.bells.ring(topic)
 
     # -- opening -------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from everthread.errors import Closed, EverthreadError, NotYetGone, TakenOver
+from everthread.store.bus import Bus, NoBus
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.memory import Heads
 from everthread.store.sqlite_file import SqliteFile
@@ -47,6 +48,7 @@ class SqliteEngine:
     def __init__(self, path: Path, *, patience: float = 30.0) -> None:
         """`patience`: seconds to wait for another process's write lock."""
         self.bells = Bells()
+        self.bus: Bus = NoBus()
         self._file = SqliteFile(path, patience=patience)
         self._sql = statements("?{n}")
         self._queue: list[Waiting] = []
