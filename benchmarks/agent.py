@@ -36,7 +36,7 @@ from benchmarks.peers import made_up_history
 from benchmarks.start import Started, cold_starts
 from everthread import Everthread, Talk, user
 from everthread.config import Settings
-from everthread.core.deltas import Done, Failed, TextDelta
+from everthread.core.deltas import Done, TextDelta
 from everthread.formats import from_openai
 from everthread.providers.choosing import host_of
 from everthread.testing.postgres import postgres_for_tests
@@ -251,8 +251,6 @@ class Ours:
                 yield delta.text
             elif isinstance(delta, Done):
                 self._seq = delta.seq
-            elif isinstance(delta, Failed):
-                raise SystemExit(delta.error)
 
     async def body(self) -> dict[str, Any]:
         """The request that was last sent, for the bare SDK to send again."""

@@ -9,8 +9,8 @@ has been appended is heard as an event, and its pieces no more. All listeners of
 reads the log once for all of them, and not at all for what this process appends itself: that comes with its bell.
 
 The log is the truth; bells, bus and row are on its way to the listener and may be late or lost. A partial reply follows
-event `at` of the log, and is over once its runner has written another: the row tells, which is read after the events and
-so is never older than they are.
+event `at` of the log, and is over once its runner has written another: the row tells, which is read after the events
+and so is never older than they are.
 """
 
 from __future__ import annotations
@@ -302,8 +302,8 @@ class Ear:
         self._problem: Exception | None = None
 
     async def begin(self) -> int:
-        """Hear everything from now on, and first what has been told of the running reply. The seq of the last event that
-        is not heard this way."""
+        """Hear everything from now on, and first what has been told of the running reply. The seq of the last event
+        that is not heard this way."""
         await asyncio.shield(self.channel.started)
         self._items.extend(self.channel.told_since(self._known))
         self._begun = True

@@ -154,8 +154,8 @@ class Talk:
         return await self._log.range(await self.line(), first, last)
 
     async def listen(self, *, after: int = 0) -> AsyncIterator[Logged | Delta]:
-        """The events after seq `after`, then the reply that runs from its first word, then deltas and events as they come,
-        whoever runs the turn: without gap, and nothing twice. Stays on the branch that is current now.
+        """The events after seq `after`, then the reply that runs from its first word, then deltas and events as they
+        come, whoever runs the turn: without gap, and nothing twice. Stays on the branch that is current now.
 
         What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
         seq of the last event that you have heard.
@@ -365,8 +365,8 @@ class Talk:
 
         The message is on disk before anything else happens. `tools`: functions with type hints, objects with name,
         schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch that
-        is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops listening ends
-        the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same key, it is
+        is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops listening
+        ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same key, it is
         appended once. What goes wrong is raised.
         """
         message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
@@ -381,8 +381,8 @@ class Talk:
         return self._saying(lambda turn: turn.resume(), **given)
 
     async def stop(self) -> bool:
-        """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether there
-        was one. Returns when it has ended."""
+        """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
+        there was one. Returns when it has ended."""
         return await stop(self._desk, await self.line())
 
     async def waiting(self) -> list[Logged]:

@@ -1,4 +1,7 @@
-"""Following a branch: what came, then what comes, in order and without a gap, whoever says it."""
+"""Listening to a branch: what came, then what comes, in order and without a gap, whoever says it.
+
+What is heard of a turn that runs is told in tests/engine/test_live.py.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from contextlib import aclosing
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
+from everthread.core.deltas import Delta
 from everthread.core.logged import Logged
 from everthread.errors import UnknownConversation
 from tests.contract.support import engine_of, everything, module, run
@@ -27,9 +31,11 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return "postgres"
 
 
-async def take(events: AsyncIterator[Logged], count: int) -> list[Logged]:
+async def take(events: AsyncIterator[Logged | Delta], count: int) -> list[Logged]:
     async with asyncio.timeout(PATIENCE):
-        return [await anext(events) for _ in range(count)]
+        heard = [await anext(events) for _ in range(count)]
+    assert all(isinstance(one, Logged) for one in heard)  # there is no turn that runs
+    return [one for one in heard if isinstance(one, Logged)]
 
 
 async def test_history_comes_first_and_then_what_is_said(talk: Talk) -> None:

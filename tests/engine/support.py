@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
+
+import pytest
 
 from benchmarks.validator import refusals
 from everthread import Talk
@@ -23,6 +26,20 @@ async def heard(saying: Saying) -> list[Delta]:
     deltas = [delta async for delta in saying]
     assert isinstance(deltas[-1], Done)
     assert sum(isinstance(delta, Done) for delta in deltas) == 1
+    return deltas
+
+
+async def failing(saying: Saying, problem: type[Exception], words: str = "") -> list[Delta]:
+    """All deltas of a turn that ends with this error. Even then the last is the end."""
+    deltas: list[Delta] = []
+
+    async def hear() -> None:
+        async for delta in saying:
+            deltas.append(delta)  # noqa: PERF401 -- as they come
+
+    with pytest.raises(problem, match=re.escape(words)):
+        await hear()
+    assert isinstance(deltas[-1], Done)
     return deltas
 
 
@@ -52,7 +69,7 @@ async def until_kept(talk: Talk, text: str) -> None:
     """Wait until this much of a running reply has been kept."""
     name = of_turns(talk.id, (await talk.line()).branch.number)
     async with asyncio.timeout(PATIENCE):
-        while not (kept := await talk._log.partial(talk.conversation.tenant, name)) or text not in kept.text:
+        while not (kept := await talk._log.partial(talk.conversation.tenant, name)) or text not in kept.text:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 

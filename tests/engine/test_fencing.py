@@ -9,6 +9,7 @@ import pytest
 
 from everthread import Everthread, Talk, user
 from everthread.core.branches import ENDLESS
+from everthread.core.deltas import Delta
 from everthread.errors import TakenOver, TurnBusy
 from everthread.store.appending import Place
 from everthread.store.leases import Lease, of_turns
@@ -86,14 +87,18 @@ async def test_a_turn_whose_lease_was_taken_tells_its_caller_and_does_not_say_th
     et: Everthread, talk: Talk, speak: Speak, model: str
 ) -> None:
     speak("one two three four five six", pace=0.05)
-    deltas = []
-    with pytest.raises(TakenOver):
+    deltas: list[Delta] = []
+
+    async def hear() -> None:
         async for delta in talk.say("Talk.", settings={"model": model}):
             deltas.append(delta)
             if len(deltas) == 2:
                 term = await et.log.leased("default", of_turns(talk.id, 1))
                 assert term is not None
                 await et.log.lease("default", of_turns(talk.id, 1), holder="bob", seconds=60, over=term.holder)
+
+    with pytest.raises(TakenOver):
+        await hear()
     assert not any(delta.kind == "done" for delta in deltas)
     assert await kinds(talk) == ["user"]
     with pytest.raises(TurnBusy):

@@ -18,7 +18,7 @@ from everthread.errors import BadSetting, TurnCancelled, WrongKey
 from everthread.testing.scripted import script
 from tests.engine.conftest import Speak
 from tests.engine.processes import PATIENCE, process
-from tests.engine.support import heard, kinds, state, until_kept
+from tests.engine.support import failing, heard, kinds, state, until_kept
 
 WORDS = " ".join(f"word{number}" for number in range(40))
 
@@ -266,7 +266,7 @@ async def test_of_a_killed_process_what_had_come_a_moment_before_is_kept(address
             await child.kill()
         assert await state(talk) == "open"
         await talk.say("And now?")
-        events = [event for event in await talk.after(limit=10)]
+        events = await talk.after(limit=10)
         assert [event.kind for event in events[:3]] == ["user", "assistant", "agent_killed"]
         kept = events[1].event
         assert isinstance(kept, Assistant)
@@ -300,10 +300,8 @@ async def test_what_went_wrong_is_raised_and_logged_and_is_no_reply(
     talk: Talk, speak: Speak, caplog: pytest.LogCaptureFixture
 ) -> None:
     speak(WrongKey("scripted", "it is not valid"))
-    said: list[Delta] = []
-    with caplog.at_level(logging.WARNING), pytest.raises(WrongKey):
-        async for delta in talk.say("Hello?"):
-            said.append(delta)
+    with caplog.at_level(logging.WARNING):
+        said = await failing(talk.say("Hello?"), WrongKey)
     assert "".join(map(str, said)) == ""
     assert isinstance(said[-1], Done)
     assert said[-1].state == "interrupted"

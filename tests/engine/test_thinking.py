@@ -10,7 +10,6 @@ import pytest
 from benchmarks.loopback.anthropic import AnthropicServer
 from benchmarks.loopback.model import Called, Script, Thought
 from everthread import Everthread, Talk
-from everthread.core.deltas import Failed
 from tests.engine.support import calls, heard, said
 
 MODEL = "anthropic:claude-fable-5-1"
@@ -45,8 +44,7 @@ async def test_it_goes_back_as_long_as_the_request_begins_the_same_way(bound: Ta
 
 async def test_with_other_instructions_it_stays_out_from_then_on(bound: Talk, server: AnthropicServer) -> None:
     for number, persona in enumerate(["a clock", "a clock", "a bell", "a bell", "a bell"]):
-        deltas = await heard(bound.say(f"Question {number}?", instructions=f"You are {persona}."))
-        assert not any(isinstance(delta, Failed) for delta in deltas)
+        await heard(bound.say(f"Question {number}?", instructions=f"You are {persona}."))
     assert server.books.refused == []
     assert thoughts(server) == 2  # what was thought as a bell
 

@@ -153,13 +153,14 @@ async def test_an_erased_conversation_is_unknown_to_everything_that_held_it(
 
 async def test_a_follower_of_an_erased_conversation_is_told(said: Talk) -> None:
     async def follow() -> None:
-        async for _ in said.follow():
-            pass
+        async for _ in said.listen():
+            heard.set()
 
+    heard = asyncio.Event()
     follower = asyncio.create_task(follow())
-    await asyncio.sleep(0.05)
-    await said.erase()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
+        await heard.wait()
+        await said.erase()
         await _refused(follower, UnknownConversation)
 
 

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from everthread import Everthread, Talk, user
+from everthread.core.logged import Logged
 from everthread.errors import Unavailable
 from everthread.testing.postgres import PrivatePostgres
 from tests.failures.aftermath import clear, intact, sound, texts
@@ -109,6 +110,7 @@ async def _restart_amid(talk: Talk, address: str, restart: Callable[[], None]) -
 
     async def follow() -> None:
         async for event in talk.listen():
+            assert isinstance(event, Logged)
             followed.append(event.text)
             if event.text == "last":
                 return
@@ -170,7 +172,9 @@ async def test_closing_while_the_server_is_away_ends(server: PrivatePostgres, ad
     talk = await et.begin(user="ana")
     await talk.append(user("first"))
     following = talk.listen()
-    assert (await anext(following)).text == "first"
+    first = await anext(following)
+    assert isinstance(first, Logged)
+    assert first.text == "first"
     await asyncio.to_thread(server.kill)
     async with asyncio.timeout(HANGS):
         await following.aclose()  # type: ignore[attr-defined]

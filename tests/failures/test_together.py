@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, EverthreadError, Talk, user
+from everthread.core.logged import Logged
 from everthread.errors import BadValue, KeyReused, Moved, UnknownConversation, UnknownSeq
 from everthread.store.postgres import PostgresEngine
 from tests.failures.aftermath import intact, sound, texts
@@ -137,12 +138,15 @@ async def test_closing_while_someone_follows_ends_the_following(address: str, so
     seen = []
 
     async def follow() -> None:
-        async for event in talk.follow():
-            seen.append(event.text)  # noqa: PERF401  (as they come)
+        async for event in talk.listen():
+            assert isinstance(event, Logged)
+            seen.append(event.text)
+            heard.set()
 
+    heard = asyncio.Event()
     follower = asyncio.create_task(follow())
-    await asyncio.sleep(0.1)
     async with asyncio.timeout(HANGS):
+        await heard.wait()
         await et.close()
     (result,) = await _gather(follower)
     assert isinstance(result, EverthreadError), repr(result)

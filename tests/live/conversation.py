@@ -13,8 +13,9 @@ import msgspec
 
 from everthread import Talk
 from everthread.core.branches import ENDLESS
-from everthread.core.deltas import Done, Failed
+from everthread.core.deltas import Done
 from everthread.core.events import ModelCall
+from everthread.errors import EverthreadError
 
 TURNS, STRETCH = 30, 5
 ONE_CALL = 0.02  # US dollars that a model call may cost: that much is kept back, since a price is known only afterwards
@@ -120,16 +121,21 @@ async def converse(
 
 async def _turn(talk: Talk, text: str, left: float, account: Account) -> None:
     account.turns += 1
-    async for delta in talk.say(text, settings={"turn_dollars": left}):
-        if isinstance(delta, Failed):
-            account.problems.append(f"Turn {account.turns}: {delta.error}")
-        elif isinstance(delta, Done):
-            account.spent += delta.price or 0.0
-            if delta.price is None:
-                account.spent += left  # what is not known must be feared
-                account.problems.append(f"Turn {account.turns}: no price is known of {delta.model}.")
-            if delta.state != "idle":
-                account.problems.append(f"Turn {account.turns} is {delta.state}.")
+    try:
+        async for delta in talk.say(text, settings={"turn_dollars": left}):
+            if isinstance(delta, Done):
+                _count(delta, left, account)
+    except EverthreadError as problem:
+        account.problems.append(f"Turn {account.turns}: {problem}")
+
+
+def _count(done: Done, left: float, account: Account) -> None:
+    account.spent += done.price or 0.0
+    if done.price is None:
+        account.spent += left  # what is not known must be feared
+        account.problems.append(f"Turn {account.turns}: no price is known of {done.model}.")
+    if done.state != "idle":
+        account.problems.append(f"Turn {account.turns} is {done.state}.")
 
 
 async def _rows(talk: Talk) -> list[Row]:

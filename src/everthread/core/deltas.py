@@ -81,8 +81,8 @@ class Notice(_Delta, tag="notice", frozen=True):
 class Done(_Delta, tag="done", frozen=True):
     """The turn is over, or waits. `seq`: of its newest event.
 
-    `cutoff`, `sent`, `past`, `estimate`, `budget` and `degraded` are those of its last request, as `Context` has them; 0
-    where there was none.
+    `cutoff`, `sent`, `past`, `estimate`, `budget` and `degraded` are those of its last request, as `Context` has them;
+    0 where there was none.
     """
 
     state: State

@@ -4,8 +4,8 @@
         print(delta, end="")
 
 The turn runs in a task of its own, and begins when somebody listens. Who stops listening ends it: what had come of the
-reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its caller.
-`await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
+reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its
+caller. `await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
 """
 
 from __future__ import annotations

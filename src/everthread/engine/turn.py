@@ -42,12 +42,10 @@ from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
 from everthread.errors import (
     BadTool,
-    BeyondModel,
     BrokenOff,
     EventTooLarge,
     EverthreadError,
     LimitReached,
-    MissingExtra,
     ModelError,
     NoModel,
     NothingToResume,
@@ -217,7 +215,7 @@ class Turn:
         except asyncio.CancelledError:
             await self._cancelled()
             raise
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 -- whatever it is, the log says how the turn ended
             await self._fail(problem)
         await self._done()
 

@@ -192,8 +192,8 @@ class Log(Beside, Recalling):
 
         The same `key` with the same events again gives the first result and writes nothing; with others,
         KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one. `basis`: what
-        a marker was made from; Outrun if it is otherwise by now. `under`: the lease that lets the caller write; TakenOver
-        if another has it by now.
+        a marker was made from; Outrun if it is otherwise by now. `under`: the lease that lets the caller write;
+        TakenOver if another has it by now.
         """
         drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
         batch, now = await self._prepare(drafts, key, expect), self._clock()
