@@ -29,7 +29,7 @@ async def heard(saying: Saying) -> list[Delta]:
     return deltas
 
 
-async def failing(saying: Saying, problem: type[Exception], words: str = "") -> list[Delta]:
+async def failing(saying: Saying, problem: type[Exception], words: str | None = None) -> list[Delta]:
     """All deltas of a turn that ends with this error. Even then the last is the end."""
     deltas: list[Delta] = []
 
@@ -37,7 +37,7 @@ async def failing(saying: Saying, problem: type[Exception], words: str = "") -> 
         async for delta in saying:
             deltas.append(delta)  # noqa: PERF401 -- as they come
 
-    with pytest.raises(problem, match=re.escape(words)):
+    with pytest.raises(problem, match=words and re.escape(words)):
         await hear()
     assert isinstance(deltas[-1], Done)
     return deltas

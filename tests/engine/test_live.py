@@ -15,6 +15,8 @@ from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import AgentKilled, Assistant
 from everthread.core.logged import Logged
 from everthread.errors import BadSetting, TurnCancelled, WrongKey
+from everthread.live import place_of
+from everthread.store.leases import of_turns
 from everthread.testing.scripted import script
 from tests.engine.conftest import Speak
 from tests.engine.processes import PATIENCE, process
@@ -291,6 +293,76 @@ async def test_who_stops_a_turn_whose_process_is_gone_closes_it_and_keeps_what_h
         assert [event.kind for event in ear.events] == ["user", "assistant", "agent_killed"]
         await ear.leave()
         assert await state(talk) == "interrupted"
+
+
+# -- forgetting, forks, other users ------------------------------------------------------------------------------
+
+
+async def _kept(talk: Talk) -> str:
+    """What is kept of the running reply, beside the log."""
+    found = await talk._log.partial(talk.conversation.tenant, of_turns(talk.id, (await talk.line()).branch.number))
+    return found.text if found else ""
+
+
+async def test_what_was_kept_goes_with_a_redaction_and_does_not_come_back(talk: Talk, speak: Speak) -> None:
+    """It may tell of what is forgotten. The reply itself lands as it is, to be redacted like any other."""
+    speak(" ".join([WORDS] * 4), pace=0.05)
+    saying = talk.say("My secret is a cake.", detached=True)
+    await until_kept(talk, "word3")
+    await talk.redact(1)
+    assert await _kept(talk) == ""
+    run = talk._desk.live.running(place_of(await talk.line()))
+    assert run is not None
+    await run._keep()  # what would happen a second later
+    assert await _kept(talk) == ""
+    assert "word39" in (await saying).text
+
+
+async def test_what_was_kept_goes_with_the_conversation(talk: Talk, speak: Speak) -> None:
+    speak(" ".join([WORDS] * 20), pace=0.05)
+    saying = talk.say("My secret is a cake.", detached=True)
+    await until_kept(talk, "word3")
+    await talk.erase()
+    assert await talk._log.partial(talk.conversation.tenant, of_turns(talk.id, 1)) is None
+    await saying.cancel()
+    assert await talk._log.partial(talk.conversation.tenant, of_turns(talk.id, 1)) is None
+
+
+async def test_a_fork_has_nothing_of_the_reply_that_runs_on_its_parent(talk: Talk, speak: Speak) -> None:
+    speak(" ".join([WORDS] * 20), pace=0.05)
+    saying = talk.say("Go on.", detached=True)
+    await until_kept(talk, "word3")
+    side = await talk.fork()
+    ear = Ear(side)
+    await ear.until(lambda ear: len(ear.events) == 2)
+    assert await _kept(side) == ""
+    await side.append(user("Here it is quiet."))
+    await ear.until(lambda ear: len(ear.events) == 3)
+    assert ear.text == ""
+    await ear.leave()
+    assert await talk.stop()
+    with pytest.raises(TurnCancelled):
+        await saying
+
+
+async def test_a_clear_leaves_the_reply_that_runs(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, pace=0.05)
+    ear = Ear(talk)
+    saying = talk.say("Go on.", detached=True)
+    await ear.until(lambda ear: ear.text)
+    await talk.clear()
+    assert (await saying).text == WORDS
+    await ear.until(is_over)
+    assert "".join(item.text for item in ear.items if isinstance(item, TextDelta)) == WORDS
+    await ear.leave()
+
+
+async def test_a_replys_end_leaves_nothing_beside_the_log(talk: Talk, speak: Speak) -> None:
+    speak(" ".join([WORDS] * 2), pace=0.03)
+    saying = talk.say("Go on.", detached=True)
+    await until_kept(talk, "word3")
+    await saying
+    assert await _kept(talk) == ""
 
 
 # -- errors ----------------------------------------------------------------------------------------------------

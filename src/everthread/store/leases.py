@@ -6,8 +6,8 @@ not at all by whoever knows that it is dead. Times are those of the processes' o
 longer than the clocks of several machines may differ.
 
 What is written under a lease carries it (`Lease`), and is refused in the same transaction once another has it: a
-process that slept through its lease writes nothing more. With the lease of a turn stands what has come of its running reply
-(`Kept`); the append of the reply empties it, in that same transaction.
+process that slept through its lease writes nothing more. With the lease of a turn stands what has come of its running
+reply (`Kept`); the append of the reply empties it, in that same transaction.
 """
 
 from __future__ import annotations
