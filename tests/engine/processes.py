@@ -16,11 +16,12 @@ PATIENCE = 120  # seconds, only so that what is broken fails instead of hanging
 
 
 class Process:
-    """`told`: all that it has told so far."""
+    """`told`: all that it has told so far; `orders`: the names under which it was told to do something."""
 
     def __init__(self, child: asyncio.subprocess.Process) -> None:
         self._child = child
         self.told: list[dict[str, Any]] = []
+        self.orders: list[str] = []
         self._more = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
@@ -33,6 +34,7 @@ class Process:
 
     def do(self, what: str, name: str, **more: Any) -> None:
         assert self._child.stdin is not None
+        self.orders.append(name)
         self._child.stdin.write(json.dumps({"do": what, "name": name, **more}).encode() + b"\n")
 
     def by(self, name: str) -> list[dict[str, Any]]:
