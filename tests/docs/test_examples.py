@@ -16,7 +16,9 @@ import pytest
 
 from everthread import Everthread
 from everthread.jobs.worker import Worker
+from everthread.testing.postgres import Server
 from tests.providers.behaviours import BEHAVIOURS
+from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +37,12 @@ async def test_a_page_does_what_it_says(page: str, fresh_address: str, monkeypat
         waiting = eval(code, names)
         if inspect.isawaitable(waiting):
             await waiting
+
+
+async def test_the_page_about_many_machines_does_what_it_says(postgres: Server, redis: RedisServer) -> None:
+    names: dict[str, Any] = {"address": postgres.create_database("machines"), "bus": redis.url}
+    (block,) = blocks("docs/howto/many-machines.md", "python")
+    await eval(compile(block, "many-machines", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
 
 
 def test_the_first_example_of_the_readme_speaks_with_a_model_that_needs_no_key(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import json
 import logging
 import random
 import secrets
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -41,6 +42,7 @@ _log = logging.getLogger("everthread.bus")
 
 class GatheringBus(ABC):
     GONE: ClassVar[tuple[type[Exception], ...]]  # what a connection raises that is lost or refused
+    UNSAID: ClassVar[float] = 0.0  # seconds of an outage before it is worth a warning
 
     def __init__(self, shown: str) -> None:
         """`shown`: the address as it may be logged."""
@@ -54,8 +56,8 @@ class GatheringBus(ABC):
         self._listening: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
         self._closing = asyncio.Event()
-        self._mute = Outage(f"Sending to {shown}")
-        self._deaf = Outage(f"Listening to {shown}")
+        self._mute = Outage(f"Sending to {shown}", unsaid=self.UNSAID)
+        self._deaf = Outage(f"Listening to {shown}", unsaid=self.UNSAID)
 
     # -- what carries the messages -------------------------------------------------------------------------
 
@@ -198,21 +200,29 @@ class Outage:
 
     FIRST, LONGEST = 0.1, 2.0  # seconds
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, unsaid: float) -> None:
+        """`unsaid`: seconds for which it may be away before that is worth a warning."""
         self._what = what
-        self._pause = 0.0
+        self._unsaid = unsaid
+        self._began: float | None = None
+        self._told = False
+        self._pause = self.FIRST
 
     def goes_on(self, problem: Exception) -> float:
-        if not self._pause:
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        if not self._told and now - self._began >= self._unsaid:
+            self._told = True
             why = str(problem) or type(problem).__name__
             _log.warning("%s failed (%s): other processes hear of news later; it is tried again.", self._what, why)
-        self._pause = min(self.LONGEST, self._pause * 2 or self.FIRST)
-        return self._pause * random.uniform(0.5, 1.5)
+        pause, self._pause = self._pause, min(self.LONGEST, self._pause * 2)
+        return pause * random.uniform(0.5, 1.5)
 
     def is_over(self) -> None:
-        if self._pause:
+        if self._told:
             _log.info("%s works again.", self._what)
-        self._pause = 0.0
+        self._began, self._told, self._pause = None, False, self.FIRST
 
 
 class _Gathered:

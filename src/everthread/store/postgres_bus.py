@@ -20,6 +20,7 @@ CHANNEL = "everthread"
 
 class PostgresBus(GatheringBus):
     GONE = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
+    UNSAID = 10.0  # whoever uses the store waits for a server that restarts, and is told if it stays away
 
     def __init__(self, url: str, *, shown: str = "PostgreSQL", channel: str = CHANNEL) -> None:
         super().__init__(shown)
