@@ -13,7 +13,7 @@ from everthread.errors import UnknownAgent, WrongKey
 from everthread.providers.choosing import TINY
 from everthread.testing.scripted import call, script
 from tests.engine.conftest import Speak
-from tests.engine.support import assert_valid, calls, heard, said, state
+from tests.engine.support import assert_valid, calls, failing, heard, said, state
 
 
 @tool(approval=True)
@@ -55,7 +55,7 @@ async def test_a_turn_goes_on_with_the_model_that_it_was_with(talk: Talk, someon
     other = script(f"{someone}-other", [call("pay", {"amount": 1})], "Paid by the other.", WrongKey("x", "y"), "Back.")
     await heard(talk.say("Pay.", model=other, tools=[pay]))
     assert await said(talk.approve(tools=[pay])) == "Paid by the other."
-    await heard(talk.say("Fail.", model=other))
+    await failing(talk.say("Fail.", model=other), WrongKey)
     assert await said(talk.resume()) == "Back."
     assert {one.model for one in await calls(talk)} == {other}
 

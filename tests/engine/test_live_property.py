@@ -41,9 +41,7 @@ class Play:
     async def start(self, name: str) -> None:
         conversation = self._talk.conversation
         self._processes[name] = await self._stack.enter_async_context(
-            process(
-                self._address, conversation.user, conversation.id, model=name, words=WORDS, pace=0.03, lease=LEASE
-            )
+            process(self._address, conversation.user, conversation.id, model=name, words=WORDS, pace=0.03, lease=LEASE)
         )
 
     async def step(self) -> None:

@@ -12,7 +12,7 @@ from everthread.core.events import Assistant, User
 from everthread.errors import BadValue, LimitReached, ModelError, WrongKey
 from everthread.testing.scripted import call, thought
 from tests.engine.conftest import Speak
-from tests.engine.support import assert_valid, calls, heard, kinds, results, said, state
+from tests.engine.support import assert_valid, calls, failing, heard, kinds, results, said, state
 
 
 async def test_the_reply_comes_in_pieces_and_is_in_the_log_as_a_whole(talk: Talk, speak: Speak) -> None:
@@ -41,7 +41,7 @@ async def test_the_whole_reply_can_be_awaited(talk: Talk, speak: Speak) -> None:
 
 async def test_the_message_is_in_the_log_before_the_model_is_called(talk: Talk, speak: Speak) -> None:
     speak(WrongKey("scripted", "no such key"))
-    await heard(talk.say("Is anybody there?"))
+    await failing(talk.say("Is anybody there?"), WrongKey)
     events = await talk.range(1, 10)
     assert events[0].text == "Is anybody there?"
 

@@ -120,6 +120,8 @@ def _values(talk: Talk) -> dict[str, Any]:
         "word": 1,
         "numbers": '{"1": 0}',
         "postings": "0000",
+        "partial": "",
+        "forgotten": 0,
     }
 
 
