@@ -78,7 +78,7 @@ async def test_a_turn_that_fails_is_told_and_the_next_one_is_held(address: str) 
         stage.servers["anthropic"].faults.append(failing(403, "not you"))
         account = await held(stage, dollars=0.50)
         assert account.turns == TURNS
-        assert ["not you" in account.problems[0], account.problems[1]] == [True, "Turn 1 is interrupted."]
+        assert [account.problems[0], "not you" in account.problems[1]] == ["Turn 1 is interrupted.", True]
         assert len(account.problems) == 2
         assert sum(row.failed for row in account.rows) == 1
 
