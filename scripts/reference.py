@@ -94,6 +94,7 @@ CONTEXT = {
     "cutoff": "the seq at which the window begins",
     "sent": "how many messages are sent",
     "past": "how many are not",
+    "forgotten": "how often something of the conversation had been redacted",
     "degraded": "what was given up, in words",
     "repaired": "what was mended in the request, in words",
     "settings": "the settings in force",

@@ -181,7 +181,7 @@ class Run:
         self._forgotten = 0
         self._model = ""
         self._sent = 0  # the offset up to which the bus was told
-        self._sending: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None
         self._kept = 0
         self._wake = asyncio.Event()
         self._hurry = self._look = False
@@ -198,7 +198,6 @@ class Run:
 
     def moved(self, seq: int) -> None:
         """Something was written: what is told from now on follows event `seq`."""
-        self._send()
         self.began = self.began or seq
         self.partial = Partial(f"{self._nonce}/{seq}", seq, self._model)
         self._sent = self._kept = 0
@@ -218,22 +217,26 @@ class Run:
         if not self._is_ours:
             return
         self._live.told(self._place)
-        if self._sending is None:
-            self._sending = asyncio.get_running_loop().call_later(INTERVAL, self._send)
+        if self._pause is None:
+            self.send()
 
     @property
     def _is_ours(self) -> bool:
         return not self._held.lost and self._live.log.now < self._held.until
 
-    def _send(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
-        if self.partial is None or not self._is_ours:
+    def send(self) -> None:
+        """Tell other processes now what they have not been told, and then not for a moment: texts are joined."""
+        if self.partial is None or self.partial.length == self._sent or not self._is_ours:
             return
         for one in frames(self.partial, self._sent, longest=LONGEST):
             self._live.log.bus.send(self._place.topic, one.written())
         self._sent = self.partial.length
+        if self._pause is None:
+            self._pause = asyncio.get_running_loop().call_later(INTERVAL, self._go_on)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self.send()
 
     # -- keeping, and being stopped ------------------------------------------------------------------------------
 

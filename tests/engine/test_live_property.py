@@ -1,7 +1,8 @@
 """Whatever happens to runners and listeners, what each listener saw equals the log, and nobody without the lease wrote.
 
 Three processes share a conversation and a fourth, this one, looks on. Chance decides who speaks, listens, leaves,
-stops, is killed, or sleeps through its lease and wakes up again. `make prove` plays many more of these than `make test`.
+stops, is killed, or sleeps through its lease and wakes up again. `make prove` plays many more of these than
+`make test`.
 """
 
 from __future__ import annotations

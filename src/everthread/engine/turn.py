@@ -393,6 +393,7 @@ class Turn:
 
     async def _append(self, *events: Event) -> list[Logged]:
         """Append events, as long as the turn is ours."""
+        self._live.send()  # before the bell that tells of the append
         logged = await finished(self._desk.log.append(self._place, events, under=self._held.lease))
         self._live.moved(logged[-1].seq)
         return logged
