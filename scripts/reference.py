@@ -119,7 +119,8 @@ def _context() -> str:
 
 def _saying() -> str:
     lines = ["## Saying", "", "What `talk.say`, `resume`, `approve` and `refuse` give: deltas, as they come.", ""]
-    lines += ["| verb | what it does |", "| --- | --- |", _row("cancel", Saying.cancel)]
+    lines += ["| verb | what it does |", "| --- | --- |"]
+    lines += [_row(name, getattr(Saying, name)) for name in ("accepted", "cancel", "aclose")]
     lines += ["| `async for delta in saying` | The turn's deltas; the last is `Done`. |"]
     lines += ["| `await saying` | Listens to the end: `.text` and `.done`, or the error is raised. |", ""]
     return "\n".join([*lines, *(_struct(cls) for cls in get_args(Delta)), _struct(Usage)])

@@ -28,7 +28,7 @@ from everthread.core.deltas import Delta
 from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
 from everthread.core.partial import Frame, Partial, Piece, Placed, frame, frames, read, written
-from everthread.errors import Closed, EverthreadError
+from everthread.errors import BadValue, Closed, EverthreadError
 from everthread.store.bus import INTERVAL, LARGEST
 from everthread.store.leases import Held, Kept
 from everthread.store.log import Log
@@ -38,7 +38,7 @@ LOOK = 5.0  # seconds after which a listener looks for itself, should a bell not
 GAP = 0.25  # seconds after which a listener that misses pieces looks whether they were kept
 BEHIND = 10_000  # items that wait for a listener before it has to read them from the log again
 AHEAD = 2_000  # frames that wait for those before them
-LONGEST = LARGEST // 12 - 100  # characters of a frame: each may be twelve in ASCII
+LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
 STOP = "stop"  # the command by which a turn is ended from anywhere
 JOIN = "join"  # asks a runner elsewhere to keep now what has come
 
@@ -229,7 +229,8 @@ class Run:
         if self.partial is None or self.partial.length == self._sent or not self._is_ours:
             return
         for one in frames(self.partial, self._sent, longest=LONGEST):
-            self._live.log.bus.send(self._place.topic, one.written())
+            with suppress(BadValue):  # longer than the bus takes: those elsewhere read it from the row
+                self._live.log.bus.send(self._place.topic, one.written())
         self._sent = self.partial.length
         if self._pause is None:
             self._pause = asyncio.get_running_loop().call_later(INTERVAL, self._go_on)

@@ -6,7 +6,6 @@ one branch (`talk.on("main")`, or what `fork` returns).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
@@ -427,10 +426,8 @@ class Talk:
         asked, told = arguments.asked(settings, model=model), arguments.instructions(instructions)
 
         async def work(tell: Tell, accept: Accept) -> None:
-            running = asyncio.current_task()
-            assert running is not None
             async with (
-                self._desk.running(),
+                self._desk.running(self.id) as running,
                 self._ours(wait) as (line, held),
                 prepared(self._desk, self.conversation, asked, told, tools, afresh=True) as ready,
             ):

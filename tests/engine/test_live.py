@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, user
+from everthread import Everthread, Talk, live, user
 from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import AgentKilled, Assistant
 from everthread.core.logged import Logged
@@ -381,3 +382,72 @@ async def test_what_went_wrong_is_raised_and_logged_and_is_no_reply(
     speak(WrongKey("scripted", "it is not valid"))
     with pytest.raises(WrongKey):
         await talk.say("Hello?")
+
+
+async def test_what_is_wrong_with_a_detached_turn_is_logged_where_nobody_waits_for_it(
+    talk: Talk, speak: Speak, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        talk.say("Hello?", settings={"budget": 4.5}, detached=True)
+        async with asyncio.timeout(PATIENCE):
+            while "budget" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert await kinds(talk) == []
+
+
+# -- what is on the way may be late, lost or too much ------------------------------------------------------------
+
+
+async def test_a_listener_that_falls_far_behind_misses_nothing_and_hears_nothing_twice(
+    talk: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEHIND", 20)
+    speak(" ".join([WORDS] * 2), "Done.")
+    items: list[Logged | Delta] = []
+    async with aclosing(talk.listen()) as hearing:  # type: ignore[type-var]
+        waiting = asyncio.ensure_future(anext(hearing))
+        await asyncio.sleep(0)
+        await talk.say("Go on.")
+        await talk.append(*(user(str(number)) for number in range(100)))
+        items.append(await waiting)
+        while not isinstance(items[-1], Logged) or items[-1].text != "99":
+            items.append(await anext(hearing))
+    assert [item.seq for item in items if isinstance(item, Logged)] == list(range(1, 104))
+    told = "".join(map(str, items))
+    assert " ".join([WORDS] * 2).startswith("".join(item.text for item in items if isinstance(item, TextDelta))), told
+
+
+async def test_pieces_that_the_bus_loses_are_made_up_for_by_what_is_kept(
+    talk: Talk, other: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite there is no bus, and all of it comes this way."""
+    heard_over_the_bus = live.Channel.heard
+    lost = itertools.cycle([True, False, False])
+    monkeypatch.setattr(
+        live.Channel, "heard", lambda channel, frame: None if next(lost) else heard_over_the_bus(channel, frame)
+    )
+    whole = " ".join([WORDS] * 3)
+    speak(whole, pace=0.03)
+    ear = Ear(other)
+    saying = talk.say("Go on.", detached=True)
+    await ear.until(lambda ear: len(ear.text) > 100)
+    assert whole.startswith(ear.text)
+    await saying
+    await ear.until(lambda ear: ear.replies)
+    (told, said), *_ = ear.replies
+    assert said == whole
+    assert whole.startswith(told)
+    await ear.leave()
+
+
+@pytest.mark.parametrize("text", ["\0 \ud800 \U0001f600 " * 400, "x" * 100_000], ids=["any characters", "very long"])
+async def test_any_text_of_any_length_reaches_a_listener_elsewhere(
+    talk: Talk, other: Talk, speak: Speak, text: str
+) -> None:
+    speak(f"{text} {WORDS}", pace=0.001)
+    ear = Ear(other)
+    await talk.say("Go on.")
+    await ear.until(lambda ear: ear.replies)
+    (told, said), *_ = ear.replies
+    assert said.startswith(told)
+    await ear.leave()

@@ -28,6 +28,7 @@ from everthread.core.branches import Line
 from everthread.core.deltas import Usage
 from everthread.core.logged import readable
 from everthread.engine.leasing import Queues
+from everthread.errors import Conflict
 from everthread.live import Live
 from everthread.providers.calling import Access, Client
 from everthread.providers.choosing import Chosen, access_of, default_model, notice
@@ -243,13 +244,20 @@ class Desk:
         return bool(self._running)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """While a turn runs: closing the store ends it first."""
+    async def running(self, conversation: str) -> AsyncIterator[asyncio.Task[Any]]:
+        """While a turn runs, in this task: closing the store ends it first. What goes wrong with it is logged: who
+        began it may have gone."""
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
         try:
-            yield
+            yield task
+        except Conflict as refused:
+            _log.info("A turn of conversation %s was refused: %s", conversation, refused)
+            raise
+        except Exception as problem:
+            _log.warning("A turn of conversation %s failed: %s", conversation, problem)
+            raise
         finally:
             self._running.discard(task)
 

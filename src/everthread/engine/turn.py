@@ -350,7 +350,6 @@ class Turn:
 
     async def _fail(self, problem: Exception, cause: Exception | None = None) -> None:
         """Close the turn as interrupted, and raise what went wrong."""
-        _log.warning("A turn of conversation %s failed: %s", self.line.conversation, problem)
         known = isinstance(problem, EverthreadError)
         try:
             await self._end(str(problem) if known else f"{type(problem).__name__}: {problem}")

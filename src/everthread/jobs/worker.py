@@ -23,7 +23,7 @@ import msgspec
 from everthread.core.branches import Line
 from everthread.engine.desk import Desk
 from everthread.engine.leasing import leased
-from everthread.errors import Conflict, EverthreadError, NotFound
+from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
 from everthread.jobs.due import due
 from everthread.jobs.memory import Memory, Unusable
 from everthread.jobs.spending import error_of, spending
@@ -268,6 +268,8 @@ class Worker:
                 await todo[1]()
                 did = True
                 self._tell(Did(conversation=conversation.id, branch=line.branch.name, what=todo[0], model=memory.model))
+            except TakenOver:
+                return did, AGAIN
             except Conflict:
                 outrun += 1
                 if outrun == TRIES:
