@@ -12,7 +12,8 @@ from tests.jobs.conftest import Speak
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch, et: Everthread, talk: Talk) -> list[Told]:
-    """While memory's model writes, another process takes the lease over, as it may from one that sleeps. What it wrote."""
+    """While memory's model writes, another process takes the lease over, as it may from one that sleeps. What the model
+    wrote."""
     written: list[Told] = []
 
     async def slowly(*given: object, **more: object) -> Told:
