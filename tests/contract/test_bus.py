@@ -337,7 +337,7 @@ async def test_a_server_that_restarts_is_found_again(backend: Backend, pair: tup
 async def test_a_server_that_is_away_at_first_is_told_once_and_found_later(
     backend: Backend, make: MakeBus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PostgresBus, "UNSAID", 0.0)
+    monkeypatch.setattr(PostgresBus, "WARN_AFTER", 0.0)
     await asyncio.to_thread(backend.stop)
     listener, bus = make(), make()
     ear = Ear(listener)
@@ -369,7 +369,7 @@ async def test_who_drops_messages_tells_the_others_once_it_can(
 
     async def failing(payloads: list[str]) -> None:
         if next(failures, False):
-            raise ConnectionError("gone")
+            raise TypeError("whatever a driver may raise")
         await publish(payloads)
 
     monkeypatch.setattr(bus, "_publish", failing)
@@ -391,6 +391,17 @@ async def test_what_waits_for_too_long_is_dropped_rather_than_kept_for_ever(
     await until(lambda: ear.losses == 2)
     await until(lambda: ("topic", "4999") in ear.heard)
     assert len(ear.heard) < 1_000
+
+
+async def test_what_is_remembered_of_other_processes_does_not_grow_for_ever(
+    make: MakeBus, pair: tuple[Bus, Ear], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "SENDERS", 1)
+    _, ear = pair
+    for number, bus in enumerate([make(), make(), make()]):
+        bus.send("topic", str(number))
+        await ear.has(number + 1)
+    assert ear.heard == [("topic", "0"), ("topic", "1"), ("topic", "2")]
 
 
 @pytest.mark.parametrize(
