@@ -125,7 +125,8 @@ async def test_a_password_reaches_the_server_and_no_log(caplog: pytest.LogCaptur
 
 async def test_a_server_that_refuses_is_tried_until_it_does_not(caplog: pytest.LogCaptureFixture) -> None:
     with RedisServer() as server, Redis.from_url(server.url) as operator:
-        operator.acl_setuser("bus", enabled=True, nopass=True, channels=["everthread"], commands=["+subscribe"])
+        operator.acl_setuser("bus", enabled=True, nopass=True, reset_channels=True, commands=["+subscribe"])
+        operator.acl_setuser("bus", enabled=True, channels=["everthread"])
         url = server.url.replace("://", "://bus:any@")
         listener, sender = RedisBus(bus_address.read(url)), RedisBus(bus_address.read(url))
         ear = Ear(listener)
