@@ -31,7 +31,7 @@ SECONDS = 5.0
 GRACE = 10.0  # seconds in which what has piled up may still be sent and heard
 
 
-class Mouth(Protocol):
+class Sender(Protocol):
     def send(self, topic: str, message: str = "") -> None: ...
 
     async def close(self) -> None: ...
@@ -87,7 +87,7 @@ def a_bus(how: str, url: str) -> Bus:
 
 async def speak(how: str, url: str, seconds: float) -> None:
     """The other process. What it prints: how many pieces it sent, and its share of a core."""
-    mouth: Mouth = NotifyEach(url) if how == "each" else a_bus(how, url)
+    sender: Sender = NotifyEach(url) if how == "each" else a_bus(how, url)
     sent, began, used = 0, time.monotonic(), time.process_time()
 
     async def stream(number: int) -> None:
@@ -95,13 +95,13 @@ async def speak(how: str, url: str, seconds: float) -> None:
         due = began + random.uniform(0, EVERY)
         while due < began + seconds:
             await asyncio.sleep(max(0, due - time.monotonic()))
-            mouth.send(f"stream {number}", f"{time.monotonic_ns():0{SIZE}}")
+            sender.send(f"stream {number}", f"{time.monotonic_ns():0{SIZE}}")
             sent += 1
             due += EVERY
 
     await asyncio.gather(*(stream(number) for number in range(STREAMS)))
     share = (time.process_time() - used) / (time.monotonic() - began)
-    await mouth.close()
+    await sender.close()
     print(sent, share)
 
 

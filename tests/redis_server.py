@@ -23,7 +23,7 @@ import redis
 _PATIENCE = 60.0
 
 # A line on the pipe means that stop() has done the work; its end without one means that our process is gone.
-_GUARD = 'read -r _ && exit; kill -9 "$(cat "$1/pid")"; rm -rf -- "$1"'
+_GUARD = 'read -r _ && exit; [ -e "$1/pid" ] && kill -9 "$(cat "$1/pid")"; rm -rf -- "$1"'
 
 
 class RedisServer:
@@ -83,7 +83,9 @@ class RedisServer:
 
     def kill(self) -> None:
         """End the server with SIGKILL; it keeps nothing that an orderly end would save."""
-        if self._server is not None:
+        if self._server is not None and self._folder is not None:
+            # The system may give its number to another process, which the guard would then end.
+            (self._folder / "pid").unlink(missing_ok=True)
             self._server.kill()
             self._server.wait()
             self._server = None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import quote, unquote, urlsplit
 
 import asyncpg
+import pytest
 import redis.asyncio
 
 from everthread.store.bus import Bus
@@ -102,6 +104,16 @@ class Redis:
         self._server.start()
 
 
+@contextmanager
+def started(kind: str) -> Iterator[Backend]:
+    if kind == "postgres":
+        with PrivatePostgres(durable=False) as cluster:
+            yield Postgres(cluster)
+    else:
+        with RedisServer() as server:
+            yield Redis(server)
+
+
 class Ear:
     """Somebody who hears, and remembers it."""
 
@@ -183,3 +195,20 @@ async def repeatedly(bus: Bus, ear: Ear, topic: str) -> None:
         while not any(heard == topic for heard, _ in ear.heard):
             bus.send(topic)
             await asyncio.sleep(0.05)
+
+
+def published(bus: GatheringBus, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The payloads of each sending, from now on."""
+    sendings: list[list[str]] = []
+    publish = bus._publish
+
+    async def noted(payloads: list[str]) -> None:
+        sendings.append(payloads)
+        await publish(payloads)
+
+    monkeypatch.setattr(bus, "_publish", noted)
+    return sendings
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.levelno == logging.WARNING]

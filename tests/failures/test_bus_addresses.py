@@ -10,6 +10,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from everthread import Everthread, Talk, user
 from everthread.core.logged import Logged
@@ -19,6 +20,7 @@ from everthread.store.bus import NoBus
 from everthread.store.opening import open_log
 from everthread.store.postgres_bus import PostgresBus
 from everthread.store.redis_bus import RedisBus
+from tests.contract.buses import Ear, until
 from tests.redis_server import RedisServer
 
 SECRET = "s3cret"
@@ -121,6 +123,25 @@ async def test_a_password_reaches_the_server_and_no_log(caplog: pytest.LogCaptur
         await right.close()
     assert "Listening to redis://127.0.0.1" in caplog.text
     assert SECRET not in caplog.text
+
+
+async def test_a_server_that_refuses_is_tried_until_it_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    with RedisServer() as server, Redis.from_url(server.url) as operator:
+        operator.acl_setuser("bus", enabled=True, nopass=True, reset_channels=True, commands=["+subscribe"])
+        operator.acl_setuser("bus", enabled=True, channels=["everthread"])
+        url = server.url.replace("://", "://bus:any@")
+        listener, sender = RedisBus(bus_address.read(url)), RedisBus(bus_address.read(url))
+        ear = Ear(listener)
+        await listener.watch()
+        for number in range(1_000):
+            sender.send("topic", f"refused {number}")
+        await until(lambda: "Sending to redis://127.0.0.1" in caplog.text)
+        operator.acl_setuser("bus", enabled=True, commands=["+publish"])
+        await until(lambda: ear.losses == 2)
+        sender.send("topic", "allowed")
+        assert await ear.has(1) == [("topic", "allowed")]
+        await sender.close()
+        await listener.close()
 
 
 async def _texts(talk: Talk) -> AsyncGenerator[str, None]:

@@ -41,8 +41,7 @@ _log = logging.getLogger("everthread.bus")
 
 
 class GatheringBus(ABC):
-    GONE: ClassVar[tuple[type[Exception], ...]]  # what a connection raises that is lost or refused
-    UNSAID: ClassVar[float] = 0.0  # seconds of an outage before it is worth a warning
+    WARN_AFTER: ClassVar[float] = 0.0  # seconds of an outage
 
     def __init__(self, shown: str) -> None:
         """`shown`: the address as it may be logged."""
@@ -56,8 +55,8 @@ class GatheringBus(ABC):
         self._listening: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
         self._closing = asyncio.Event()
-        self._mute = Outage(f"Sending to {shown}", unsaid=self.UNSAID)
-        self._deaf = Outage(f"Listening to {shown}", unsaid=self.UNSAID)
+        self._unsent = Outage(f"Sending to {shown}", warn_after=self.WARN_AFTER)
+        self._unheard = Outage(f"Listening to {shown}", warn_after=self.WARN_AFTER)
 
     # -- what carries the messages -------------------------------------------------------------------------
 
@@ -128,12 +127,12 @@ class GatheringBus(ABC):
         try:
             try:
                 await self._publish(payloads)
-            except self.GONE:
-                await self._publish(payloads)  # the connection may have died long ago, while nothing was sent
-        except self.GONE as problem:
+            except Exception:  # noqa: BLE001 — the connection may have died long ago, while nothing was sent
+                await self._publish(payloads)
+        except Exception as problem:  # noqa: BLE001 — drivers raise all kinds of errors, and none is the sender's
             self._dropped = True
-            return INTERVAL + self._mute.goes_on(problem)
-        self._mute.is_over()
+            return INTERVAL + self._unsent.goes_on(problem)
+        self._unsent.is_over()
         return INTERVAL
 
     def _payloads(self) -> list[str]:
@@ -155,14 +154,14 @@ class GatheringBus(ABC):
             while True:
                 try:
                     await self._attend(self._listens)
-                except self.GONE as problem:
+                except Exception as problem:  # noqa: BLE001 — whatever it was, hearing has to come back
                     self._tried.set()
-                    await asyncio.sleep(self._deaf.goes_on(problem))
+                    await asyncio.sleep(self._unheard.goes_on(problem))
         finally:
             self._tried.set()
 
     def _listens(self) -> None:
-        self._deaf.is_over()
+        self._unheard.is_over()
         self._tell_lost()
         self._tried.set()
 
@@ -200,10 +199,10 @@ class Outage:
 
     FIRST, LONGEST = 0.1, 2.0  # seconds
 
-    def __init__(self, what: str, *, unsaid: float) -> None:
-        """`unsaid`: seconds for which it may be away before that is worth a warning."""
+    def __init__(self, what: str, *, warn_after: float) -> None:
+        """`warn_after`: seconds for which it may be away before that is worth a warning."""
         self._what = what
-        self._unsaid = unsaid
+        self._warn_after = warn_after
         self._began: float | None = None
         self._told = False
         self._pause = self.FIRST
@@ -212,7 +211,7 @@ class Outage:
         now = time.monotonic()
         if self._began is None:
             self._began = now
-        if not self._told and now - self._began >= self._unsaid:
+        if not self._told and now - self._began >= self._warn_after:
             self._told = True
             why = str(problem) or type(problem).__name__
             _log.warning("%s failed (%s): other processes hear of news later; it is tried again.", self._what, why)

@@ -10,7 +10,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     writing      append (key: safe to repeat; expect: compare and set)  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
     windows      window  look
-    living       newest  changes  watch  bells
+    living       newest  changes  watch  bells  bus
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
     beside it    leases, documents, calibrations, usage: `beside.Beside`

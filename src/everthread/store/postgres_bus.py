@@ -19,23 +19,22 @@ CHANNEL = "everthread"
 
 
 class PostgresBus(GatheringBus):
-    GONE = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
-    UNSAID = 10.0  # whoever uses the store waits for a server that restarts, and is told if it stays away
+    WARN_AFTER = 10.0  # whoever uses the store waits for a server that restarts, and is told if it stays away
 
     def __init__(self, url: str, *, shown: str = "PostgreSQL", channel: str = CHANNEL) -> None:
         super().__init__(shown)
         self._url = url
         self._channel = channel
-        self._mouth: Any = None
+        self._outgoing: Any = None
 
     async def _publish(self, payloads: list[str]) -> None:
-        if self._mouth is None or self._mouth.is_closed():
-            self._mouth = await self._connect()
+        if self._outgoing is None or self._outgoing.is_closed():
+            self._outgoing = await self._connect()
         try:
             notify = "SELECT pg_notify($1, unnest($2::text[]))"
-            await self._mouth.execute(notify, self._channel, payloads, timeout=PATIENCE)
+            await self._outgoing.execute(notify, self._channel, payloads, timeout=PATIENCE)
         except BaseException:
-            self._mouth.terminate()  # nobody knows what state it is in
+            self._outgoing.terminate()  # nobody knows what state it is in
             raise
 
     async def _attend(self, listening: Callable[[], None]) -> None:
@@ -56,8 +55,8 @@ class PostgresBus(GatheringBus):
             connection.terminate()
 
     async def _let_go(self) -> None:
-        if self._mouth is not None:
-            self._mouth.terminate()
+        if self._outgoing is not None:
+            self._outgoing.terminate()
 
     async def _connect(self) -> Any:
         # A hint need not survive a crash: otherwise every one would wait for the disk.

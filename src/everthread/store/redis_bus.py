@@ -18,24 +18,25 @@ from everthread.store.gathering import PATIENCE, PING, GatheringBus
 
 
 class RedisBus(GatheringBus):
-    GONE = (OSError, RedisError)
-
     def __init__(self, address: BusAddress) -> None:
         super().__init__(address.shown)
         self._address = address
-        self._mouth: Any = None
+        self._outgoing: Any = None
 
     def __repr__(self) -> str:
         return f"RedisBus({self._address.shown!r})"
 
     async def _publish(self, payloads: list[str]) -> None:
-        if self._mouth is None:
-            self._mouth = self._connection()
-        # Connects first if need be; when it fails, the connection has been closed.
+        if self._outgoing is None:
+            self._outgoing = self._connection()
         commands = [("PUBLISH", self._address.channel, payload) for payload in payloads]
-        await self._mouth.send_packed_command(self._mouth.pack_commands(commands))
-        for _ in commands:
-            await self._mouth.read_response()
+        try:
+            await self._outgoing.send_packed_command(self._outgoing.pack_commands(commands))  # connects if need be
+            for _ in commands:
+                await self._outgoing.read_response()
+        except BaseException:
+            await self._outgoing.disconnect(nowait=True)  # there may be answers that nobody has read
+            raise
 
     async def _attend(self, listening: Callable[[], None]) -> None:
         connection = self._connection()
@@ -55,9 +56,9 @@ class RedisBus(GatheringBus):
             await connection.disconnect(nowait=True)
 
     async def _let_go(self) -> None:
-        if self._mouth is not None:
-            with suppress(*self.GONE):
-                await self._mouth.disconnect()
+        if self._outgoing is not None:
+            with suppress(OSError, RedisError):
+                await self._outgoing.disconnect()
 
     def _connection(self) -> Any:
         address = self._address
