@@ -256,12 +256,11 @@ class Run:
     def _check(self, events: Sequence[Logged]) -> None:
         if not self.began or self.stopped:
             return
-        for one in readable(events):
-            ours = one.branch == self.line.branch.number and one.seq > self.began
-            if ours and isinstance(one.event, Command) and one.event.name == STOP:
-                self.stopped = True
-                self._running.cancel()
-                return
+        branch = self.line.branch.number
+        commands = [one for one in events if one.kind == "command" and one.branch == branch and one.seq > self.began]
+        if any(isinstance(one.event, Command) and one.event.name == STOP for one in readable(commands)):
+            self.stopped = True
+            self._running.cancel()
 
     async def attend(self) -> None:
         """Once a second keep what has come; and look whether somebody has asked for the end."""
@@ -367,6 +366,7 @@ class Channel:
             ear.fail(problem)
         if not self.started.done():
             self.started.set_exception(problem)
+            self.started.exception()  # seen, whether or not anybody still waits for it
         self._reading.cancel()
 
     def look(self) -> None:

@@ -403,7 +403,7 @@ async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]
     if head.state != "open" or not head.turn_first:
         return []
     kept = await log.partial(held.lease.tenant, held.lease.name)
-    partial = read(kept.text) if kept and kept.at >= head.turn_first else None
+    partial = read(kept.text) if kept else None
     said = [Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)] if partial else []
     return [*(one for one in said if text_of(one)), AgentKilled(reason=LEFT_OPEN)]
 
