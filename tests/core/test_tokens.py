@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from everthread.core import tokens
 from everthread.core.events import (
     AgentKilled,
     Assistant,
@@ -115,6 +116,21 @@ LONG = {
 def test_a_megabyte_of_the_same_is_counted(content: str) -> None:
     """Encoders that go quadratic on one long word would not come back."""
     assert 1_000 < count(content) <= len(content.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("content", LONG.values(), ids=LONG.keys())
+def test_the_tokenizer_is_given_a_long_text_in_pieces(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lets nobody else run while it works, on a loop or in a thread."""
+    given, real = list[str](), tokens._tokenizer("o200k")
+
+    def encode(text: str) -> list[int]:
+        given.append(text)
+        return real.encode_ordinary(text)
+
+    monkeypatch.setattr(tokens, "_tokenizer", lambda _: SimpleNamespace(encode_ordinary=encode))
+    count(content)
+    assert "".join(given).replace("?", "\ud800") == content
+    assert max(len(piece.encode()) for piece in given) < 64_000
 
 
 # -- large tool results ------------------------------------------------------------------------------------
