@@ -124,8 +124,9 @@ def test_the_tokenizer_is_given_a_long_text_in_pieces(content: str, monkeypatch:
     given, real = list[str](), tokens._tokenizer("o200k")
 
     def encode(text: str) -> list[int]:
+        ids = real.encode_ordinary(text)
         given.append(text)
-        return real.encode_ordinary(text)
+        return ids
 
     monkeypatch.setattr(tokens, "_tokenizer", lambda _: SimpleNamespace(encode_ordinary=encode))
     count(content)
