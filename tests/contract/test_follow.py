@@ -12,8 +12,7 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.core.logged import Logged
 from everthread.errors import UnknownConversation
 from tests.contract.support import engine_of, everything, module, run
-
-PATIENCE = 30  # seconds, only so that a broken follower fails instead of hanging
+from tests.waiting import PATIENCE
 
 
 async def take(events: AsyncIterator[Logged], count: int) -> list[Logged]:

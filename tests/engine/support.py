@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from benchmarks.validator import refusals
 from everthread import Talk
-from everthread.core.branches import ENDLESS
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.deltas import Delta, Done
 from everthread.core.events import ModelCall
 from everthread.core.logged import Logged
 from everthread.engine.saying import Saying
+from tests.waiting import turned, until
 
 FORMS = ("anthropic:claude-sonnet-4-6", "openai:gpt-5", "openai-responses:gpt-5", "google:gemini-2.5-pro")
 
@@ -26,6 +29,28 @@ async def heard(saying: Saying) -> list[Delta]:
 async def said(saying: Saying) -> str:
     """The text that a plain program would print."""
     return "".join(map(str, await heard(saying)))
+
+
+@asynccontextmanager
+async def finds_its_branch(talk: Talk) -> AsyncIterator[None]:
+    """At the end of the block something has looked for the current branch, and waits for its turn on it."""
+    log, found = talk._log, 0
+    line = log.line
+
+    async def counted(*given: Any, **named: Any) -> Line:
+        nonlocal found
+        try:
+            return await line(*given, **named)
+        finally:
+            found += 1
+
+    log.line = counted  # type: ignore[method-assign]
+    try:
+        yield
+        await until(lambda: found > 0)
+        await turned()
+    finally:
+        log.line = line  # type: ignore[method-assign]
 
 
 async def kinds(talk: Talk) -> list[str]:

@@ -27,6 +27,7 @@ from everthread.errors import (
     UnknownSeq,
 )
 from tests.failures.aftermath import clear, sound
+from tests.waiting import PATIENCE
 
 Work = Callable[[Talk], Awaitable[Any]]
 NOWHERE = "01M7F8X1NFWF5G5Z7TBXHQ6334"
@@ -159,7 +160,7 @@ async def test_a_follower_of_an_erased_conversation_is_told(said: Talk) -> None:
     follower = asyncio.create_task(follow())
     await asyncio.sleep(0.05)
     await said.erase()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await _refused(follower, UnknownConversation)
 
 
