@@ -24,6 +24,7 @@ from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 from everthread.core.pieces import MOST, PLACE, pieces
 from everthread.core.tokens import Encoding, count
 from tests.core import texts
+from tests.examples import examples
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
@@ -93,7 +94,7 @@ words = st.sampled_from(
 whole_text = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(whole_text | words, max_size=30).map("".join))
 @example("")
 def test_whatever_unicode_counts_as_openai_counts_it(encoding: Encoding, text: str) -> None:
@@ -113,7 +114,7 @@ def in_pieces(text: str, encoding: Encoding) -> int:
 cuts = st.sampled_from([*" \n\t'/.+=_x7中，か½\u0301\u3000\u3099", "\r\n", "'s"])
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 @given(st.lists(whole_text | words | cuts, max_size=30).map("".join))
 def test_where_a_piece_may_end_a_token_ends_for_openai_too(encoding: Encoding, text: str) -> None:
     assert in_pieces(text, encoding) == len(oracle(encoding).encode_ordinary(text))

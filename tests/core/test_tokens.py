@@ -34,6 +34,7 @@ from everthread.core.parts import File, Image, Reasoning, Text, file, image
 from everthread.core.tokens import DEEPEST, IMAGE_LEAST, LARGE_RESULT, count, image_tiles, sizes, tools_size
 from tests.core.pictures import png
 from tests.core.strategies import any_text, events, plain_json
+from tests.examples import examples
 
 MARKERS: list[Event] = [
     Clear(),
@@ -85,7 +86,7 @@ def test_more_text_is_larger() -> None:
     assert sizes(user("one"))[0] < sizes(user("one two"))[0] < sizes(user("one two", "three"))[0]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(events)
 def test_any_event_has_a_size_and_never_settles_larger(event: Event) -> None:
     full, settled = sizes(event)
