@@ -61,7 +61,8 @@ from everthread.store.restoring import Whole
 from everthread.store.windowing import Planned, Seen, Sighted
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-LARGE = 256 * 1024  # bytes from which counting tokens would be felt on the event loop
+HEAVY = 64 * 1024  # bytes from which counting tokens would be felt on the event loop
+LARGE = 1024 * 1024  # and writing
 LOOK = 2.0  # seconds after which a follower looks for itself, should a bell not ring
 
 T = TypeVar("T")
@@ -201,7 +202,7 @@ class Log(Beside, Recalling):
         return await self._engine.write(
             lambda: appending.append(place, batch, now=now, gap=self._gap),
             about=place.about,
-            large=len(drafts) > 1_000,
+            large=len(drafts) > 1_000 or batch.size > LARGE,
             alone=basis is not None,
         )
 
@@ -384,5 +385,5 @@ class Log(Beside, Recalling):
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
         prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes, worth=self._worth)
-        heavy = len(drafts) > 100 or any(appending.weight(draft.event) > LARGE for draft in drafts)
+        heavy = len(drafts) > 100 or sum([appending.weight(draft.event) for draft in drafts]) > HEAVY
         return await asyncio.to_thread(prepare, drafts) if heavy else prepare(drafts)
