@@ -91,6 +91,15 @@ SELECT branch, name, parent, at, time FROM branches
 WHERE tenant = :tenant AND conversation = :conversation
 ORDER BY branch
 
+-- name: newest_branch
+SELECT branch FROM branches
+WHERE tenant = :tenant AND conversation = :conversation
+ORDER BY branch DESC LIMIT 1
+
+-- name: branch_named
+SELECT branch FROM branches
+WHERE tenant = :tenant AND conversation = :conversation AND name = :name
+
 -- name: branch
 -- One branch; the current one where none is given.
 SELECT branch, name, parent, at, time FROM branches
@@ -99,7 +108,8 @@ WHERE tenant = :tenant AND conversation = :conversation
         (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
 
 -- name: lineage
--- A branch and its ancestors, itself first.
+-- A branch and its ancestors, itself first; and of each what its parent had come to when it was left: the head, the turn
+-- that had begun last if it began on that branch, and the newest marker of each kind on it.
 WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
     SELECT 0, branch, name, parent, at, time FROM branches
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -108,7 +118,55 @@ WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
     FROM lineage JOIN branches b
         ON b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent
 )
-SELECT branch, name, parent, at, time FROM lineage ORDER BY depth
+SELECT l.branch, l.name, l.parent, l.at, l.time,
+    h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
+    h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
+    h.importance, h.left_importance,
+    f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
+        AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
+        AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
+        AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
+        AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
+        AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
+        AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
+        AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1)
+FROM lineage l
+LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND h.branch = l.parent AND h.seq = l.at
+LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = l.parent
+    AND f.seq = h.turn_first
+ORDER BY l.depth
+
+-- name: left_at
+-- The same of one branch at one of its own events.
+SELECT h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
+    h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
+    h.importance, h.left_importance,
+    f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1)
+FROM events h
+LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+    AND f.seq = h.turn_first
+WHERE h.tenant = :tenant AND h.conversation = :conversation AND h.branch = :branch AND h.seq = :seq
 
 -- == appending ==
 
@@ -223,6 +281,54 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq BETWEEN :first AND :last AND spoken >= seq
 ORDER BY seq DESC LIMIT :limit
 
+-- name: events_of_line
+-- Events by their seqs, each with the branch it is on, in a JSON object; and those of a segment, oldest first.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+UNION ALL
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM (
+    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+    FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND seq BETWEEN :first AND :last
+    ORDER BY seq LIMIT :limit) AS own
+
+-- name: messages_of_line
+-- Only messages.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer) AND e.spoken >= e.seq
+UNION ALL
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM (
+    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+    FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND seq BETWEEN :first AND :last AND spoken >= seq
+    ORDER BY seq LIMIT :limit) AS own
+
+-- name: markers_of_line
+-- Those of some events that are markers of one kind.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    AND e.spoken <> e.seq AND e.kind = :kind
+
+-- name: newest_of_kind
+-- By branch and last seq, in a JSON object, the newest marker of a kind up to there.
+SELECT CAST(j.key AS integer), (
+        SELECT e.seq FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+            AND e.spoken <> e.seq AND e.kind = :kind AND e.seq <= CAST(CAST(j.value AS text) AS integer)
+        ORDER BY e.seq DESC LIMIT 1)
+FROM json_each(:pieces) AS j
+
 -- name: tail
 -- The events of the newest turns of a segment: from the first event of the turn that `skip` others follow, or
 -- from the segment's beginning where it has not so many.
@@ -234,6 +340,44 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
         ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
 ORDER BY seq
+
+-- name: tail_of_line
+-- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them, also events by their
+-- seqs, and those of one large segment from the first event of the turn that `large_skip` others follow.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq BETWEEN coalesce((
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+UNION ALL
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE NOT EXISTS (
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip)
+    AND e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    AND e.turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+UNION ALL
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE NOT EXISTS (
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip)
+    AND tenant = :tenant AND conversation = :conversation AND branch = :large
+    AND seq BETWEEN coalesce((
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :large AND turn_first = seq
+            AND +seq <= :large_last AND settled_before <= CAST(:high AS bigint)
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :large_skip), :large_first) AND :large_last
+    AND turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
 
 -- name: folds
 -- One segment with everything that was folded, oldest first: for checking.
@@ -305,6 +449,36 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
 ORDER BY session LIMIT :limit
 
+-- name: turns_of_line
+-- Those of some events that begin a turn.
+SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
+    e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
+    e.importance, e.left_importance,
+    (SELECT p.state FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1)
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    AND e.turn_first = e.seq
+
+-- name: sessions_of_line
+-- Those of some events that begin a session.
+SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
+    e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
+    e.importance, e.left_importance,
+    (SELECT p.state FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1)
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    AND e.session_first = e.seq
+
 -- name: markers_down
 -- The markers of one kind in a segment, newest first.
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
@@ -330,7 +504,7 @@ SELECT
         AND spoken <> seq AND kind = 'summary' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
-    (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1),
+    (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :opening AND seq = 1),
     c.settings, c.forgotten,
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before
 FROM conversations c
@@ -378,6 +552,21 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq BETWEEN :first AND :last AND kind IN ('user', 'assistant')
 ORDER BY seq DESC LIMIT :limit
 
+-- name: turns_of_some_messages
+-- The same of some events.
+SELECT e.turn_first FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    AND e.spoken >= e.seq
+
+-- name: turns_of_some_spoken
+SELECT e.turn_first FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    AND e.kind IN ('user', 'assistant')
+
 -- name: importance_below
 -- The next lower importance of any turn on a branch. None is below 0; said, because the index says it.
 SELECT left_importance FROM events
@@ -397,6 +586,49 @@ WHERE s.tenant = :tenant AND s.conversation = :conversation AND s.branch = :bran
     AND s.turn_first = s.seq AND s.left_importance >= 0 AND s.left_importance = CAST(:importance AS integer)
     AND s.seq BETWEEN :first AND :last
 ORDER BY s.seq DESC LIMIT :limit
+
+-- name: turns_by_importance_among
+-- The same, found by some of the turns that follow.
+SELECT e.seq, e.settled_before, p.turn_first, f.settled_before, f.turn, f.messages_before
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+JOIN events p ON p.tenant = e.tenant AND p.conversation = e.conversation AND p.branch = e.branch AND p.seq = e.seq - 1
+LEFT JOIN events f ON f.tenant = e.tenant AND f.conversation = e.conversation AND f.branch = e.branch
+    AND f.seq = p.turn_first
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    AND e.turn_first = e.seq AND e.left_importance = CAST(:importance AS integer)
+
+-- name: levels
+-- By branch and last seq, in a JSON object, which importance turns have that are followed by another, and the newest that
+-- follows one of each.
+WITH RECURSIVE levels (branch, last, level) AS (
+    SELECT CAST(j.key AS integer), CAST(CAST(j.value AS text) AS integer), 101 FROM json_each(:pieces) AS j
+    UNION ALL
+    SELECT branch, last, (
+        SELECT e.left_importance FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = levels.branch
+            AND e.turn_first = e.seq AND e.left_importance >= 0 AND e.left_importance < levels.level
+        ORDER BY e.left_importance DESC LIMIT 1)
+    FROM levels WHERE level IS NOT NULL
+)
+SELECT branch, level, (
+        SELECT e.seq FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = levels.branch
+            AND e.turn_first = e.seq AND e.left_importance >= 0 AND e.left_importance = levels.level
+            AND e.seq <= levels.last
+        ORDER BY e.seq DESC LIMIT 1)
+FROM levels WHERE level < 101
+
+-- name: heads_among
+-- The heads of some events.
+SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
+    e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
+    e.importance, e.left_importance
+FROM json_each(:spots) AS j
+CROSS JOIN events e
+WHERE e.tenant = :tenant AND e.conversation = :conversation
+    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
 
 -- name: markers_up
 -- The markers of one kind in a segment, oldest first.
@@ -428,6 +660,19 @@ FROM (
             SELECT spoken FROM events
             WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :before_seq
         )
+    ORDER BY seq LIMIT 1
+) AS f
+
+-- name: versions_along
+-- The newest version of memory, by its seq, and the first of its kind in a segment. Both may be the same.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :newest_branch AND seq = :newest_seq
+UNION ALL
+SELECT f.branch, f.seq, f.id, f.kind, f.time, f.turn, f.session, f.tokens, f.settled, f.body
+FROM (
+    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = :kind AND seq BETWEEN :first AND :last
     ORDER BY seq LIMIT 1
 ) AS f
 
