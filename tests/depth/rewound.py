@@ -57,10 +57,10 @@ class Counted:
         return getattr(self.inner, name)
 
     async def of(self, work: Awaitable[Any]) -> tuple[int, int]:
-        """How many questions something asks, and how many rows they are answered with."""
+        """How many questions something asks, and with how many rows that it does not return they are answered."""
         self.names, self.rows = [], 0
-        await work
-        return self.asked, self.rows
+        found = await work
+        return self.asked, self.rows - (len(found) if isinstance(found, list) else 0)
 
 
 @asynccontextmanager
@@ -126,8 +126,8 @@ async def halfway(talk: Talk, number: int) -> Talk:
 
 
 async def long(talk: Talk, number: int) -> Talk:
-    """Two turns are kept of three, with settings between them."""
-    written = await talk.append(*turn(number), Settings(values={"temperature": 0.3}), *turn(number), *turn(number))
+    """Two turns are kept of three."""
+    written = await talk.append(*turn(number), *turn(number), *turn(number))
     return await _back(talk, written[-6].seq)
 
 

@@ -2,14 +2,13 @@
 
 A line that was rewound a thousand times has a thousand pieces, most of a few events. What a piece knows of its end tells
 without a question whether there is anything in it: a message, a turn's beginning, a marker. Those that remain are walked
-from the newest back or from the oldest on. Large ones are asked one by one, as spans of seqs; small ones together, event
-by event, because every seq of a piece is known, and an event is found by its key at once. (Spans of many pieces in one
-question would leave it to a planner how it finds them.)
+from the newest back or from the oldest on, and asked together, as many as are needed. A large one of which only some is
+wanted is asked by itself, in its order, until there is enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,33 +16,30 @@ import msgspec
 from everthread.core.branches import ENDLESS, KINDS, Line, Piece, Segment, oldest
 from everthread.store.engine import Ask, Row, Script
 
-SMALL = 32  # events of a piece that are asked for one by one
-TOGETHER = 500  # of them in one question
+SMALL = 64  # events of a piece that may be read for a few of them
+TOGETHER = 1_000  # pieces in one question
 FEW = 16  # rows for which pieces are looked for one by one, from the oldest on
-
-Spots = dict[int, int]  # by seq the branch
 
 
 class What(NamedTuple):
-    """Something that is read along a line: the queries for a span of seqs in either order and for events by their seqs,
-    the column by which rows are in order, and the newest seq of such a thing up to the end of a piece.
+    """Something that is read along a line: the queries for one piece in either order and for several, the column by which
+    rows are in order, and the newest seq of such a thing up to the end of a piece.
 
     `counted`: how many there are up to the end of a piece, if that is known. `only`: where in a piece it is, if it is
     known that there is but one, else 0. `high`: what grows with them, up to the end of a piece; it keeps a query from
-    walking what its branch has beyond. `both`: the query by seqs takes a span, oldest first, besides."""
+    walking what its branch has beyond."""
 
     down: str
     up: str
-    among: str
+    together: str
     order: int
     newest: Callable[[Piece], int]
     counted: Callable[[Piece], int] | None = None
     only: Callable[[Piece], int] | None = None
     high: Callable[[Piece], int] | None = None
-    both: bool = False
 
 
-EVENTS = What("events_down", "events_up", "events_of_line", 1, lambda piece: piece.last, both=True)
+EVENTS = What("events_down", "events_up", "events_of_line", 1, lambda piece: piece.last)
 MESSAGES = What(
     "messages_down",
     "messages_up",
@@ -51,7 +47,6 @@ MESSAGES = What(
     1,
     lambda piece: piece.end.spoken,
     lambda piece: piece.end.messages_sum,
-    both=True,
 )
 
 
@@ -72,66 +67,70 @@ def gather(
 ) -> Script[list[Row]]:
     """Rows along a line, from seq `first` to seq `last`, until there are `limit`."""
     found: list[Row] = []
-    walk = _onward(line, what, max(1, first), last, limit) if oldest_first else _back(line, what, max(1, first), last)
     asking = _Asking(line, what, oldest_first, values)
+    walk = _onward(line, what, max(1, first), last, limit) if oldest_first else _back(line, what, max(1, first), last)
     for part in walk:
-        if len(found) >= limit:
-            return found[:limit]
-        if part.seqs is None:
-            found += yield from asking.span(part, limit - len(found))
-        elif asking.collect(part, limit - len(found)):
-            found += yield from asking.together(limit - len(found))
+        wanted = limit - len(found)
+        if wanted <= 0:
+            break
+        if part.is_large and limit < ENDLESS:
+            found += yield from asking.alone(part, wanted)
+        elif asking.collect(part, wanted):
+            found += yield from asking.together()
     if len(found) < limit:
-        found += yield from asking.together(limit - len(found))
+        found += yield from asking.together()
     return found[:limit]
 
 
+class _Part(NamedTuple):
+    """A piece to be asked, and how much is in it for certain."""
+
+    segment: Segment
+    sure: int = 0
+    high: int | None = None
+
+    @property
+    def is_large(self) -> bool:
+        # Of something of which all is wanted, every seq counts.
+        return self.segment.last - self.segment.first >= max(SMALL, self.sure)
+
+
 class _Asking:
-    """Collects small pieces until they are worth a question."""
+    """Collects pieces until they are worth a question."""
 
     def __init__(self, line: Line, what: What, oldest_first: bool, values: dict[str, Any]) -> None:
         self._line, self._what, self._oldest_first, self._values = line, what, oldest_first, values
-        self._spots: Spots = {}
+        self._parts: list[_Part] = []
         self._sure = 0
 
     def collect(self, part: _Part, wanted: int) -> bool:
-        """Take a small piece; whether that is enough for a question."""
-        self._spots |= dict.fromkeys(part.seqs or (), part.segment.branch)
+        """Take a piece; whether that is enough for a question."""
+        self._parts.append(part)
         self._sure += part.sure
-        return len(self._spots) >= TOGETHER or self._sure >= wanted
+        return len(self._parts) >= TOGETHER or self._sure >= wanted
 
-    def span(self, part: _Part, limit: int) -> Script[list[Row]]:
-        """What is collected, and a large piece after it."""
-        if self._spots and self._oldest_first and self._what.both:
-            return (yield from self.together(limit, part.segment))
-        rows = yield from self.together(limit)
-        if len(rows) < limit:
-            query = self._what.up if self._oldest_first else self._what.down
-            values = {**span(self._line, part.segment), "limit": limit - len(rows), **self._values}
-            if part.high is not None:
-                values["high"] = min(part.high, values["high"])
-            rows += yield Ask(query, values)
-        return rows
-
-    def together(self, limit: int, segment: Segment | None = None) -> Script[list[Row]]:
-        if not self._spots:
-            return []
-        spots, self._spots, self._sure = self._spots, {}, 0
-        values = {**key_of(self._line), "spots": told(spots), **self._values}
-        if self._what.both:
-            values |= {**span(self._line, segment or Segment(0, 1, 0)), "limit": limit}
-        rows = yield Ask(self._what.among, values)
+    def together(self) -> Script[list[Row]]:
+        """What is in all that was collected."""
+        parts, self._parts, self._sure = self._parts, [], 0
+        if len(parts) < 2:
+            return (yield from self._of(parts[0], ENDLESS)) if parts else []
+        pieces = msgspec.json.encode({branch: (first, last) for (branch, first, last), *_ in parts}).decode()
+        rows = yield Ask(self._what.together, {**key_of(self._line), "pieces": pieces, **self._values})
         order = self._what.order
         return sorted(rows, key=lambda row: row[order], reverse=not self._oldest_first)
 
+    def alone(self, part: _Part, wanted: int) -> Script[list[Row]]:
+        """What was collected, and what is wanted besides of a large piece."""
+        rows = yield from self.together()
+        if len(rows) < wanted:
+            rows += yield from self._of(part, wanted - len(rows))
+        return rows
 
-class _Part(NamedTuple):
-    """A piece to be asked: its seqs where it is small, and how much is in it for certain."""
-
-    segment: Segment
-    seqs: Sequence[int] | None
-    sure: int = 0
-    high: int | None = None
+    def _of(self, part: _Part, limit: int) -> Script[list[Row]]:
+        values = {**span(self._line, part.segment), "limit": limit, **self._values}
+        if part.high is not None:
+            values["high"] = min(part.high, values["high"])
+        return list((yield Ask(self._what.up if self._oldest_first else self._what.down, values)))
 
 
 def _back(line: Line, what: What, first: int, last: int) -> Iterator[_Part]:
@@ -150,7 +149,7 @@ def _onward(line: Line, what: What, first: int, last: int, limit: int) -> Iterat
     """The same, oldest first."""
     if what is EVENTS:
         last = min(last, first + limit - 1)
-    if limit > FEW:
+    if what is EVENTS or limit > FEW:
         yield from reversed(list(_back(line, what, first, _enough(line, what, first, last, limit))))
         return
     seq = first
@@ -163,23 +162,23 @@ def _onward(line: Line, what: What, first: int, last: int, limit: int) -> Iterat
 def _own(line: Line, first: int, last: int) -> Iterator[_Part]:
     segment = line.own._replace(first=max(first, line.own.first), last=last)
     if segment.first <= segment.last:
-        yield _Part(segment, _seqs(segment))
+        yield _Part(segment)
 
 
 def _part(what: What, piece: Piece, segment: Segment) -> _Part:
     if what is EVENTS:
-        return _Part(segment, _seqs(segment), segment.last - segment.first + 1)
-    if what.only and (seq := what.only(piece)):
-        return _Part(segment, [seq] if segment.first <= seq <= segment.last else [], 1)
+        return _Part(segment, segment.last - segment.first + 1)
+    if what.only and (seq := what.only(piece)) and segment.first <= seq <= segment.last:
+        return _Part(segment._replace(first=seq, last=seq), 1)
     whole = segment.first == piece.first and segment.last == what.newest(piece)
     sure = what.counted(piece) - (what.counted(piece.past) if piece.past else 0) if what.counted else 1
-    return _Part(segment, _seqs(segment), sure if whole else 0, what.high(piece) if what.high else None)
+    return _Part(segment, sure if whole else 0, what.high(piece) if what.high else None)
 
 
 def _enough(line: Line, what: What, first: int, last: int, limit: int) -> int:
     """A seq up to which there are `limit` things, if that is known, or `last`."""
     counted, piece = what.counted, line.piece(first)
-    if counted is None or piece is None:
+    if counted is None or piece is None or limit == ENDLESS:
         return last
     wanted = counted(piece) + limit
     enough = oldest(line.past, lambda piece: counted(piece) >= wanted)
@@ -189,11 +188,6 @@ def _enough(line: Line, what: What, first: int, last: int, limit: int) -> int:
 def _from(line: Line, what: What, seq: int) -> Piece | None:
     """The oldest piece with something from a seq on."""
     return oldest(line.past, lambda piece: what.newest(piece) >= seq)
-
-
-def _seqs(segment: Segment) -> Sequence[int] | None:
-    """All seqs of a small piece; None: it is large."""
-    return range(segment.first, segment.last + 1) if segment.last - segment.first < SMALL else None
 
 
 # -- markers ---------------------------------------------------------------------------------------------------

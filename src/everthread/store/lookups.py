@@ -227,7 +227,7 @@ class Lookup:
         )
         first, last = self._head.cleared + 1, min(before, self._head.seq)
         rows = yield from gather(self._line, what, limit=limit, first=first, last=last, importance=importance)
-        rows = [row for row in rows if row[2] > self._head.cleared]
+        rows = [row for row in rows if (row[2] or 0) > self._head.cleared]
         begun = {row[2]: self._start(row[2:]) for row in rows if row[3] is not None}
         begun |= yield from self._starts([row[2] for row in rows if row[3] is None])
         return [

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from everthread.core.branches import ENDLESS, Line, Piece, Segment
 from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, Turn, session_of, turn_of
@@ -16,14 +18,12 @@ from everthread.store.along import (
     MESSAGES,
     SMALL,
     TOGETHER,
-    Spots,
     What,
     gather,
     key_of,
     markers,
     only_turn,
     span,
-    told,
 )
 from everthread.store.appending import head_of, newest_head
 from everthread.store.engine import Ask, Row, Script
@@ -59,10 +59,10 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
 
 
 class _Before(NamedTuple):
-    """What may belong to a tail of what was said before its branch began: events of small pieces, and of a large one
-    those from the first event of the turn that `skip` others follow."""
+    """What may belong to a tail of what was said before its branch began: by branch the spans of small pieces, and of a
+    large one the events from the first event of the turn that `skip` others follow."""
 
-    spots: Spots
+    pieces: dict[int, tuple[int, int]]
     large: Piece | None = None
     skip: int = 0
 
@@ -70,20 +70,19 @@ class _Before(NamedTuple):
         branch, first, last = self.large.segment() if self.large else Segment(0, 1, 0)
         high = self.large.end.settled_before if self.large else 0
         large = {"large": branch, "large_first": first, "large_last": last, "large_skip": self.skip, "high": high}
-        return {"spots": told(self.spots), **large}
+        return {"pieces": msgspec.json.encode(self.pieces).decode(), **large}
 
 
 def _tail_before(piece: Piece | None, wanted: int) -> _Before | None:
     """From the turn with the number `wanted` to the end of a piece, if that is not too scattered to be asked at once."""
-    spots: Spots = {}
-    while piece is not None and wanted > 0 and len(spots) < TOGETHER:
+    pieces: dict[int, tuple[int, int]] = {}
+    while piece is not None and wanted > 0 and len(pieces) < TOGETHER:
         ends_here = piece.before.turn < wanted
-        if piece.last - piece.first >= SMALL:
-            return _Before(spots, piece, piece.end.turn - wanted) if ends_here else None
-        first = piece.begun.first if piece.begun.number == wanted else piece.first
-        spots |= dict.fromkeys(range(max(first, piece.first), piece.last + 1), piece.branch)
+        if ends_here and piece.begun.number > wanted and piece.last - piece.first >= SMALL:
+            return _Before(pieces, piece, piece.end.turn - wanted)
+        pieces[piece.branch] = (piece.begun.first if piece.begun.number == wanted else piece.first, piece.last)
         if ends_here:
-            return _Before(spots)
+            return _Before(pieces)
         piece = piece.past
     return None
 

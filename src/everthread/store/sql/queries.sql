@@ -282,43 +282,38 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq DESC LIMIT :limit
 
 -- name: events_of_line
--- Events by their seqs, each with the branch it is on, in a JSON object; and those of a segment, oldest first.
+-- The events of several segments: a JSON object, by branch the first seq and the last. Each is looked up by itself:
+-- OFFSET 0 keeps PostgreSQL from reading the whole conversation for them, and SQLite reads it as a plain join in this order.
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
-FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
-UNION ALL
-SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM (
-    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
-    FROM events
-    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND seq BETWEEN :first AND :last
-    ORDER BY seq LIMIT :limit) AS own
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.seq > 0
 
 -- name: messages_of_line
 -- Only messages.
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
-FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer) AND e.spoken >= e.seq
-UNION ALL
-SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM (
-    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
-    FROM events
-    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND seq BETWEEN :first AND :last AND spoken >= seq
-    ORDER BY seq LIMIT :limit) AS own
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.spoken >= e.seq
 
 -- name: markers_of_line
 -- Those of some events that are markers of one kind.
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
-FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
-    AND e.spoken <> e.seq AND e.kind = :kind
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.spoken <> e.seq AND e.kind = :kind
 
 -- name: newest_of_kind
 -- By branch and last seq, in a JSON object, the newest marker of a kind up to there.
@@ -342,8 +337,8 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq
 
 -- name: tail_of_line
--- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them, also events by their
--- seqs, and those of one large segment from the first event of the turn that `large_skip` others follow.
+-- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them, also those of several
+-- segments, and of one large segment from the first event of the turn that `large_skip` others follow.
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -353,14 +348,16 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
 UNION ALL
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
-FROM json_each(:spots) AS j
-CROSS JOIN events e
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
 WHERE NOT EXISTS (
         SELECT seq FROM events
         WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
         ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip)
-    AND e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
     AND e.turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
         AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
 UNION ALL
@@ -458,11 +455,13 @@ SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session,
         AND p.branch = e.branch AND p.seq = e.seq - 1),
     (SELECT p.spoken_time FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
         AND p.branch = e.branch AND p.seq = e.seq - 1)
-FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
-    AND e.turn_first = e.seq
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.turn_first = e.seq
 
 -- name: sessions_of_line
 -- Those of some events that begin a session.
@@ -473,11 +472,13 @@ SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session,
         AND p.branch = e.branch AND p.seq = e.seq - 1),
     (SELECT p.spoken_time FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
         AND p.branch = e.branch AND p.seq = e.seq - 1)
-FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
-    AND e.session_first = e.seq
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.session_first = e.seq
 
 -- name: markers_down
 -- The markers of one kind in a segment, newest first.
@@ -554,18 +555,24 @@ ORDER BY seq DESC LIMIT :limit
 
 -- name: turns_of_some_messages
 -- The same of some events.
-SELECT e.turn_first FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
-    AND e.spoken >= e.seq
+SELECT e.turn_first
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.spoken >= e.seq
 
 -- name: turns_of_some_spoken
-SELECT e.turn_first FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
-    AND e.kind IN ('user', 'assistant')
+SELECT e.turn_first
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.kind IN ('user', 'assistant')
 
 -- name: importance_below
 -- The next lower importance of any turn on a branch. None is below 0; said, because the index says it.
@@ -588,16 +595,18 @@ WHERE s.tenant = :tenant AND s.conversation = :conversation AND s.branch = :bran
 ORDER BY s.seq DESC LIMIT :limit
 
 -- name: turns_by_importance_among
--- The same, found by some of the turns that follow.
-SELECT e.seq, e.settled_before, p.turn_first, f.settled_before, f.turn, f.messages_before
-FROM json_each(:spots) AS j
-CROSS JOIN events e
-JOIN events p ON p.tenant = e.tenant AND p.conversation = e.conversation AND p.branch = e.branch AND p.seq = e.seq - 1
-LEFT JOIN events f ON f.tenant = e.tenant AND f.conversation = e.conversation AND f.branch = e.branch
-    AND f.seq = p.turn_first
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
-    AND e.turn_first = e.seq AND e.left_importance = CAST(:importance AS integer)
+-- The same in several segments, without the last three columns.
+SELECT e.seq, e.settled_before, (
+        SELECT p.turn_first FROM events p
+        WHERE p.tenant = :tenant AND p.conversation = :conversation AND p.branch = e.branch AND p.seq = e.seq - 1
+    ), NULL, NULL, NULL
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+    OFFSET 0) AS e
+WHERE e.turn_first = e.seq AND e.left_importance = CAST(:importance AS integer)
 
 -- name: levels
 -- By branch and last seq, in a JSON object, which importance turns have that are followed by another, and the newest that
@@ -621,14 +630,17 @@ SELECT branch, level, (
 FROM levels WHERE level < 101
 
 -- name: heads_among
--- The heads of some events.
+-- The heads of some events: a JSON object, by seq the branch.
 SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
     e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
     e.importance, e.left_importance
 FROM json_each(:spots) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation
-    AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation
+        AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    OFFSET 0) AS e
+WHERE e.seq > 0
 
 -- name: markers_up
 -- The markers of one kind in a segment, oldest first.
