@@ -169,7 +169,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     def piece(self, seq: int) -> Piece | None:
         """The piece of an ancestor that holds the event `seq`; None where the branch itself does, or nobody."""
-        return oldest(self.past, lambda piece: piece.last >= seq) if 0 < seq <= self.branch.at else None
+        if self.past is None or not 0 < seq <= self.branch.at:
+            return None
+        return self.past if seq >= self.past.first else oldest(self.past, lambda piece: piece.last >= seq)
 
     def owner(self, seq: int) -> int:
         """The branch on which the event `seq` of this line is stored."""

@@ -8,7 +8,8 @@ wanted is asked by itself, in its order, until there is enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +20,8 @@ from everthread.store.engine import Ask, Row, Script
 SMALL = 64  # events of a piece that may be read for a few of them
 TOGETHER = 1_000  # pieces in one question
 FEW = 16  # rows for which pieces are looked for one by one, from the oldest on
+
+Spans = dict[int, int]  # by branch the first seq and the last, in one number
 
 
 class What(NamedTuple):
@@ -66,14 +69,18 @@ def gather(
     **values: Any,
 ) -> Script[list[Row]]:
     """Rows along a line, from seq `first` to seq `last`, until there are `limit`."""
-    found: list[Row] = []
+    first = max(1, first)
     asking = _Asking(line, what, oldest_first, values)
-    walk = _onward(line, what, max(1, first), last, limit) if oldest_first else _back(line, what, max(1, first), last)
-    for part in walk:
+    if what is EVENTS and oldest_first:  # all seqs are there
+        last, limit = min(last, first + limit - 1), ENDLESS
+    if limit == ENDLESS:
+        return (yield from asking.of(_spans(line, what, first, last)))
+    found: list[Row] = []
+    for part in _onward(line, what, first, last, limit) if oldest_first else _back(line, what, first, last):
         wanted = limit - len(found)
         if wanted <= 0:
             break
-        if part.is_large and limit < ENDLESS:
+        if part.is_large:
             found += yield from asking.alone(part, wanted)
         elif asking.collect(part, wanted):
             found += yield from asking.together()
@@ -112,12 +119,18 @@ class _Asking:
     def together(self) -> Script[list[Row]]:
         """What is in all that was collected."""
         parts, self._parts, self._sure = self._parts, [], 0
-        if len(parts) < 2:
-            return (yield from self._of(parts[0], ENDLESS)) if parts else []
-        pieces = msgspec.json.encode({branch: (first, last) for (branch, first, last), *_ in parts}).decode()
-        rows = yield Ask(self._what.together, {**key_of(self._line), "pieces": pieces, **self._values})
-        order = self._what.order
-        return sorted(rows, key=lambda row: row[order], reverse=not self._oldest_first)
+        if len(parts) == 1:
+            return (yield from self._of(parts[0], ENDLESS))
+        return (yield from self.of(packed(part.segment for part in parts)))
+
+    def of(self, pieces: Spans) -> Script[list[Row]]:
+        """All that is in these."""
+        if len(pieces) < 2:
+            return (yield from self._of(_Part(*map(unpacked, pieces.items())), ENDLESS)) if pieces else []
+        asked = {**key_of(self._line), "pieces": told(pieces), **self._values}
+        rows = list((yield Ask(self._what.together, asked)))
+        rows.sort(key=itemgetter(self._what.order), reverse=not self._oldest_first)
+        return rows
 
     def alone(self, part: _Part, wanted: int) -> Script[list[Row]]:
         """What was collected, and what is wanted besides of a large piece."""
@@ -131,6 +144,25 @@ class _Asking:
         if part.high is not None:
             values["high"] = min(part.high, values["high"])
         return list((yield Ask(self._what.up if self._oldest_first else self._what.down, values)))
+
+
+def _spans(line: Line, what: What, first: int, last: int) -> Spans:
+    """All pieces with something in them. Written for speed: a window may have a hundred."""
+    own, newest_in = line.branch.at + 1, what.newest
+    found = {line.branch.number: max(own, first) << 31 | last} if own <= last and first <= last else {}
+    piece = line.piece(min(last, own - 1))
+    while piece is not None:
+        newest, low = newest_in(piece), piece.first
+        if newest > last:
+            newest = last
+        if newest < first:
+            break
+        if newest >= low:
+            found[piece.branch] = (low if low > first else first) << 31 | newest
+            piece = piece.past
+        else:
+            piece = line.piece(newest)
+    return found
 
 
 def _back(line: Line, what: What, first: int, last: int) -> Iterator[_Part]:
@@ -147,9 +179,7 @@ def _back(line: Line, what: What, first: int, last: int) -> Iterator[_Part]:
 
 def _onward(line: Line, what: What, first: int, last: int, limit: int) -> Iterator[_Part]:
     """The same, oldest first."""
-    if what is EVENTS:
-        last = min(last, first + limit - 1)
-    if what is EVENTS or limit > FEW:
+    if limit > FEW:
         yield from reversed(list(_back(line, what, first, _enough(line, what, first, last, limit))))
         return
     seq = first
@@ -214,6 +244,15 @@ def _newest_of(line: Line, kind: str) -> Script[Callable[[Piece], int]]:
 
 
 # -- the form of a question ------------------------------------------------------------------------------------
+
+
+def packed(segments: Iterable[Segment]) -> Spans:
+    return {branch: first << 31 | last for branch, first, last in segments}
+
+
+def unpacked(span: tuple[int, int]) -> Segment:
+    branch, both = span
+    return Segment(branch, both >> 31, both & ENDLESS)
 
 
 def told(numbers: dict[int, int]) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
-
 from everthread.core.branches import ENDLESS, Line, Piece, Segment
 from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, Turn, session_of, turn_of
@@ -23,7 +21,9 @@ from everthread.store.along import (
     key_of,
     markers,
     only_turn,
+    packed,
     span,
+    told,
 )
 from everthread.store.appending import head_of, newest_head
 from everthread.store.engine import Ask, Row, Script
@@ -59,10 +59,10 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
 
 
 class _Before(NamedTuple):
-    """What may belong to a tail of what was said before its branch began: by branch the spans of small pieces, and of a
-    large one the events from the first event of the turn that `skip` others follow."""
+    """What may belong to a tail of what was said before its branch began: small pieces, and of a large one the events
+    from the first event of the turn that `skip` others follow."""
 
-    pieces: dict[int, tuple[int, int]]
+    pieces: list[Segment]
     large: Piece | None = None
     skip: int = 0
 
@@ -70,17 +70,17 @@ class _Before(NamedTuple):
         branch, first, last = self.large.segment() if self.large else Segment(0, 1, 0)
         high = self.large.end.settled_before if self.large else 0
         large = {"large": branch, "large_first": first, "large_last": last, "large_skip": self.skip, "high": high}
-        return {"pieces": msgspec.json.encode(self.pieces).decode(), **large}
+        return {"pieces": told(packed(self.pieces)), **large}
 
 
 def _tail_before(piece: Piece | None, wanted: int) -> _Before | None:
     """From the turn with the number `wanted` to the end of a piece, if that is not too scattered to be asked at once."""
-    pieces: dict[int, tuple[int, int]] = {}
+    pieces: list[Segment] = []
     while piece is not None and wanted > 0 and len(pieces) < TOGETHER:
         ends_here = piece.before.turn < wanted
         if ends_here and piece.begun.number > wanted and piece.last - piece.first >= SMALL:
             return _Before(pieces, piece, piece.end.turn - wanted)
-        pieces[piece.branch] = (piece.begun.first if piece.begun.number == wanted else piece.first, piece.last)
+        pieces.append(piece.segment(first=piece.begun.first if piece.begun.number == wanted else 1))
         if ends_here:
             return _Before(pieces)
         piece = piece.past

@@ -282,14 +282,16 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq DESC LIMIT :limit
 
 -- name: events_of_line
--- The events of several segments: a JSON object, by branch the first seq and the last. Each is looked up by itself:
--- OFFSET 0 keeps PostgreSQL from reading the whole conversation for them, and SQLite reads it as a plain join in this order.
+-- The events of several segments: a JSON object, by branch the first seq and the last (first * 2^31 + last). Each is
+-- looked up by itself: OFFSET 0 keeps PostgreSQL from reading the whole conversation for them, and SQLite is given a plain
+-- join, which it makes in this order.
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
 FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.seq > 0
 
@@ -300,7 +302,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.spoken >= e.seq
 
@@ -311,7 +314,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.spoken <> e.seq AND e.kind = :kind
 
@@ -352,7 +356,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE NOT EXISTS (
         SELECT seq FROM events
@@ -459,7 +464,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.turn_first = e.seq
 
@@ -476,7 +482,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.session_first = e.seq
 
@@ -560,7 +567,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.spoken >= e.seq
 
@@ -570,7 +578,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.kind IN ('user', 'assistant')
 
@@ -604,7 +613,8 @@ FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
     SELECT e.* FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
-        AND e.seq BETWEEN CAST(j.value ->> 0 AS integer) AND CAST(j.value ->> 1 AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
 WHERE e.turn_first = e.seq AND e.left_importance = CAST(:importance AS integer)
 
