@@ -118,30 +118,38 @@ WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
     FROM lineage JOIN branches b
         ON b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent
 )
-SELECT l.branch, l.name, l.parent, l.at, l.time,
+SELECT lineage.branch, lineage.name, lineage.parent, lineage.at, lineage.time,
     h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
     h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
     h.importance, h.left_importance,
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
-    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
-        AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
-    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
-        AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
-    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
-        AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
-    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
-        AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
-    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
-        AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
-    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
-        AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1),
-    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = l.parent
-        AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= l.at ORDER BY m.seq DESC LIMIT 1)
-FROM lineage l
-LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND h.branch = l.parent AND h.seq = l.at
-LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = l.parent
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1)
+FROM lineage
+LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND h.branch = lineage.parent
+    AND h.seq = lineage.at
+LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = lineage.parent
     AND f.seq = h.turn_first
-ORDER BY l.depth
+ORDER BY lineage.depth
 
 -- name: left_at
 -- The same of one branch at one of its own events.
@@ -308,7 +316,7 @@ CROSS JOIN LATERAL (
 WHERE e.spoken >= e.seq
 
 -- name: markers_of_line
--- Those of some events that are markers of one kind.
+-- The markers of one kind in several segments.
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
 FROM json_each(:pieces) AS j
 CROSS JOIN LATERAL (
@@ -316,8 +324,9 @@ CROSS JOIN LATERAL (
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
         AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
             AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+        AND e.spoken <> e.seq AND e.kind = :kind
     OFFSET 0) AS e
-WHERE e.spoken <> e.seq AND e.kind = :kind
+WHERE e.seq > 0
 
 -- name: newest_of_kind
 -- By branch and last seq, in a JSON object, the newest marker of a kind up to there.
@@ -452,7 +461,7 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY session LIMIT :limit
 
 -- name: turns_of_line
--- Those of some events that begin a turn.
+-- The heads of the first events of turns in several segments.
 SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
     e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
     e.importance, e.left_importance,
@@ -470,7 +479,7 @@ CROSS JOIN LATERAL (
 WHERE e.turn_first = e.seq
 
 -- name: sessions_of_line
--- Those of some events that begin a session.
+-- The heads of the first events of sessions in several segments.
 SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
     e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
     e.importance, e.left_importance,
