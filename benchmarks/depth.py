@@ -1,4 +1,4 @@
-"""How a line that was rewound again and again compares with a straight one of the same length, for `everthread bench window`.
+"""A line that was rewound again and again against a straight one of the same length, for `everthread bench window`.
 
 Each rewind goes back one turn and says another, so after a thousand of them the line has a thousand pieces more. Both
 conversations go on while they are measured, the one straight on, the other with a rewind at every turn.
@@ -30,7 +30,10 @@ Add = Callable[..., None]
 
 def said(number: int) -> list[Event]:
     asked = f"Turn {number}: what about the lantern that we hung over door {number % 97}, and how long will it last?"
-    return [user(asked), assistant(f"As of turn {number} it hangs well; the oil of week {number % 53} is enough for it.")]
+    return [
+        user(asked),
+        assistant(f"As of turn {number} it hangs well; the oil of week {number % 53} is enough for it."),
+    ]
 
 
 class Depths:
@@ -62,7 +65,9 @@ class Depths:
 
     def _works(self) -> dict[str, Callable[[Line], Callable[[], Awaitable[Any]]]]:
         return {
-            f"context, budget {self.budget:,},": lambda line: lambda: line.talk.context(model=MODEL, budget=self.budget),
+            f"context, budget {self.budget:,},": lambda line: (
+                lambda: line.talk.context(model=MODEL, budget=self.budget)
+            ),
             "append": lambda line: lambda: line.talk.append(user("And then?")),
             f"tail of {TURNS} turns": lambda line: lambda: line.talk.tail(turns=TURNS),
             f"the newest {PAGE} events": lambda line: lambda: line.talk.after(line.newest - PAGE),
@@ -72,7 +77,7 @@ class Depths:
     async def _in_turns(
         self, straight: Line, deep: Line, make: Callable[[Line], Callable[[], Awaitable[Any]]]
     ) -> tuple[float, float]:
-        """Of the medians of each block the mean of the middle half, in microseconds: the deep line's, the straight one's."""
+        """Of all blocks' medians the mean of the middle half, in microseconds: of the deep line and of the other."""
         medians: dict[Line, list[float]] = {straight: [], deep: []}
         for block in range(BLOCKS):
             for line in (straight, deep) if block % 2 else (deep, straight):
@@ -85,9 +90,8 @@ class Depths:
 
     async def _cold(self, straight: Line, deep: Line, depth: int) -> None:
         """The first context of a store that was just opened, for information."""
-        spent = []
-        for line in (deep, straight):
-            spent.append(statistics.median([await self._first(line) for _ in range(COLD)]) * 1e6)
+        first = {line: [await self._first(line) for _ in range(COLD)] for line in (deep, straight)}
+        spent = [statistics.median(times) * 1e6 for times in first.values()]
         self.add(f"the first context of a process after {depth:,} rewinds, against a straight line", *spent, bar=None)
 
     async def _first(self, line: Line) -> float:

@@ -1,7 +1,7 @@
 """`everthread bench window`: what building the next request costs, as ratios in one run.
 
-Four comparisons. A context of a short conversation against one of a long, and what is read and written of a line that was
-rewound again and again against a straight one (`benchmarks/depth.py`): law 6 says that they cost the same. A
+Four comparisons. A context of a short conversation against one of a long, and a line that was rewound again and again
+against a straight one (`benchmarks/depth.py`): law 6 says that they cost the same. A
 context written out as JSON against the bare engine, which reads the very same rows with a plain SELECT and writes
 them out as a list of messages with no logic around it. And a context against what others need to find the messages
 of the next request in the same history; they are installed into an environment of their own the first time. Those
@@ -324,7 +324,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--messages", type=int, default=1_000_000, help="of the longest conversation")
     parser.add_argument("--budget", type=int, default=8_000, help="tokens of a request")
     parser.add_argument(
-        "--depths", type=int, nargs="*", default=DEPTHS, help="rewinds of the lines that are compared with straight ones"
+        "--depths",
+        type=int,
+        nargs="*",
+        default=DEPTHS,
+        help="rewinds of the lines that are compared with straight ones",
     )
     parser.add_argument("--no-peers", action="store_true", help="leave the others out, and install nothing")
     parser.add_argument("--folder", help="where the databases go for the time being: the disk that is measured")

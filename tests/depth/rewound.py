@@ -96,7 +96,9 @@ async def furnish(talk: Talk, *, turns: int = 12) -> None:
         if number in (3, 4):
             await talk.append(Pin(turn=written[0].seq))
         if number == 6:
-            await talk.append(BriefUpdated(text="So far.", covers=written[0].seq), SessionEnded(session=1, recap="Then."))
+            await talk.append(
+                BriefUpdated(text="So far.", covers=written[0].seq), SessionEnded(session=1, recap="Then.")
+            )
     await talk.append(Settings(values={"temperature": 0.4}))
 
 

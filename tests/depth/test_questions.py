@@ -59,9 +59,7 @@ async def test_an_append_asks_as_much_at_any_depth(et: Everthread, address: str,
 
 
 @pytest.mark.parametrize("verb", ["fork", "rewind"])
-async def test_a_new_branch_asks_as_much_at_any_depth(
-    et: Everthread, address: str, someone: str, verb: str
-) -> None:
+async def test_a_new_branch_asks_as_much_at_any_depth(et: Everthread, address: str, someone: str, verb: str) -> None:
     found = []
     for depth in (SHALLOW, DEEP):
         talk = await deep(et, someone, "edit", depth)

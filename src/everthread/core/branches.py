@@ -12,6 +12,7 @@ knows one far behind it, chosen so that any other is reached in a few jumps, as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -194,7 +195,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Left]]) -> Line:
     """The line of a branch from itself and its ancestors, in that order, each with what was so where it began."""
     past: Piece | None = None
-    for (branch, left), (parent, _) in reversed(list(zip(lineage, lineage[1:], strict=False))):
+    for (_, left), (parent, _) in reversed(list(pairwise(lineage))):
         if left.end.seq > parent.at:
             past = piece_of(parent.number, parent.at + 1, past, left)
         elif left.end.seq == 0:

@@ -1,9 +1,9 @@
 """Asking along a line: of all its pieces that matter with as few questions as of one, and of none that does not.
 
-A line that was rewound a thousand times has a thousand pieces, most of a few events. What a piece knows of its end tells
-without a question whether there is anything in it: a message, a turn's beginning, a marker. Those that remain are walked
-from the newest back or from the oldest on, and asked together, as many as are needed. A large one of which only some is
-wanted is asked by itself, in its order, until there is enough.
+A line that was rewound a thousand times has a thousand pieces, most of a few events. What a piece knows of its end
+tells without a question whether there is anything in it: a message, a turn's beginning, a marker. Those that remain are
+walked from the newest back or from the oldest on, and asked together, as many as are needed. A large one of which only
+some is wanted is asked by itself, in its order, until there is enough.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Spans = dict[int, int]  # by branch the first seq and the last, in one number
 
 
 class What(NamedTuple):
-    """Something that is read along a line: the queries for one piece in either order and for several, the column by which
-    rows are in order, and the newest seq of such a thing up to the end of a piece.
+    """Something that is read along a line: the queries for one piece in either order and for several, the column that
+    rows are in order of, and the newest seq of such a thing up to the end of a piece.
 
     `counted`: how many there are up to the end of a piece, if that is known. `only`: where in a piece it is, if it is
     known that there is but one, else 0. `high`: what grows with them, up to the end of a piece; it keeps a query from
@@ -126,7 +126,7 @@ class _Asking:
     def of(self, pieces: Spans) -> Script[list[Row]]:
         """All that is in these."""
         if len(pieces) < 2:
-            return (yield from self._of(_Part(*map(unpacked, pieces.items())), ENDLESS)) if pieces else []
+            return (yield from self._of(_Part(unpacked(*pieces.popitem())), ENDLESS)) if pieces else []
         asked = {**key_of(self._line), "pieces": told(pieces), **self._values}
         rows = list((yield Ask(self._what.together, asked)))
         rows.sort(key=itemgetter(self._what.order), reverse=not self._oldest_first)
@@ -237,7 +237,8 @@ def _newest_of(line: Line, kind: str) -> Script[Callable[[Piece], int]]:
         return lambda piece: piece.marks[at]
     pieces = list(line.between(last=line.branch.at))
     asked = {**key_of(line), "pieces": told({piece.branch: piece.last for piece in pieces}), "kind": kind}
-    on_branch, newest, known = dict((yield Ask("newest_of_kind", asked))), 0, dict[int, int]()
+    on_branch: dict[int, int | None] = {row[0]: row[1] for row in (yield Ask("newest_of_kind", asked))}
+    newest, known = 0, dict[int, int]()
     for piece in reversed(pieces):
         known[piece.branch] = newest = on_branch[piece.branch] or newest
     return lambda piece: known[piece.branch]
@@ -250,8 +251,7 @@ def packed(segments: Iterable[Segment]) -> Spans:
     return {branch: first << 31 | last for branch, first, last in segments}
 
 
-def unpacked(span: tuple[int, int]) -> Segment:
-    branch, both = span
+def unpacked(branch: int, both: int) -> Segment:
     return Segment(branch, both >> 31, both & ENDLESS)
 
 

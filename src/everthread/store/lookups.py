@@ -1,8 +1,8 @@
 """The look-ups of `core.window` and `core.strategies`, answered from the indexes.
 
-What was said since the last clear is looked through in pieces. Those of ancestors are frozen, and know their sums and the
-turn that began last in them or before: so which of them a question is about is known without asking, and where only
-one turn begins in it, so is the answer.
+What was said since the last clear is looked through in pieces. Those of ancestors are frozen, and know their sums and
+the turn that began last in them or before: so which of them a question is about is known without asking, and where
+only one turn begins in it, so is the answer.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ as there is enough. How many pieces there are makes no difference: `store.along`
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from everthread.core.branches import ENDLESS, Line, Piece, Segment
@@ -54,8 +55,9 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     if (before := _tail_before(line.past, line.past.end.turn - turns + 1)) is None:
         starts = yield from _starts(line, TURNS, limit=turns)
         return (yield from onward(line, first=starts[-1].head.seq if len(starts) == turns else 1))
-    rows = yield Ask("tail_of_line", {**values, "turns": turns, **before.values()})
-    return logged(sorted(rows, key=lambda row: row[1]))
+    rows = list((yield Ask("tail_of_line", {**values, "turns": turns, **before.values()})))
+    rows.sort(key=itemgetter(1))
+    return logged(rows)
 
 
 class _Before(NamedTuple):
@@ -74,7 +76,7 @@ class _Before(NamedTuple):
 
 
 def _tail_before(piece: Piece | None, wanted: int) -> _Before | None:
-    """From the turn with the number `wanted` to the end of a piece, if that is not too scattered to be asked at once."""
+    """From the turn with the number `wanted` to the end of a piece, if it is not too scattered to be asked at once."""
     pieces: list[Segment] = []
     while piece is not None and wanted > 0 and len(pieces) < TOGETHER:
         ends_here = piece.before.turn < wanted

@@ -13,8 +13,8 @@ from everthread.core.branches import KINDS, Line, oldest
 from everthread.core.events import BriefUpdated, SessionEnded, Summary
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
-from everthread.store.engine import Ask, Script
 from everthread.store.along import markers, span
+from everthread.store.engine import Ask, Script
 from everthread.store.lookups import tip_of
 from everthread.store.reading import head, newest_markers
 
@@ -69,8 +69,8 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int, *, latest: int) -> S
 
 
 def _two(line: Line, newest: Head, kind: str, cutoff: int, latest: int) -> Script[tuple[int, list[Logged]]]:
-    """The seq of the last message before the cutoff, the newest version, and the first after that message: with a single
-    question where one piece has it all. Both may be the same."""
+    """The seq of the last message before the cutoff, the newest version, and the first after that message: with a
+    single question where one piece has it all. Both may be the same."""
     tip = tip_of(line, newest.seq)
     if cutoff > tip.segment.first and latest >= tip.segment.first:
         bounds = {"first": newest.cleared + 1, "last": newest.seq, "before_seq": cutoff - 1}

@@ -1,4 +1,4 @@
-"""Reading a window: sees what there is, has the turns chosen (`store.lookups` answers from the indexes), and fetches what
+"""Reading a window: sees what there is, has turns chosen (`store.lookups` answers from the indexes), and fetches what
 was chosen. All of it in one script, as of any seq, and no more rows than are sent.
 """
 
