@@ -76,6 +76,7 @@ class Log(Beside, Recalling):
         self._max_bytes = max_event_bytes
         self._worth = importance
         self._lines: branching.Lines = {}
+        self._indexed = {}
 
     @property
     def now(self) -> int:

@@ -944,31 +944,53 @@ WHERE c.tenant = :tenant AND c."user" = :user AND c.conversation BETWEEN :low_id
             AND e.seq > coalesce(r.last, b.at))
 ORDER BY b.conversation, b.branch
 
--- name: insert_recall_branch
-INSERT INTO recall_branches (tenant, conversation, branch, "user", last, events, words)
-SELECT b.tenant, b.conversation, b.branch, c."user", b.at, 0, 0
-FROM branches b JOIN conversations c ON c.tenant = b.tenant AND c.conversation = b.conversation
-WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = :branch AND c."user" = :user
-ON CONFLICT (tenant, conversation, branch) DO NOTHING
+-- name: recall_behind
+-- By branch and last seq, in a JSON object: the newest event up to there, and up to which seq the branch is in the index.
+SELECT CAST(j.key AS integer), (
+        SELECT e.seq FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+            AND e.seq <= CAST(CAST(j.value AS text) AS integer)
+        ORDER BY e.seq DESC LIMIT 1), (
+        SELECT r.last FROM recall_branches r
+        WHERE r.tenant = :tenant AND r.conversation = :conversation AND r.branch = CAST(j.key AS integer))
+FROM json_each(:pieces) AS j
 
--- name: recall_branches
+-- name: recall_progress
+-- Up to which seq a branch is in the index.
+SELECT coalesce(r.last, b.at)
+FROM branches b
+LEFT JOIN recall_branches r ON r.tenant = b.tenant AND r.conversation = b.conversation AND r.branch = b.branch
+WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = :branch
+
+-- name: insert_recall_conversation
+INSERT INTO recall_conversations (tenant, conversation, "user", slots, events, words)
+SELECT tenant, conversation, "user", 0, 0, 0 FROM conversations
+WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user AND erased IS NULL
+ON CONFLICT (tenant, conversation) DO NOTHING
+
+-- name: recall_conversation
 -- What is in the index of a conversation.
-SELECT number, branch, last, events, words, "user" FROM recall_branches
+SELECT number, slots, events, words, "user" FROM recall_conversations
 WHERE tenant = :tenant AND conversation = :conversation
-ORDER BY branch
 
 -- name: recall_total
 -- How much of a user's is in the index.
-SELECT coalesce(sum(events), 0), coalesce(sum(words), 0) FROM recall_branches
+SELECT coalesce(sum(events), 0), coalesce(sum(words), 0) FROM recall_conversations
 WHERE tenant = :tenant AND "user" = :user
 
+-- name: update_recall_conversation
+UPDATE recall_conversations SET slots = :slots, events = :events, words = :words WHERE number = :number
+
 -- name: update_recall_branch
-UPDATE recall_branches SET last = :last, events = :events, words = :words WHERE number = :number
+INSERT INTO recall_branches (tenant, conversation, branch, last) VALUES (:tenant, :conversation, :branch, :last)
+ON CONFLICT (tenant, conversation, branch) DO UPDATE SET last = excluded.last
 
 -- name: insert_recall_block
-INSERT INTO recall_blocks (block, first, session, oldest, newest, seqs)
-VALUES (:block, :first, :session, :oldest, :newest, :seqs)
-ON CONFLICT (block) DO UPDATE SET seqs = recall_blocks.seqs || excluded.seqs,
+INSERT INTO recall_blocks (block, first, last, session, oldest, newest, seqs, runs)
+VALUES (:block, :first, :last, :session, :oldest, :newest, :seqs, :runs)
+ON CONFLICT (block) DO UPDATE SET seqs = recall_blocks.seqs || excluded.seqs, runs = recall_blocks.runs || excluded.runs,
+    first = CASE WHEN excluded.first < recall_blocks.first THEN excluded.first ELSE recall_blocks.first END,
+    last = CASE WHEN excluded.last > recall_blocks.last THEN excluded.last ELSE recall_blocks.last END,
     oldest = CASE WHEN excluded.oldest < recall_blocks.oldest THEN excluded.oldest ELSE recall_blocks.oldest END,
     newest = CASE WHEN excluded.newest > recall_blocks.newest THEN excluded.newest ELSE recall_blocks.newest END
 
@@ -979,10 +1001,10 @@ ON CONFLICT (word, block) DO UPDATE SET postings = recall_words.postings || excl
 -- name: recall_rows
 -- The postings of a word, newest blocks first: those of a user, of one conversation if one is given, and of blocks that
 -- have something from `since` until just before `until`.
-SELECT w.block, w.postings, b.session
+SELECT w.block, w.postings, b.session, b.runs
 FROM recall_words w
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_branches r
+CROSS JOIN recall_conversations r
 WHERE w.word = :word AND w.block >= :low AND w.block < :high
     AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
     AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
@@ -991,11 +1013,11 @@ ORDER BY w.block DESC LIMIT :limit
 
 -- name: recall_rows_among
 -- The same in some blocks, which are the keys of a JSON object: the form of a list that both databases take.
-SELECT w.block, w.postings, b.session
+SELECT w.block, w.postings, b.session, b.runs
 FROM json_each(:blocks) AS j
 CROSS JOIN recall_words w
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_branches r
+CROSS JOIN recall_conversations r
 WHERE w.word = :word AND w.block = CAST(j.key AS bigint)
     AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
     AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
@@ -1014,10 +1036,10 @@ SELECT count(*) FROM recall_words WHERE word = :word AND block >= :low AND block
 
 -- name: recall_places
 -- Where the events of some blocks are, if they are this user's.
-SELECT b.block, r.conversation, r.branch, b.session, b.seqs
+SELECT b.block, r.conversation, b.seqs, b.runs
 FROM json_each(:blocks) AS j
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_branches r
+CROSS JOIN recall_conversations r
 WHERE b.block = CAST(j.key AS bigint) AND r.number = b.block >> 20 AND r.tenant = :tenant AND r."user" = :user
 
 -- name: events_among
@@ -1028,13 +1050,14 @@ CROSS JOIN events e
 WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = :branch AND e.seq = CAST(j.key AS integer)
 
 -- name: recall_block
--- The block of a branch in which a seq would be.
-SELECT block, seqs FROM recall_blocks WHERE block >= :low AND block < :high AND first <= :seq
-ORDER BY block DESC LIMIT 1
+-- The blocks of a conversation in which an event may be.
+SELECT block, seqs, runs FROM recall_blocks
+WHERE block >= :low AND block < :high AND first <= :seq AND last >= :seq
+ORDER BY block
 
 -- name: recall_blocks
--- A branch's blocks, for checking.
-SELECT block, first, session, oldest, newest, seqs FROM recall_blocks WHERE block >= :low AND block < :high
+-- A conversation's blocks.
+SELECT block, first, last, session, oldest, newest, seqs, runs FROM recall_blocks WHERE block >= :low AND block < :high
 ORDER BY block LIMIT :limit
 
 -- name: recall_words
@@ -1055,3 +1078,6 @@ DELETE FROM recall_blocks WHERE block >= :low AND block < :high
 
 -- name: erase_recall_branches
 DELETE FROM recall_branches WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: erase_recall_conversations
+DELETE FROM recall_conversations WHERE tenant = :tenant AND conversation = :conversation
