@@ -52,6 +52,7 @@ INTENDED = {
     "turns_by_importance_among": "events_by_seq",
     "heads_among": "events_by_seq",
     "newest_of_kind": "events_markers",
+    "recall_events": "events_by_seq",
 }
 # Totals are sorted; what they add up is found by these columns.
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
@@ -127,6 +128,9 @@ def _values(talk: Talk) -> dict[str, Any]:
         "newest": 0,
         "seqs": '{"9": 0}',
         "pieces": f'{{"1": {9 << 31 | 30}, "2": {500 << 31 | 510}}}',
+        "places": f'{{"{1 << 31 | 9}": 0}}',
+        "runs": "",
+        "slots": 0,
         "spots": '{"9": 1, "501": 2}',
         "opening": 1,
         "turns": 3,

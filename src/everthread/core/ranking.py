@@ -13,7 +13,7 @@ what they said themselves: it counts half as much again. (`everthread bench reca
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
@@ -263,3 +263,14 @@ def branch_at(runs: str, slot: int) -> int:
 def slots_of(run: Run, seqs: str) -> dict[int, int]:
     """By slot the seqs of a run, from those of its block."""
     return {slot: seq_at(seqs, slot) for slot in range(run.slot, min(run.end, len(seqs) // _SEQ))}
+
+
+def slot_after(run: Run, seqs: str, last: int) -> int:
+    """The first slot of a run with a seq beyond `last`."""
+    every = _seqs_of(seqs)
+    return bisect_right(every, last, run.slot, min(run.end, len(every)))
+
+
+@lru_cache(maxsize=256)
+def _seqs_of(seqs: str) -> tuple[int, ...]:
+    return tuple(unpack_seqs(seqs))

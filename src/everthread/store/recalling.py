@@ -28,7 +28,7 @@ from everthread.core.ranking import (
     count,
     runs_of,
     seq_at,
-    slots_of,
+    slot_after,
 )
 from everthread.core.words import Query, query_of
 from everthread.store.conversations import Owner
@@ -110,32 +110,20 @@ class _Scope:
         self._cuts = dict(_cuts(line)) if line else None
         self.counting: dict[int, bytes] | None = {} if line else None
 
-    def learn(self, row: Row) -> bool:
-        """Take in which slots of a block are on the line; False where its seqs are needed for it."""
-        if self._cuts is None or self.counting is None or row.block in self.counting:
+    def learn(self, block: int, runs: str, seqs: str = "") -> bool:
+        """Take in which slots of a block are on the line; False where it takes the seqs of its slots to know."""
+        if self._cuts is None or self.counting is None or block in self.counting:
             return True
-        slots = bytearray(SLOTS)
-        for run in runs_of(row.runs):
-            cut = self._cuts.get(run.branch, 0)
-            if run.last <= cut:
-                slots[run.slot : run.end] = EVERY[run.slot : run.end]
-            elif run.first <= cut:
-                return False
-        self.counting[row.block] = bytes(slots)
-        return True
-
-    def learn_all(self, block: int, seqs: str, runs: str) -> None:
-        """The same, of a block that has events both before and after the line left their branch."""
-        assert self._cuts is not None and self.counting is not None
         slots = bytearray(SLOTS)
         for run in runs_of(runs):
             cut = self._cuts.get(run.branch, 0)
-            if run.last <= cut:
-                slots[run.slot : run.end] = EVERY[run.slot : run.end]
-            elif run.first <= cut:
-                for slot, seq in slots_of(run, seqs).items():
-                    slots[slot] = seq <= cut
+            if run.first <= cut < run.last and not seqs:
+                return False
+            if run.first <= cut:
+                end = run.end if run.last <= cut else slot_after(run, seqs, cut)
+                slots[run.slot : end] = EVERY[run.slot : end]
         self.counting[block] = bytes(slots)
+        return True
 
     def reaches(self, block: int) -> bool:
         return self.counting is None or any(self.counting.get(block, NO))
@@ -220,10 +208,10 @@ class _Search:
 
     def _learn(self, rows: list[Row]) -> Script[None]:
         """Find out what is on the line of the blocks of these rows."""
-        if unknown := [row.block for row in rows if not self._scope.learn(row)]:
+        if unknown := [row.block for row in rows if not self._scope.learn(row.block, row.runs)]:
             values = {"blocks": _keys(unknown), "tenant": self._values["tenant"], "user": self._values["user"]}
             for block, _, seqs, runs in (yield Ask("recall_places", values)):
-                self._scope.learn_all(block, seqs, runs)
+                self._scope.learn(block, runs, seqs)
 
     def _among(self, word: str, a_block: float) -> Script[float]:
         """In how many events a word is of which not all postings were read: as many a block as in those that were."""
@@ -287,14 +275,14 @@ def _spot(place: int, scope: _Scope, where: dict[int, tuple[str, str, str]]) -> 
 
 
 def _events(tenant: str, spots: list[_Spot]) -> Script[dict[_Spot, Logged]]:
-    by_branch: dict[tuple[str, int], list[int]] = {}
+    by_conversation: dict[str, list[int]] = {}
     for conversation, branch, seq in spots:
-        by_branch.setdefault((conversation, branch), []).append(seq)
+        by_conversation.setdefault(conversation, []).append(branch << 31 | seq)
     found: dict[_Spot, Logged] = {}
-    for (conversation, branch), seqs in by_branch.items():
-        where = {"tenant": tenant, "conversation": conversation, "branch": branch}
-        rows = yield Ask("events_among", {**where, "seqs": _keys(seqs)})
-        found |= {(conversation, branch, event.seq): event for event in logged(rows)}
+    for conversation, places in by_conversation.items():
+        asked = {"tenant": tenant, "conversation": conversation, "places": _keys(places)}
+        rows = yield Ask("recall_events", asked)
+        found |= {(conversation, event.branch, event.seq): event for event in logged(rows)}
     return found
 
 

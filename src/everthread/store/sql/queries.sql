@@ -1042,6 +1042,17 @@ CROSS JOIN recall_blocks b
 CROSS JOIN recall_conversations r
 WHERE b.block = CAST(j.key AS bigint) AND r.number = b.block >> 20 AND r.tenant = :tenant AND r."user" = :user
 
+-- name: recall_events
+-- Events of a conversation by branch and seq (branch * 2^31 + seq), which are the keys of a JSON object.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:places) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation
+        AND e.branch = CAST(j.key AS bigint) >> 31 AND e.seq = CAST(j.key AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.seq > 0
+
 -- name: events_among
 -- Events of a branch by their seqs, which are the keys of a JSON object.
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
