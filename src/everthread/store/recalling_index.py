@@ -37,7 +37,7 @@ class Due(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the index has of a conversation: its number here, slots that are taken, events and words, and whose it is."""
+    """What the index has of a conversation: its number here, the slots taken, events and words, and whose it is."""
 
     number: int
     slots: int
