@@ -1,7 +1,8 @@
 """A line that was rewound again and again against a straight one of the same length, for `everthread bench window`.
 
-Each rewind goes back one turn and says another, so after a thousand of them the line has a thousand pieces more. Both
-conversations go on while they are measured, the one straight on, the other with a rewind at every turn.
+Each rewind goes back one turn and says another, so after a thousand of them the line has a thousand pieces more. Where a
+rewind leaves its marker the straight line has a command, so that both have the same events and the same length. Both
+go on while they are measured, the one straight on, the other with a rewind at every turn.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from benchmarks.peering import timed
 from everthread import Everthread, Talk, assistant, user
-from everthread.core.events import Event
+from everthread.core.events import Command, Event
 
 MODEL = "anthropic:claude-sonnet-4-6"
 BASE = 500  # turns before the first rewind
@@ -53,13 +54,13 @@ class Depths:
 
     async def _straight(self, depth: int) -> Line:
         line = Line(await self.et.begin(user="straight", agent="bench"))
-        await line.say(BASE)
+        await line.begin(BASE)
         await line.say(depth)
         return line
 
     async def _deep(self, depth: int) -> Line:
         line = Line(await self.et.begin(user="deep", agent="bench"), rewinds=True)
-        await line.say(BASE, straight=True)
+        await line.begin(BASE)
         await line.say(depth)
         return line
 
@@ -118,11 +119,16 @@ class Line:
         self.talk, self.newest = talk, 0
         self._rewinds, self._number = rewinds, 0
 
-    async def say(self, turns: int, *, straight: bool = False) -> None:
+    async def begin(self, turns: int) -> None:
+        for number in range(turns):
+            await self.talk.append(*said(number))
+
+    async def say(self, turns: int) -> None:
         for _ in range(turns):
             self._number += 1
-            written = await self.talk.append(*said(self._number))
-            if self._rewinds and not straight:
-                self.talk = await self.talk.rewind(to=written[0].seq - 1)
+            if self._rewinds:
                 written = await self.talk.append(*said(self._number))
-            self.newest = written[-1].seq
+                self.talk = await self.talk.rewind(to=written[0].seq - 1)
+            else:
+                await self.talk.append(Command(name="/again"))
+            self.newest = (await self.talk.append(*said(self._number)))[-1].seq

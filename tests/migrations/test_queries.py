@@ -134,6 +134,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "spots": '{"9": 1, "501": 2}',
         "opening": 1,
         "turns": 3,
+        "past_turn": 3,
         "large": 1,
         "large_first": 1,
         "large_last": 300,

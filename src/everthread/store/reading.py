@@ -17,12 +17,12 @@ from everthread.store.along import (
     MESSAGES,
     SMALL,
     TOGETHER,
+    Spans,
     What,
     gather,
     key_of,
     markers,
     only_turn,
-    packed,
     span,
     told,
 )
@@ -55,7 +55,7 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     if (before := _tail_before(line.past, line.past.end.turn - turns + 1)) is None:
         starts = yield from _starts(line, TURNS, limit=turns)
         return (yield from onward(line, first=starts[-1].head.seq if len(starts) == turns else 1))
-    rows = list((yield Ask("tail_of_line", {**values, "turns": turns, **before.values()})))
+    rows = list((yield Ask("tail_of_line", {**values, "turns": turns, "past_turn": line.past.end.turn, **before.values()})))
     rows.sort(key=itemgetter(1))
     return logged(rows)
 
@@ -64,7 +64,7 @@ class _Before(NamedTuple):
     """What may belong to a tail of what was said before its branch began: small pieces, and of a large one the events
     from the first event of the turn that `skip` others follow."""
 
-    pieces: list[Segment]
+    pieces: Spans
     large: Piece | None = None
     skip: int = 0
 
@@ -72,19 +72,20 @@ class _Before(NamedTuple):
         branch, first, last = self.large.segment() if self.large else Segment(0, 1, 0)
         high = self.large.end.settled_before if self.large else 0
         large = {"large": branch, "large_first": first, "large_last": last, "large_skip": self.skip, "high": high}
-        return {"pieces": told(packed(self.pieces)), **large}
+        return {"pieces": told(self.pieces), **large}
 
 
 def _tail_before(piece: Piece | None, wanted: int) -> _Before | None:
     """From the turn with the number `wanted` to the end of a piece, if it is not too scattered to be asked at once."""
-    pieces: list[Segment] = []
+    pieces: Spans = {}
     while piece is not None and wanted > 0 and len(pieces) < TOGETHER:
-        ends_here = piece.before.turn < wanted
-        if ends_here and piece.begun.number > wanted and piece.last - piece.first >= SMALL:
+        if piece.past is not None and piece.past.end.turn >= wanted:
+            pieces[piece.branch] = piece.first << 31 | piece.last
+        elif piece.begun.number > wanted and piece.last - piece.first >= SMALL:
             return _Before(pieces, piece, piece.end.turn - wanted)
-        pieces.append(piece.segment(first=piece.begun.first if piece.begun.number == wanted else 1))
-        if ends_here:
-            return _Before(pieces)
+        else:
+            first = piece.begun.first if piece.begun.number == wanted else piece.first
+            return _Before({**pieces, piece.branch: first << 31 | piece.last})
         piece = piece.past
     return None
 

@@ -350,8 +350,8 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq
 
 -- name: tail_of_line
--- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them, also those of several
--- segments, and of one large segment from the first event of the turn that `large_skip` others follow.
+-- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them (`past_turn` is
+-- the last before it), also those of several segments, and of one large segment from the first event of the turn that `large_skip` others follow.
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -368,19 +368,15 @@ CROSS JOIN LATERAL (
         AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
             AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
     OFFSET 0) AS e
-WHERE NOT EXISTS (
-        SELECT seq FROM events
-        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
-        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip)
+WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
     AND e.turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
         AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
 UNION ALL
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
-WHERE NOT EXISTS (
-        SELECT seq FROM events
-        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
-        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip)
+WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
     AND tenant = :tenant AND conversation = :conversation AND branch = :large
     AND seq BETWEEN coalesce((
         SELECT seq FROM events
