@@ -9,6 +9,7 @@ from everthread.core.branches import ENDLESS, Begun, Branch, Left, Line, line_of
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
+from everthread.store.along import told
 from everthread.store.appending import Place, Tries, marker, number
 from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
@@ -50,8 +51,28 @@ def _line(tenant: str, conversation: str, branch: Branch, known: Lines) -> Scrip
         return Line(tenant=tenant, conversation=conversation, branch=branch)
     if parent := known.get((tenant, conversation, branch.parent)):
         return parent.grown(branch, (yield from _left(parent, branch.at)))
-    rows = yield Ask("lineage", {"tenant": tenant, "conversation": conversation, "branch": branch.number})
-    return line_of(tenant, conversation, [(_branch(row[:5]), left_of(row[5:], at=row[3])) for row in rows])
+    key = {"tenant": tenant, "conversation": conversation}
+    rows = yield Ask("lineage", {**key, "branch": branch.number})
+    lineage = [_branch(row[:5]) for row in rows]
+    ends = yield from _heads(key, {one.at: one.parent for one in lineage if one.parent is not None})
+    begun = yield from _heads(key, {ends[one.at].turn_first: one.parent for one in lineage if one.at in ends})
+    return line_of(tenant, conversation, [(_branch(row[:5]), _left_of(row, ends, begun)) for row in rows])
+
+
+def _heads(key: dict[str, str], spots: dict[int, int | None]) -> Script[dict[int, Head]]:
+    """By seq the heads of some events, of which the branches are given."""
+    rows = yield Ask("heads_among", {**key, "spots": told({seq: branch or 0 for seq, branch in spots.items()})})
+    return {row[0]: Head(*row) for row in rows}
+
+
+def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Left:
+    """From a row of the lineage, the heads where branches were left, and those with which their turns had begun."""
+    at, marks = row[3], row[5:]
+    if at not in ends:  # nothing is shared, or the event is missing
+        return Left(Head(seq=at))
+    first = begun.get(ends[at].turn_first)
+    turn = Begun(first.seq, first.settled_before, first.turn, first.messages_before, first.tokens_before) if first else None
+    return Left(ends[at], turn, tuple([mark or 0 for mark in marks]))
 
 
 def branches(tenant: str, conversation: str) -> Script[list[Branch]]:

@@ -108,8 +108,7 @@ WHERE tenant = :tenant AND conversation = :conversation
         (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
 
 -- name: lineage
--- A branch and its ancestors, itself first; and of each what its parent had come to when it was left: the head, the turn
--- that had begun last if it began on that branch, and the newest marker of each kind on it.
+-- A branch and its ancestors, itself first; and the newest marker of each kind on its parent when it was left.
 WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
     SELECT 0, branch, name, parent, at, time FROM branches
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -119,10 +118,6 @@ WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
         ON b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent
 )
 SELECT lineage.branch, lineage.name, lineage.parent, lineage.at, lineage.time,
-    h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
-    h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
-    h.importance, h.left_importance,
-    f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
         AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= lineage.at
         ORDER BY m.seq DESC LIMIT 1),
@@ -145,18 +140,24 @@ SELECT lineage.branch, lineage.name, lineage.parent, lineage.at, lineage.time,
         AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= lineage.at
         ORDER BY m.seq DESC LIMIT 1)
 FROM lineage
-LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND h.branch = lineage.parent
-    AND h.seq = lineage.at
-LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = lineage.parent
-    AND f.seq = h.turn_first
 ORDER BY lineage.depth
 
 -- name: left_at
--- The same of one branch at one of its own events.
+-- What a branch had come to at one of its own events: the head, the turn that had begun last if it began on this branch, and
+-- the newest marker of each kind on it. Each is looked up by itself, or PostgreSQL might read the whole branch.
 SELECT h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
     h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
     h.importance, h.left_importance,
-    f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
+    (SELECT f.seq FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.settled_before FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.turn FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.messages_before FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.tokens_before FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
         AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
@@ -172,8 +173,6 @@ SELECT h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session,
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
         AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1)
 FROM events h
-LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
-    AND f.seq = h.turn_first
 WHERE h.tenant = :tenant AND h.conversation = :conversation AND h.branch = :branch AND h.seq = :seq
 
 -- == appending ==
