@@ -71,7 +71,11 @@ def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Left:
     if at not in ends:  # nothing is shared, or the event is missing
         return Left(Head(seq=at))
     first = begun.get(ends[at].turn_first)
-    turn = Begun(first.seq, first.settled_before, first.turn, first.messages_before, first.tokens_before) if first else None
+    turn = (
+        Begun(first.seq, first.settled_before, first.turn, first.messages_before, first.tokens_before)
+        if first
+        else None
+    )
     return Left(ends[at], turn, tuple([mark or 0 for mark in marks]))
 
 

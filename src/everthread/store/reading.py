@@ -55,7 +55,9 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     if (before := _tail_before(line.past, line.past.end.turn - turns + 1)) is None:
         starts = yield from _starts(line, TURNS, limit=turns)
         return (yield from onward(line, first=starts[-1].head.seq if len(starts) == turns else 1))
-    rows = list((yield Ask("tail_of_line", {**values, "turns": turns, "past_turn": line.past.end.turn, **before.values()})))
+    rows = list(
+        (yield Ask("tail_of_line", {**values, "turns": turns, "past_turn": line.past.end.turn, **before.values()}))
+    )
     rows.sort(key=itemgetter(1))
     return logged(rows)
 
