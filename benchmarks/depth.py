@@ -1,8 +1,8 @@
 """A line that was rewound again and again against a straight one of the same length, for `everthread bench window`.
 
-Each rewind goes back one turn and says another, so after a thousand of them the line has a thousand pieces more. Where a
-rewind leaves its marker the straight line has a command, so that both have the same events and the same length. Both
-go on while they are measured, the one straight on, the other with a rewind at every turn.
+Each rewind goes back one turn and says another, so after a thousand of them the line has a thousand pieces more. Where
+a rewind leaves its marker the straight line has a command, so that both have the same length. Both go on while they
+are measured, the one straight on, the other with a rewind at every turn.
 """
 
 from __future__ import annotations

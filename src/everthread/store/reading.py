@@ -7,9 +7,9 @@ as there is enough. How many pieces there are makes no difference: `store.along`
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from everthread.core.branches import ENDLESS, Line, Piece, Segment
+from everthread.core.branches import ENDLESS, Line, Piece
 from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, Turn, session_of, turn_of
 from everthread.store.along import (
@@ -55,9 +55,9 @@ def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     if (before := _tail_before(line.past, line.past.end.turn - turns + 1)) is None:
         starts = yield from _starts(line, TURNS, limit=turns)
         return (yield from onward(line, first=starts[-1].head.seq if len(starts) == turns else 1))
-    rows = list(
-        (yield Ask("tail_of_line", {**values, "turns": turns, "past_turn": line.past.end.turn, **before.values()}))
-    )
+    values |= {"turns": turns, "past_turn": line.past.end.turn, "pieces": told(before.pieces)}
+    query = "tail_of_long_line" if before.large else "tail_of_line"
+    rows = list((yield Ask(query, {**values, **before.of_large()})))
     rows.sort(key=itemgetter(1))
     return logged(rows)
 
@@ -70,11 +70,12 @@ class _Before(NamedTuple):
     large: Piece | None = None
     skip: int = 0
 
-    def values(self) -> dict[str, Any]:
-        branch, first, last = self.large.segment() if self.large else Segment(0, 1, 0)
-        high = self.large.end.settled_before if self.large else 0
-        large = {"large": branch, "large_first": first, "large_last": last, "large_skip": self.skip, "high": high}
-        return {"pieces": told(self.pieces), **large}
+    def of_large(self) -> dict[str, int]:
+        if self.large is None:
+            return {}
+        branch, first, last = self.large.segment()
+        high = self.large.end.settled_before
+        return {"large": branch, "large_first": first, "large_last": last, "large_skip": self.skip, "high": high}
 
 
 def _tail_before(piece: Piece | None, wanted: int) -> _Before | None:

@@ -349,8 +349,31 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
 ORDER BY seq
 
 -- name: tail_of_line
--- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them (`past_turn` is
--- the last before it), also those of several segments, and of one large segment from the first event of the turn that `large_skip` others follow.
+-- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them (`past_turn` is the
+-- last before it), also those of several segments.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq BETWEEN coalesce((
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+UNION ALL
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+    AND e.turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+
+-- name: tail_of_long_line
+-- And of one large segment, from the first event of the turn that `large_skip` others follow.
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
