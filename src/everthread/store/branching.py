@@ -53,21 +53,22 @@ def _line(tenant: str, conversation: str, branch: Branch, known: Lines) -> Scrip
         return parent.grown(branch, (yield from _left(parent, branch.at)))
     key = {"tenant": tenant, "conversation": conversation}
     rows = yield Ask("lineage", {**key, "branch": branch.number})
-    lineage = [_branch(row[:5]) for row in rows]
-    ends = yield from _heads(key, {one.at: one.parent for one in lineage if one.parent is not None})
-    begun = yield from _heads(key, {ends[one.at].turn_first: one.parent for one in lineage if one.at in ends})
-    return line_of(tenant, conversation, [(_branch(row[:5]), _left_of(row, ends, begun)) for row in rows])
+    ends = yield from _heads(key, {at: parent for _, parent, at, *_ in rows if parent is not None})
+    begun = yield from _heads(key, {ends[at].turn_first: parent for _, parent, at, *_ in rows if at in ends})
+    lefts = [_left_of(row, ends, begun) for row in rows]
+    ancestors = [Branch(number=number, name="", parent=parent, at=at, time=0) for number, parent, at, *_ in rows[1:]]
+    return line_of(tenant, conversation, list(zip([branch, *ancestors], lefts, strict=True)))
 
 
-def _heads(key: dict[str, str], spots: dict[int, int | None]) -> Script[dict[int, Head]]:
+def _heads(key: dict[str, str], spots: dict[int, int]) -> Script[dict[int, Head]]:
     """By seq the heads of some events, of which the branches are given."""
-    rows = yield Ask("heads_among", {**key, "spots": told({seq: branch or 0 for seq, branch in spots.items()})})
+    rows = yield Ask("heads_among", {**key, "spots": told(spots)})
     return {row[0]: Head(*row) for row in rows}
 
 
 def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Left:
     """From a row of the lineage, the heads where branches were left, and those with which their turns had begun."""
-    at, marks = row[3], row[5:]
+    at, marks = row[2], row[3:]
     if at not in ends:  # nothing is shared, or the event is missing
         return Left(Head(seq=at))
     first = begun.get(ends[at].turn_first)

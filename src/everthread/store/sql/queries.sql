@@ -108,16 +108,20 @@ WHERE tenant = :tenant AND conversation = :conversation
         (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
 
 -- name: lineage
--- A branch and its ancestors, itself first; and the newest marker of each kind on its parent when it was left.
-WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
-    SELECT 0, branch, name, parent, at, time FROM branches
+-- A branch and its ancestors, itself first: number, parent, and the last event they share; and the newest marker of each kind
+-- on its parent up to there. Each is looked up by itself: PostgreSQL might read all branches for every step of a join.
+WITH RECURSIVE lineage (depth, branch, parent, at) AS (
+    SELECT 0, branch, parent, at FROM branches
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     UNION ALL
-    SELECT depth + 1, b.branch, b.name, b.parent, b.at, b.time
-    FROM lineage JOIN branches b
-        ON b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent
+    SELECT depth + 1, lineage.parent,
+        (SELECT b.parent FROM branches b
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent),
+        (SELECT b.at FROM branches b
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent)
+    FROM lineage WHERE lineage.parent IS NOT NULL
 )
-SELECT lineage.branch, lineage.name, lineage.parent, lineage.at, lineage.time,
+SELECT lineage.branch, lineage.parent, lineage.at,
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
         AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= lineage.at
         ORDER BY m.seq DESC LIMIT 1),
