@@ -109,7 +109,8 @@ class _Reading:
         self._log, self._owner, self._left = log, owner, tokens
         asked = query_of(query)
         self._words = frozenset(asked.words or asked.common)
-        self._lines = {(line.conversation, segment.branch): line for segment in line.segments}
+        self._line_asked = line
+        self._lines: dict[tuple[str, int], Line] = {}
 
     async def hits(self, found: list[Found], neighbours: int) -> list[Hit]:
         hits = []
@@ -148,7 +149,9 @@ class _Reading:
         return [*before[-most:], *after[:most]]
 
     async def _line(self, found: Found) -> Line:
-        key = (found.conversation, found.branch)
+        line, key = self._line_asked, (found.conversation, found.branch)
+        if found.conversation == line.conversation and line.owner(found.seq) == found.branch:
+            return line
         if key not in self._lines:
             conversation = await self._log.find(self._owner, found.conversation)
             self._lines[key] = await self._log.line(conversation, found.branch)

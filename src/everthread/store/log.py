@@ -90,6 +90,7 @@ class Log(Beside, Recalling):
         self._max_bytes = max_event_bytes
         self._worth = importance
         self._lines: branching.Lines = {}
+        self._indexed = {}
 
     @property
     def now(self) -> int:
@@ -157,20 +158,22 @@ class Log(Beside, Recalling):
     async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
         act = Act(self._clock(), self._gap, Tries())
-        return await self._engine.write(
+        grown = await self._engine.write(
             lambda: branching.fork(line, at, act, name=name),
             about=line.about,
             alone=True,
         )
+        return branching.remember(grown, self._lines)
 
     async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
         """Go on from an earlier seq or mark: a new branch, and the current one from now on."""
         act = Act(self._clock(), self._gap, Tries())
-        return await self._engine.write(
+        grown = await self._engine.write(
             lambda: branching.rewind(line, to, act, name=name),
             about=line.about,
             alone=True,
         )
+        return branching.remember(grown, self._lines)
 
     async def switch(self, line: Line) -> Line:
         """Make this branch the current one."""
