@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -107,13 +106,14 @@ class Live:
                 async for event in self._between(line, after, await ear.begin()):
                     after = event.seq
                     yield event
-                async for item in ear:
-                    if isinstance(item, Placed):
-                        known = item
-                        yield item.piece
-                    elif item.seq > after:
-                        after = item.seq
-                        yield item
+                while items := await ear.hear():
+                    for item in items:
+                        if isinstance(item, Placed):
+                            known = item
+                            yield item.piece
+                        elif item.seq > after:
+                            after = item.seq
+                            yield item
 
     async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
         while after < last:
@@ -298,45 +298,46 @@ class Ear:
     """One who listens: what was told and is not heard yet. `known`: the last piece that was heard before."""
 
     def __init__(self, channel: Channel, known: Placed | None) -> None:
-        self.channel, self._known = channel, known
-        self._items: deque[Logged | Placed] = deque()
-        self._news = asyncio.Event()
+        self._channel, self._known = channel, known
+        self._items: list[Logged | Placed] = []
+        self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
         self._begun = self._behind = False
         self._problem: Exception | None = None
 
     async def begin(self) -> int:
         """Hear everything from now on, and first what has been told of the running reply. The seq of the last event
         that is not heard this way."""
-        await asyncio.shield(self.channel.started)
-        self._items.extend(self.channel.told_since(self._known))
+        await asyncio.shield(self._channel.started)
+        self._items.extend(self._channel.told_since(self._known))
         self._begun = True
-        return self.channel.seq
+        return self._channel.seq
 
     def put(self, items: Sequence[Logged | Placed]) -> None:
         if not self._begun or self._behind:
             return
-        self._items.extend(items)
+        self._items += items
         if len(self._items) > BEHIND:
             self._items.clear()
             self._behind = True
-        self._news.set()
+        self._wake()
 
     def fail(self, problem: Exception) -> None:
         self._problem = problem
-        self._news.set()
+        self._wake()
 
-    def __aiter__(self) -> Ear:
-        return self
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
-    async def __anext__(self) -> Logged | Placed:
-        while not self._items:
-            if self._behind:
-                raise StopAsyncIteration
+    async def hear(self) -> list[Logged | Placed]:
+        """All that was told and is not heard yet, as soon as there is anything. Nothing: it was too much to keep."""
+        while not self._items and not self._behind:
             if self._problem:
                 raise self._problem
-            self._news.clear()
-            await self._news.wait()
-        return self._items.popleft()
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
+        items, self._items = self._items, []
+        return items
 
 
 class Channel:
