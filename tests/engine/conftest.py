@@ -37,25 +37,26 @@ def speak(someone: str) -> Speak:
 
 
 class Gate:
-    """Holds a reply of the scripted model up, before its first word, until it is opened."""
+    """Holds a reply of the scripted model up, before its first word or a later one, until it is opened."""
 
     def __init__(self) -> None:
         self.reached, self._open = asyncio.Event(), asyncio.Event()
-        self._holds = False
+        self._holds: int | None = None
 
-    def hold(self) -> None:
-        """The next reply; those after it pass."""
-        self._holds = True
+    def hold(self, *, after: int = 0) -> None:
+        """The next reply, once so many words have come; those after it pass."""
+        self._holds = after
 
     def open(self) -> None:
         self._open.set()
 
     async def pieces(self, body: Any) -> AsyncGenerator[Any]:
-        held, self._holds = self._holds, False
+        held, self._holds, came = self._holds, None, 0
         async for piece in _pieces(body):
-            if held:
+            if came == held:
                 self.reached.set()
                 await self._open.wait()
+            came += 1
             yield piece
 
 

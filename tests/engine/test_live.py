@@ -19,10 +19,10 @@ from everthread.errors import BadSetting, TurnCancelled, WrongKey
 from everthread.live import place_of
 from everthread.store.leases import of_turns
 from everthread.testing.scripted import script
-from tests.engine.conftest import Speak
+from tests.engine.conftest import Gate, Speak
 from tests.engine.processes import process
 from tests.engine.support import failing, heard, kinds, state, until_kept
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, turned, until
 
 WORDS = " ".join(f"word{number}" for number in range(40))
 
@@ -78,6 +78,12 @@ class Ear:
         await asyncio.wait({self._task})
 
 
+async def joined(talk: Talk) -> None:
+    """Wait until all who listen have begun to: who joins after a turn's end is not told of it."""
+    place, channels = place_of(await talk.line()), talk._desk.live._channels
+    await until(lambda: place in channels and all(ear._begun for ear in channels[place].ears))
+
+
 def is_over(ear: Ear) -> bool:
     return any(isinstance(item, Done) for item in ear.items)
 
@@ -95,6 +101,8 @@ async def other(address: str, talk: Talk) -> AsyncIterator[Talk]:
 async def test_any_number_hear_a_turn_from_its_first_word_to_its_last(talk: Talk, speak: Speak) -> None:
     speak(WORDS, pace=0.01)
     ears = [Ear(talk) for _ in range(5)]
+    await turned()
+    await joined(talk)
     await talk.say("Go on.")
     for ear in ears:
         await ear.until(is_over)
@@ -103,19 +111,24 @@ async def test_any_number_hear_a_turn_from_its_first_word_to_its_last(talk: Talk
         await ear.leave()
 
 
-async def test_one_who_joins_late_hears_the_running_reply_from_its_first_word(talk: Talk, speak: Speak) -> None:
-    speak(WORDS, pace=0.02)
+async def test_one_who_joins_late_hears_the_running_reply_from_its_first_word(
+    talk: Talk, speak: Speak, gate: Gate
+) -> None:
+    speak(WORDS)
+    gate.hold(after=20)
     first = Ear(talk)
+    await joined(talk)
     saying = talk.say("Go on.", detached=True)
-    await first.until(lambda ear: len(ear.text) > 50)
-    late = Ear(talk)
-    await late.until(lambda ear: ear.text)
-    assert isinstance(late.items[0], Logged)  # what was said comes before what is being said
-    knows = Ear(talk, after=1)
+    await first.until(lambda ear: "word19" in ear.text)
+    late, knows = Ear(talk), Ear(talk, after=1)
+    for ear in (late, knows):
+        await ear.until(lambda ear: "word19" in ear.text)
+    gate.open()
     for ear in (first, late, knows):
         await ear.until(is_over)
         assert ear.replies == [(WORDS, WORDS)]
         await ear.leave()
+    assert isinstance(late.items[0], Logged)  # what was said comes before what is being said
     assert knows.events[0].kind == "assistant"
     await saying
 
@@ -134,26 +147,33 @@ async def test_one_who_comes_back_hears_nothing_twice_and_misses_nothing(talk: T
     await saying
 
 
-async def test_a_listener_elsewhere_hears_the_reply_while_it_runs(talk: Talk, other: Talk, speak: Speak) -> None:
-    speak(" ".join([WORDS] * 3), pace=0.03)
-    ear = Ear(other)
+async def test_a_listener_elsewhere_hears_the_reply_while_it_runs(
+    talk: Talk, other: Talk, speak: Speak, gate: Gate
+) -> None:
+    speak(WORDS)
+    gate.hold(after=20)
     saying = talk.say("Go on.", detached=True)
-    await ear.until(lambda ear: ear.text)
-    assert await state(talk) == "open"  # it is heard before it is over
+    ear = Ear(other)
+    await ear.until(lambda ear: "word19" in ear.text)  # though it is not over
+    gate.open()
     await saying
     await ear.until(lambda ear: ear.replies)
     (told, said), *_ = ear.replies
-    assert said.startswith(told)
+    assert said == WORDS
+    assert WORDS.startswith(told)
     assert [event.seq for event in ear.events][:2] == [1, 2]
     await ear.leave()
 
 
-async def test_what_users_append_while_a_reply_runs_does_not_end_it(talk: Talk, speak: Speak) -> None:
-    speak(WORDS, pace=0.02)
+async def test_what_users_append_while_a_reply_runs_does_not_end_it(talk: Talk, speak: Speak, gate: Gate) -> None:
+    speak(WORDS)
+    gate.hold(after=20)
     ear = Ear(talk)
+    await joined(talk)
     saying = talk.say("Go on.", detached=True)
-    await ear.until(lambda ear: len(ear.text) > 20)
+    await ear.until(lambda ear: "word19" in ear.text)
     await talk.append(user("By the way."))
+    gate.open()
     await saying
     await ear.until(is_over)
     said = "".join(item.text for item in ear.items if isinstance(item, TextDelta))
@@ -165,6 +185,7 @@ async def test_what_users_append_while_a_reply_runs_does_not_end_it(talk: Talk, 
 async def test_the_end_tells_what_was_sent_and_what_it_took(talk: Talk, speak: Speak) -> None:
     speak("Hello.")
     ear = Ear(talk)
+    await joined(talk)
     deltas = await heard(talk.say("Hello?"))
     await ear.until(is_over)
     await ear.leave()
@@ -186,7 +207,7 @@ async def test_a_detached_turn_goes_on_without_its_caller(talk: Talk, speak: Spe
     task = asyncio.create_task(_hears_one(talk))
     await task
     ear = Ear(talk)
-    await ear.until(is_over)
+    await ear.until(lambda ear: ear.replies)
     assert ear.replies[-1][1] == WORDS
     await ear.leave()
     assert await state(talk) == "idle"
@@ -204,7 +225,7 @@ async def test_a_detached_turn_begins_at_once_and_says_when_its_message_is_kept(
     message = await saying.accepted()
     assert (message.seq, message.text) == (1, "Hello?")
     ear = Ear(talk)
-    await ear.until(is_over)
+    await ear.until(lambda ear: len(ear.events) == 3)
     await ear.leave()
     assert await kinds(talk) == ["user", "assistant", "model_call"]
 
@@ -228,10 +249,12 @@ async def test_without_it_a_caller_that_leaves_ends_the_turn(talk: Talk, speak: 
 
 @pytest.mark.parametrize("detached", [False, True])
 async def test_a_turn_is_stopped_from_anywhere_and_what_had_come_is_kept(
-    talk: Talk, other: Talk, speak: Speak, detached: bool
+    talk: Talk, other: Talk, speak: Speak, gate: Gate, detached: bool
 ) -> None:
-    speak(" ".join([WORDS] * 50), pace=0.02)
+    speak(WORDS)
+    gate.hold(after=20)
     ear = Ear(talk)
+    await joined(talk)
     saying = talk.say("Go on.", detached=detached)
     whole = asyncio.create_task(_whole(saying))
     await ear.until(lambda ear: len(ear.text) > 50)
@@ -306,9 +329,10 @@ async def _kept(talk: Talk) -> str:
     return found.text if found else ""
 
 
-async def test_what_was_kept_goes_with_a_redaction_and_does_not_come_back(talk: Talk, speak: Speak) -> None:
+async def test_what_was_kept_goes_with_a_redaction_and_does_not_come_back(talk: Talk, speak: Speak, gate: Gate) -> None:
     """It may tell of what is forgotten. The reply itself lands as it is, to be redacted like any other."""
-    speak(" ".join([WORDS] * 4), pace=0.05)
+    speak(WORDS)
+    gate.hold(after=20)
     saying = talk.say("My secret is a cake.", detached=True)
     await until_kept(talk, "word3")
     await talk.redact(1)
@@ -317,6 +341,7 @@ async def test_what_was_kept_goes_with_a_redaction_and_does_not_come_back(talk: 
     assert run is not None
     await run._keep()  # what would happen a second later
     assert await _kept(talk) == ""
+    gate.open()
     assert "word39" in (await saying).text
 
 
@@ -347,22 +372,27 @@ async def test_a_fork_has_nothing_of_the_reply_that_runs_on_its_parent(talk: Tal
         await saying
 
 
-async def test_a_clear_leaves_the_reply_that_runs(talk: Talk, speak: Speak) -> None:
-    speak(WORDS, pace=0.05)
+async def test_a_clear_leaves_the_reply_that_runs(talk: Talk, speak: Speak, gate: Gate) -> None:
+    speak(WORDS)
+    gate.hold(after=20)
     ear = Ear(talk)
+    await joined(talk)
     saying = talk.say("Go on.", detached=True)
-    await ear.until(lambda ear: ear.text)
+    await ear.until(lambda ear: "word19" in ear.text)
     await talk.clear()
+    gate.open()
     assert (await saying).text == WORDS
     await ear.until(is_over)
     assert "".join(item.text for item in ear.items if isinstance(item, TextDelta)) == WORDS
     await ear.leave()
 
 
-async def test_a_replys_end_leaves_nothing_beside_the_log(talk: Talk, speak: Speak) -> None:
-    speak(" ".join([WORDS] * 2), pace=0.03)
+async def test_a_replys_end_leaves_nothing_beside_the_log(talk: Talk, speak: Speak, gate: Gate) -> None:
+    speak(WORDS)
+    gate.hold(after=20)
     saying = talk.say("Go on.", detached=True)
     await until_kept(talk, "word3")
+    gate.open()
     await saying
     assert await _kept(talk) == ""
 
@@ -417,7 +447,7 @@ async def test_a_listener_that_falls_far_behind_misses_nothing_and_hears_nothing
 
 
 async def test_pieces_that_the_bus_loses_are_made_up_for_by_what_is_kept(
-    talk: Talk, other: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
+    talk: Talk, other: Talk, speak: Speak, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On SQLite there is no bus, and all of it comes this way."""
     heard_over_the_bus = live.Channel.heard
@@ -427,10 +457,12 @@ async def test_pieces_that_the_bus_loses_are_made_up_for_by_what_is_kept(
     )
     whole = " ".join([WORDS] * 3)
     speak(whole, pace=0.03)
+    gate.hold(after=100)
     ear = Ear(other)
     saying = talk.say("Go on.", detached=True)
-    await ear.until(lambda ear: len(ear.text) > 100)
+    await ear.until(lambda ear: len(ear.text) > 500)
     assert whole.startswith(ear.text)
+    gate.open()
     await saying
     await ear.until(lambda ear: ear.replies)
     (told, said), *_ = ear.replies
