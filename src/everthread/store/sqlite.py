@@ -64,6 +64,7 @@ class SqliteEngine:
         self._together = True  # unless a group has failed: then one by one
         self._closed = False
         self._writer = self._file.open()
+        self._theirs = self._writer.pragma("data_version")  # another whenever another process has written
         self._readers: list[apsw.Connection] = []
         self._spare = asyncio.Semaphore(READERS)
         self._reading = 0
@@ -324,6 +325,13 @@ class SqliteEngine:
         except apsw.Error as problem:
             raise self._file.translate(problem) from problem
 
+    def _others_wrote(self) -> bool:
+        """Whether it was another process; also where that cannot be told, because the writer is at work."""
+        if self._drain is not None:
+            return True
+        before, self._theirs = self._theirs, self._writer.pragma("data_version")
+        return bool(before != self._theirs)
+
     async def _look_out(self) -> None:
         connection: apsw.Connection | None = None
         seen = 0
@@ -335,7 +343,7 @@ class SqliteEngine:
                     version = connection.pragma("data_version") if self.bells else seen
                 except apsw.Error:
                     continue  # busy, or gone for a moment: followers look for themselves as well
-                if version != seen:
+                if version != seen and self._others_wrote():
                     self.bells.ring_all()
                 seen = version
         finally:
