@@ -110,7 +110,7 @@ class Live:
         """The events after seq `after`, then the reply that runs from its first word, then whatever comes."""
         with self._joined(line) as ear:
             while True:  # a listener that fell far behind begins anew from where it is
-                async for event in self._between(line, after, await ear.begin()):
+                async for event in self._between(line, after, await ear.begin(after)):
                     after = event.seq
                     yield event
                 async for item in ear:
@@ -317,10 +317,11 @@ class Ear:
         self._begun = self._behind = False
         self._problem: Exception | None = None
 
-    async def begin(self) -> int:
-        """Hear everything from now on, and first what has been told of the running reply. The seq of the last event
-        that is not heard this way."""
+    async def begin(self, after: int) -> int:
+        """Hear everything from now on, and first what has been told of the running reply. `after`: the last event that
+        the listener knows. The seq of the last event that is not heard this way."""
         await asyncio.shield(self.channel.started)
+        await self.channel.catch_up_with(after)
         self._items.extend(self.channel.told_since(self._known) if self._begun else self.channel.runs())
         self._begun, self._behind = True, False
         return self.channel.seq
@@ -400,19 +401,33 @@ class Channel:
                 log.bus.send(self._place.topic, JOIN)
                 while True:
                     self._bell.clear()
-                    found = await log.newest(self._line, after=None if self.seq < 0 else self.seq)
-                    if self.seq < 0:
-                        self.seq = found.seq
-                    self._take(found.events)
-                    self._see(found.running)
+                    whole = await self._read_on()
                     if not self.started.done():
                         self.started.set_result(None)
-                    if found.whole:
+                    if whole:
                         with suppress(TimeoutError):
                             async with asyncio.timeout(LOOK):
                                 await self._bell.wait()
         except Exception as problem:  # noqa: BLE001 -- whatever it is, it is told to those who listen
             self.fail(problem)
+
+    async def _read_on(self) -> bool:
+        """Tell what is new. Whether that is all."""
+        found = await self._live.log.newest(self._line, after=None if self.seq < 0 else self.seq)
+        if self.seq < 0:
+            self.seq = found.seq
+        # A lease under which nothing has been written yet says that nobody replies. First of all what is over: nothing
+        # is told of a reply after the event that holds it.
+        running = found.running if found.running and found.running.at else None
+        self._over = max(self._over, running.at if running else found.seq)
+        self._take(found.events)
+        self._see(running)
+        return found.whole
+
+    async def catch_up_with(self, seq: int) -> None:
+        """Somebody knows event `seq`: should we not have heard of it yet, read what is there by now."""
+        while self.seq < seq and not await self._read_on():
+            pass
 
     def _rung(self, news: Sequence[Logged] | None) -> None:
         own = None if news is None else [event for event in news if event.branch == self._line.branch.number]
@@ -469,11 +484,10 @@ class Channel:
         if self._live.running(self._place) is not None:
             self.flush()
         elif kept is None:
-            self._over, self._partial = self.seq, None
+            self._partial = None
         elif kept.at > self.seq:
             self._bell.set()  # events have come meanwhile
-        elif self._partial is None or self._partial.at <= kept.at:
-            self._over = kept.at
+        elif kept.at >= self._over and (self._partial is None or self._partial.at <= kept.at):
             self._merge(read(kept.text), kept.at)
             self._catch_up()
 

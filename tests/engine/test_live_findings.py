@@ -172,6 +172,41 @@ async def test_who_hears_a_turn_resumed_whose_process_was_killed_can_tell_the_tw
         await ear.leave()
 
 
+@pytest.mark.parametrize("engine", ["postgres"])
+async def test_one_who_knows_more_than_those_who_listen_here_does_not_hear_again_what_is_over(
+    address: str, talk: Talk, speak: Speak
+) -> None:
+    """As one who comes back to another process, which has not heard yet that the reply has ended."""
+    speak(WORDS, pace=0.02)
+    async with Everthread.open(address) as et:
+        other = await et.conversation(user=talk.conversation.user, id=talk.id)
+        stays = Ear(other)
+        saying = talk.say("Go on.", detached=True)
+        await stays.until(lambda ear: ear.text)
+        gate = _gate(et)
+        await saying
+        comes = Ear(other, after=3)
+        await asyncio.sleep(0.05)
+        gate.set()
+        await talk.append(user("The end."))
+        await comes.until(lambda ear: ear.events)
+        assert not any(isinstance(item, TextDelta) for item in comes.items)
+        await stays.leave()
+        await comes.leave()
+
+
+def _gate(et: Everthread) -> asyncio.Event:
+    """Until this is set, those who listen read nothing of the log."""
+    gate, newest = asyncio.Event(), et.log.newest
+
+    async def later(*given: Any, **more: Any) -> Any:
+        await gate.wait()
+        return await newest(*given, **more)
+
+    et.log.newest = later  # type: ignore[method-assign]
+    return gate
+
+
 async def test_one_who_joins_after_a_failure_of_the_store_is_not_left_waiting(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
