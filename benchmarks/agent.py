@@ -3,14 +3,14 @@
 Three comparisons, on the same loopback server, which runs in a process of its own and whose replies tell the time. From
 `say` until the request has arrived whole, against the SDK's own call with an equal body: what is added is reading the
 history, building the request and the durable append of the message before it is sent. From the moment at which a
-delta is sent until the caller has it. And how many deltas a second come through. At the end: how long a process takes
-to start.
+delta is sent until the caller has it. And how many deltas a second come through. Then what listeners hear and cost
+(`listeners.py`), and at the end how long a process takes to start. `--parts` chooses among these.
 
 What is compared takes turns, call by call, over connections that stay open; what is told is the median of the
 differences. It can be less than nothing: the SDKs copy and check a request piece by piece, ours is handed to them
 written out. So the SDK is also timed with a request that is written out, for information. A flush to disk takes ten
 times as long in one minute as in the next, so the append and the lease are timed by themselves as well, in the same
-rounds. With the defaults it takes one to three minutes.
+rounds. With the defaults it takes two to five minutes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from benchmarks import listeners
 from benchmarks.clocked import KEY, SERVERS, asking, moment, now
 from benchmarks.peers import made_up_history
 from benchmarks.start import Started, cold_starts
@@ -83,23 +84,37 @@ class Heard(NamedTuple):
 def main() -> None:
     options = _options()
     results: list[Result] = []
-    with (
-        tempfile.TemporaryDirectory(dir=options.folder) as folder,
-        _store(options.engine, Path(folder)) as address,
-        _servers() as servers,
-    ):
-        measuring = Measuring(options, address, servers)
-        asyncio.run(measuring.run())
-        results += measuring.results
-    _say("starting processes")
-    results += [_as_result(started) for started in cold_starts(options.starts)]
+    for part in options.parts:
+        results += PARTS[part](options)
     _report(results, options)
 
 
+def _calls(options: argparse.Namespace) -> list[Result]:
+    with _store(options) as address, _servers() as servers:
+        measuring = Measuring(options, address, servers)
+        asyncio.run(measuring.run())
+        return measuring.results
+
+
+def _listeners(options: argparse.Namespace) -> list[Result]:
+    with _store(options) as address:
+        measuring = listeners.Measuring(address, most=options.listeners, seconds=options.seconds, say=_say)
+        return [Result(options.engine, **measured._asdict()) for measured in asyncio.run(measuring.run())]
+
+
+def _starts(options: argparse.Namespace) -> list[Result]:
+    _say("starting processes")
+    return [_as_result(started) for started in cold_starts(options.starts)]
+
+
+PARTS = {"calls": _calls, "listeners": _listeners, "starts": _starts}
+
+
 @contextmanager
-def _store(engine: str, folder: Path) -> Iterator[str]:
-    if engine == "sqlite":
-        yield f"sqlite:///{folder}/ours.db"
+def _store(options: argparse.Namespace) -> Iterator[str]:
+    if options.engine == "sqlite":
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            yield f"sqlite:///{folder}/ours.db"
         return
     with postgres_for_tests() as server:
         yield server.create_database("ours")
@@ -339,7 +354,7 @@ def _report(results: list[Result], options: argparse.Namespace) -> None:
     for r in results:
         ours, bare = (_figure(figure, r.unit) for figure in (r.ours, r.bare))
         added = f"{r.added:+.2f} ms" if r.added is not None else ""
-        bar = f"≤ {r.bar:,.0f} ms" if r.bar is not None else ""
+        bar = f"≤ {r.bar:,g} {r.unit}" if r.bar is not None else ""
         print(f"| {r.engine} | {r.what} | {ours} | {bare} | {added} | {bar}{' **missed**' * r.missed} | {r.note} |")
     bars = [r for r in results if r.bar is not None]
     print(f"\n{sum(r.missed for r in bars)} of {len(bars)} bars missed.")
@@ -354,9 +369,12 @@ def _figure(figure: float | None, unit: str) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="everthread bench agent", description=__doc__)
     parser.add_argument("--engine", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS), help="what is measured")
     parser.add_argument("--messages", type=int, default=100_000, help="of the longest conversation")
     parser.add_argument("--turns", type=int, default=30, help="of each measurement; deltas are taken from a sixth")
     parser.add_argument("--starts", type=int, default=15, help="of each kind of process")
+    parser.add_argument("--listeners", type=int, default=200, help="the most that listen at once")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each reply that is listened to")
     parser.add_argument("--folder", help="where the database goes for the time being: the disk that is measured")
     parser.add_argument("--json", action="store_true", help="write JSON for programs")
     return parser.parse_args()

@@ -51,12 +51,16 @@ COPIES = f"""
     SELECT :n || substr(conversation, 2), {EVENTS}
     FROM events WHERE substr(conversation, 1, 1) = '0';
 
-    INSERT INTO recall_branches (number, tenant, conversation, branch, "user", last, events, words)
-    SELECT number + :n * 1000000, tenant, :n || substr(conversation, 2), branch, 'other-:n', last, events, words
-    FROM recall_branches WHERE "user" = 'ana';
+    INSERT INTO recall_conversations (number, tenant, conversation, "user", slots, events, words)
+    SELECT number + :n * 1000000, tenant, :n || substr(conversation, 2), 'other-:n', slots, events, words
+    FROM recall_conversations WHERE "user" = 'ana';
 
-    INSERT INTO recall_blocks (block, first, session, oldest, newest, seqs)
-    SELECT block + (:n * CAST(1000000 AS bigint) << {BITS}), first, session, oldest, newest, seqs
+    INSERT INTO recall_branches (tenant, conversation, branch, last)
+    SELECT tenant, :n || substr(conversation, 2), branch, last
+    FROM recall_branches WHERE substr(conversation, 1, 1) = '0';
+
+    INSERT INTO recall_blocks (block, first, last, session, oldest, newest, seqs, runs)
+    SELECT block + (:n * CAST(1000000 AS bigint) << {BITS}), first, last, session, oldest, newest, seqs, runs
     FROM recall_blocks WHERE block < CAST(1000000 AS bigint) << {BITS};
 
     INSERT INTO recall_words (word, block, postings)

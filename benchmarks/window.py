@@ -1,6 +1,7 @@
 """`everthread bench window`: what building the next request costs, as ratios in one run.
 
-Three comparisons. A context of a short conversation against one of a long: law 6 says that they cost the same. A
+Four comparisons. A context of a short conversation against one of a long, and a line that was rewound again and again
+against a straight one (`benchmarks/depth.py`): law 6 says that they cost the same. A
 context written out as JSON against the bare engine, which reads the very same rows with a plain SELECT and writes
 them out as a list of messages with no logic around it. And a context against what others need to find the messages
 of the next request in the same history; they are installed into an environment of their own the first time. Those
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 import apsw
 import asyncpg
 
+from benchmarks.depth import Depths
 from benchmarks.peering import COMPARED, Peers, Unanswered, timed
 from benchmarks.peers import PEERS, TURNS, History, made_up_history
 from everthread import Everthread, Talk
@@ -41,6 +43,7 @@ SHORT, MIDDLE = 1_000, 100_000
 WIDE = 100_000  # the other budget, for information
 BLOCKS, CALLS = 60, 5
 FILL = 5_000  # events of one append while filling
+DEPTHS = [10, 300, 1_000]
 
 ALSO = (1_000, 100_000)  # messages of further histories that the peers get, for information
 
@@ -116,6 +119,7 @@ class Measuring:
             await self._against_bare(talks[-1], WIDE, bar=None)
             await self._first_time(talks[-1])
             await self.bare.close()
+            await Depths(et, self.address, self.budget, self._add, self._say).run(self.options.depths)
             if peers:
                 await self._against_peers(peers)
 
@@ -319,6 +323,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--engine", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--messages", type=int, default=1_000_000, help="of the longest conversation")
     parser.add_argument("--budget", type=int, default=8_000, help="tokens of a request")
+    parser.add_argument(
+        "--depths",
+        type=int,
+        nargs="*",
+        default=DEPTHS,
+        help="rewinds of the lines that are compared with straight ones",
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave the others out, and install nothing")
     parser.add_argument("--folder", help="where the databases go for the time being: the disk that is measured")
     parser.add_argument("--json", action="store_true", help="write JSON for programs")

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import AsyncMock
 
+import hypothesis
 import pytest
 
 from everthread import Everthread, Talk
@@ -15,9 +16,16 @@ from everthread.context import planning
 from everthread.context.gaps import NOTHING, Gaps
 from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server, postgres_for_tests
+from tests import examples  # noqa: F401 -- the profiles
 from tests.redis_server import RedisServer
 
 _numbers = count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--hypothesis-profile"):
+        hypothesis.settings.load_profile("sampled")
+
 
 # In the background of a script ctrl-C is ignored, and would be by every program that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

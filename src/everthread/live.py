@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -113,12 +112,13 @@ class Live:
                 async for event in self._between(line, after, await ear.begin(after)):
                     after = event.seq
                     yield event
-                async for item in ear:
-                    if isinstance(item, Placed):
-                        yield item.piece
-                    elif item.seq > after:
-                        after = item.seq
-                        yield item
+                while items := await ear.hear():
+                    for item in items:
+                        if isinstance(item, Placed):
+                            yield item.piece
+                        elif item.seq > after:
+                            after = item.seq
+                            yield item
 
     async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
         while after < last:
@@ -310,50 +310,49 @@ class Ear:
     """One who listens: what was told and is not heard yet."""
 
     def __init__(self, channel: Channel) -> None:
-        self.channel = channel
+        self._channel = channel
         self._known: Placed | None = None  # the last piece that was heard
-        self._items: deque[Logged | Placed] = deque()
-        self._news = asyncio.Event()
+        self._items: list[Logged | Placed] = []
+        self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
         self._begun = self._behind = False
         self._problem: Exception | None = None
 
     async def begin(self, after: int) -> int:
         """Hear everything from now on, and first what has been told of the running reply. `after`: the last event that
         the listener knows. The seq of the last event that is not heard this way."""
-        await asyncio.shield(self.channel.started)
-        await self.channel.catch_up_with(after)
-        self._items.extend(self.channel.told_since(self._known) if self._begun else self.channel.runs())
+        await asyncio.shield(self._channel.started)
+        await self._channel.catch_up_with(after)
+        self._items.extend(self._channel.told_since(self._known) if self._begun else self._channel.runs())
         self._begun, self._behind = True, False
-        return self.channel.seq
+        return self._channel.seq
 
     def put(self, items: Sequence[Logged | Placed]) -> None:
         if not self._begun or self._behind:
             return
-        self._items.extend(items)
+        self._items += items
         if len(self._items) > BEHIND:
             self._items.clear()
             self._behind = True
-        self._news.set()
+        self._wake()
 
     def fail(self, problem: Exception) -> None:
         self._problem = problem
-        self._news.set()
+        self._wake()
 
-    def __aiter__(self) -> Ear:
-        return self
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
-    async def __anext__(self) -> Logged | Placed:
-        while not self._items:
-            if self._behind:
-                raise StopAsyncIteration
+    async def hear(self) -> list[Logged | Placed]:
+        """All that was told and is not heard yet, as soon as there is anything. Nothing: it was too much to keep."""
+        while not self._items and not self._behind:
             if self._problem:
                 raise self._problem
-            self._news.clear()
-            await self._news.wait()
-        item = self._items.popleft()
-        if isinstance(item, Placed):
-            self._known = item
-        return item
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
+        items, self._items = self._items, []
+        self._known = next((item for item in reversed(items) if isinstance(item, Placed)), self._known)
+        return items
 
 
 class Channel:

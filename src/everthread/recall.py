@@ -7,9 +7,11 @@ best hit comes first, long texts are shortened around the words that were looked
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -20,11 +22,12 @@ from everthread.core.words import query_of, source_of, words_of
 from everthread.errors import BadValue
 from everthread.store.conversations import Owner
 from everthread.store.leases import FOREVER
-from everthread.store.log import Log
+from everthread.store.log import HEAVY, Log
 from everthread.store.recalling import Found
 
 Scope = Literal["conversation", "user"]
 Branches = Literal["line", "all"]
+T = TypeVar("T")
 
 MOST = 20  # hits
 TOKENS = 2_000
@@ -106,12 +109,13 @@ class _Reading:
         self._log, self._owner, self._left = log, owner, tokens
         asked = query_of(query)
         self._words = frozenset(asked.words or asked.common)
-        self._lines = {(line.conversation, segment.branch): line for segment in line.segments}
+        self._line_asked = line
+        self._lines: dict[tuple[str, int], Line] = {}
 
     async def hits(self, found: list[Found], neighbours: int) -> list[Hit]:
         hits = []
         for one in found:
-            text = self._afford(shortened(source_of(one.event.event), self._words, LONGEST))
+            text = self._afford(await _aside([one.event], partial(_excerpt, one.event, self._words, LONGEST)))
             if not text:
                 break
             around = await self._neighbours(one, neighbours)
@@ -138,14 +142,16 @@ class _Reading:
             return []
         line = await self._line(found)
         first, last = max(1, found.seq - AROUND * most), min(ENDLESS, found.seq + AROUND * most)
-        events = [event for event in readable(await self._log.range(line, first, last)) if event.seq != found.seq]
-        telling = [neighbour for event in events if (neighbour := _neighbour(event, self._words))]
+        events = [event for event in await self._log.range(line, first, last) if event.seq != found.seq]
+        telling = await _aside(events, partial(_neighbours, events, self._words))
         before = [neighbour for neighbour in telling if neighbour.seq < found.seq]
         after = [neighbour for neighbour in telling if neighbour.seq > found.seq]
         return [*before[-most:], *after[:most]]
 
     async def _line(self, found: Found) -> Line:
-        key = (found.conversation, found.branch)
+        line, key = self._line_asked, (found.conversation, found.branch)
+        if found.conversation == line.conversation and line.owner(found.seq) == found.branch:
+            return line
         if key not in self._lines:
             conversation = await self._log.find(self._owner, found.conversation)
             self._lines[key] = await self._log.line(conversation, found.branch)
@@ -168,9 +174,20 @@ def _hit(found: Found, text: str, neighbours: tuple[Neighbour, ...]) -> Hit:
     )
 
 
-def _neighbour(event: Logged, words: frozenset[str]) -> Neighbour | None:
-    text = shortened(source_of(event.event), words, LONGEST_NEIGHBOUR)
-    return Neighbour(seq=event.seq, kind=event.kind, text=text) if text else None
+async def _aside(events: Sequence[Logged], work: Callable[[], T]) -> T:
+    """What `work` makes of these events; in a thread where they are large."""
+    heavy = sum([len(event.body) for event in events]) > HEAVY
+    return await asyncio.to_thread(work) if heavy else work()
+
+
+def _neighbours(events: Sequence[Logged], words: frozenset[str]) -> list[Neighbour]:
+    """What those say that say something."""
+    excerpts = [(event, _excerpt(event, words, LONGEST_NEIGHBOUR)) for event in readable(events)]
+    return [Neighbour(seq=event.seq, kind=event.kind, text=text) for event, text in excerpts if text]
+
+
+def _excerpt(event: Logged, words: frozenset[str], most: int) -> str:
+    return shortened(source_of(event.event), words, most)
 
 
 def shortened(text: str, words: frozenset[str], most: int) -> str:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    options = ["--messages", "300", "--turns", "1", "--starts", "1", "--json"]
+    options = ["--parts", "calls", "starts", "--messages", "300", "--turns", "1", "--starts", "1", "--json"]
     folder = tmp_path_factory.mktemp("bench")
     command = [sys.executable, "-m", "benchmarks.agent", *options, "--folder", str(folder)]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)

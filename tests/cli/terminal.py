@@ -15,7 +15,8 @@ import time
 from types import TracebackType
 from typing import Self
 
-SECONDS = 30.0  # after which what was expected does not come any more
+from tests.waiting import PATIENCE
+
 UP, LEFT, BEGINNING, CTRL_C, CTRL_D, ENTER = "\x1b[A", "\x1b[D", "\x01", "\x03", "\x04", "\r"
 
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -50,7 +51,7 @@ class Terminal:
 
     def expect(self, text: str) -> str:
         """Wait until a text is shown that was not waited for before; all that came up to its end."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + PATIENCE
         while (found := self.shown.find(text, self._seen)) < 0:
             assert time.monotonic() < deadline, f"{text!r} was not shown, but: {self.shown!r}"
             if not self._read():
@@ -61,6 +62,16 @@ class Terminal:
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
+    def press_until(self, key: str, text: str) -> None:
+        """Press a key, again after a while if need be, until a text is shown."""
+        deadline = time.monotonic() + PATIENCE
+        while self.shown.find(text, self._seen) < 0:
+            assert time.monotonic() < deadline, f"{text!r} was not shown, but: {self.shown!r}"
+            self.press(key)
+            for _ in range(10):
+                self._read()
+        self.expect(text)
+
     def say(self, line: str) -> None:
         """At the next prompt, write a line."""
         self.expect("you ›")
@@ -70,7 +81,7 @@ class Terminal:
         """Wait for the end; the exit code."""
         while self._read():
             pass
-        return self._process.wait(timeout=SECONDS)
+        return self._process.wait(timeout=PATIENCE)
 
     def _read(self) -> bool:
         """Whether there may be more."""

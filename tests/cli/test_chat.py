@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ async def _kinds(talk: Talk) -> list[str]:
 
 def test_lines_are_edited_and_found_again_and_the_chat_outlives_what_is_stopped(store: str) -> None:
     """Arrow keys, a line of two lines, ctrl-C in a reply and at the prompt, bytes that are no text, ctrl-D."""
-    slow = "script('slow', 'One two.', 'word ' * 500, 'Still here.', pace=0.05)"
+    slow = "script('slow', 'One two.', 'word ' * 100_000, 'Still here.', pace=0.05)"
     with Terminal("chat", "--model", "scripted:slow", before=slow, columns=60) as terminal:
         terminal.expect("default replies with scripted:slow")
         terminal.say(f"Helo{LEFT}l")
@@ -81,9 +80,7 @@ def test_lines_are_edited_and_found_again_and_the_chat_outlives_what_is_stopped(
         terminal.expect("you ›")
         terminal.press("not said")
         terminal.expect("not said")
-        time.sleep(0.5)  # readline hears ctrl-C only while it waits for a key
-        terminal.press(CTRL_C)
-        terminal.expect("Ctrl-D or /quit ends the chat.")
+        terminal.press_until(CTRL_C, "Ctrl-D or /quit ends the chat.")  # heard only while readline waits for a key
         terminal.say("")
         terminal.say("first \\")
         terminal.expect("… ›")

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from everthread.cli import COMMANDS, main
 from everthread.cli.shared import Scope, ago
 from everthread.core.events import AgentKilled, Clear, Command, Other
 from everthread.store.log import now
+from tests.waiting import PATIENCE, comes_true
 
 Run = Callable[..., Result]
 
@@ -296,7 +296,7 @@ def everthread(*arguments: str, **options: Any) -> subprocess.Popen[str]:
 
 def test_the_tour_runs_from_a_clean_start(tmp_path: Path) -> None:
     tour = everthread("tour", env={**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "100"})
-    said, problems = tour.communicate(timeout=120)
+    said, problems = tour.communicate(timeout=PATIENCE)
     assert tour.returncode == 0, problems
     assert "Nothing is missing." in said
 
@@ -310,7 +310,7 @@ def test_show_follows_what_another_process_says(address: str, someone: str, fill
     asyncio.run(_say(address, someone, "news"))
     assert any("news" in line for line in iter(showing.stdout.readline, ""))
     showing.send_signal(signal.SIGINT)
-    showing.communicate(timeout=30)
+    showing.communicate(timeout=PATIENCE)
     assert showing.returncode == 130
 
 
@@ -326,12 +326,9 @@ def test_an_export_mirrors_a_conversation_while_it_grows(
     out = tmp_path / "mirror.jsonl"
     mirroring = everthread("export", "--follow", "-o", str(out), "--store", address, "--user", someone)
     asyncio.run(_say(address, someone, "news"))
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not (out.exists() and b"news" in out.read_bytes()):
-        time.sleep(0.02)
+    assert comes_true(lambda: out.exists() and b"news" in out.read_bytes())
     mirroring.send_signal(signal.SIGINT)
-    mirroring.communicate(timeout=30)
-    assert b"news" in out.read_bytes()
+    mirroring.communicate(timeout=PATIENCE)
 
 
 def test_a_reader_that_has_seen_enough_ends_the_export_quietly(address: str, someone: str, filled: str) -> None:
@@ -340,7 +337,7 @@ def test_a_reader_that_has_seen_enough_ends_the_export_quietly(address: str, som
     exporting.stdout.close()
     assert exporting.stderr
     assert "Traceback" not in exporting.stderr.read()
-    exporting.wait(timeout=30)
+    exporting.wait(timeout=PATIENCE)
     exporting.stderr.close()
 
 
@@ -375,6 +372,6 @@ def test_a_terminal_that_knows_few_characters_is_no_reason_to_fail(
     asyncio.run(_say(address, someone, "Straße – 10 €"))
     few = {**os.environ, "PYTHONIOENCODING": "ascii"}
     shown = everthread(*command, *form, "--store", address, "--user", someone, env=few)
-    said, problems = shown.communicate(timeout=30)
+    said, problems = shown.communicate(timeout=PATIENCE)
     assert (shown.returncode, problems) == (0, "")
     assert ("Stra\\u00dfe" if form else "Stra?e") in said

@@ -12,13 +12,14 @@ import pytest
 
 from everthread import Everthread
 from everthread.core.events import Assistant
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 SPEAKER = """
 import sys
 from everthread.testing.scripted import script
 from everthread.cli import main
-script("slow", "word " * 500, pace=0.02)
+script("slow", "word " * 100_000, pace=0.02)
 main(sys.argv[1:])
 """
 
@@ -41,7 +42,7 @@ async def test_what_came_of_the_reply_is_in_the_log(tmp_path: Path, command: str
     program.stdin.write(b"Talk.\n" if command == "chat" else b"")
     if command == "ask":
         program.stdin.close()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await program.stdout.readexactly(10) == b"word word "
         program.send_signal(number)
         await program.communicate()
@@ -69,7 +70,7 @@ async def test_in_the_background_of_a_script_it_ends_as_well(tmp_path: Path) -> 
         stderr=asyncio.subprocess.PIPE,
     )
     assert program.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await program.stdout.readexactly(10) == b"word word "
         program.send_signal(signal.SIGTERM)
         await program.communicate()

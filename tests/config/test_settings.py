@@ -29,6 +29,7 @@ from everthread.config import (
 )
 from everthread.core import events
 from everthread.errors import BadSetting, InputError
+from tests.examples import examples
 
 HERE = "the settings of this test"
 WHOLE = "a whole number from {} to 1,000,000,000"
@@ -361,7 +362,7 @@ def test_property_22_a_valid_value_in_the_environment_is_loaded_and_used(name: s
     """Of every setting, whatever the file says."""
     variable = f"EVERTHREAD_{name.upper()}"
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(_written(name), _written(name))
     def loaded(written: tuple[object, str], in_file: tuple[object, str]) -> None:
         resolved = resolve(Source("the file x", {name: in_file[0]}), from_environment({variable: written[1]}))
@@ -372,7 +373,7 @@ def test_property_22_a_valid_value_in_the_environment_is_loaded_and_used(name: s
     loaded()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.fixed_dictionaries({}, optional={name: _written(name) for name in KNOWN}))
 def test_property_22_any_set_of_variables_is_loaded_together(written: dict[str, tuple[object, str]]) -> None:
     resolved = resolve(from_environment({f"EVERTHREAD_{name.upper()}": text for name, (_, text) in written.items()}))

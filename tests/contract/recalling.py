@@ -37,6 +37,7 @@ async def index_of(address: str, talk: Talk) -> list[tuple[Any, ...]]:
     """Everything that the index has of a conversation."""
     return await rows(
         address,
-        "SELECT w.word, w.block, w.postings FROM recall_words w JOIN recall_branches r ON r.number = w.block >> 20 "
+        "SELECT w.word, w.block, w.postings "
+        "FROM recall_words w JOIN recall_conversations r ON r.number = w.block >> 20 "
         f"WHERE r.conversation = '{talk.id}' ORDER BY w.word, w.block",
     )

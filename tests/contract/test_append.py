@@ -19,6 +19,7 @@ from everthread.store.appending import Place
 from everthread.store.opening import open_log
 from tests.contract.support import MINUTE, START, Clock, assert_sound, everything, texts
 from tests.core.strategies import storable
+from tests.examples import examples
 
 
 async def test_what_was_appended_is_returned_and_read_back(et: Everthread, talk: Talk) -> None:
@@ -55,7 +56,7 @@ async def test_a_thousand_events_in_one_append(et: Everthread, talk: Talk) -> No
     await assert_sound(et, talk)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batch=st.lists(storable, min_size=1, max_size=5))
 def test_any_event_survives_the_database(address: str, someone: str, batch: list[Event]) -> None:
     async def go() -> None:

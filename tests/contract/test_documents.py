@@ -14,6 +14,7 @@ from everthread.store.documents import Document
 from everthread.store.log import Log
 from everthread.store.opening import open_log
 from tests.contract.support import START, Clock, engine_of, files_of
+from tests.waiting import PATIENCE
 
 TEXTS = {
     "nothing": "",
@@ -169,7 +170,7 @@ async def test_of_many_who_know_the_same_version_one_writes_the_next(address: st
             assert written is not None
             return
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*(add(n) for n in range(12)))
     bodies = [int(document.body) for document in await logs[0].versions(owner, "a")]
     assert bodies == list(range(bodies[0], -1, -1))

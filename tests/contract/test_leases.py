@@ -20,6 +20,7 @@ from everthread.store.log import Log
 from everthread.store.opening import open_log
 from tests.contract.contenders import enter
 from tests.contract.support import START, Clock, module, run
+from tests.waiting import PATIENCE
 
 TENANT = "default"
 SECOND = 1_000_000
@@ -164,7 +165,7 @@ async def test_erasing_a_conversation_removes_the_leases_of_its_turns(et: Everth
 
 async def test_of_eight_tasks_one_has_it_at_a_time(address: str, name: str, tmp_path: Path) -> None:
     logs = [await open_log(address) for _ in range(2)]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*(enter(logs[n % 2], name, tmp_path / "inside", 5) for n in range(8)))
     assert await logs[0].leased(TENANT, name) is None
     for log in logs:

@@ -17,8 +17,7 @@ from everthread.core.logged import Logged
 from everthread.errors import UnknownConversation
 from tests.contract.support import engine_of, everything, module, run
 from tests.redis_server import RedisServer
-
-PATIENCE = 30  # seconds, only so that a broken follower fails instead of hanging
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])

@@ -19,6 +19,7 @@ from everthread.errors import BadValue
 from everthread.store.log import Log
 from everthread.store.opening import open_log
 from tests.contract.support import Interleaved, assert_sound, engine_of, everything, first_from, last_upto
+from tests.examples import examples
 
 
 class Tree(NamedTuple):
@@ -192,7 +193,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=steps)
 def test_turns_and_their_look_ups_equal_a_linear_scan(
     address: str, someone: str, script: list[list[Event] | tuple[int, int]]

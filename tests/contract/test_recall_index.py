@@ -126,7 +126,7 @@ async def test_an_erased_conversation_or_user_is_gone_from_the_index(
     await et.erase_user(user=someone)
     assert await et.log.recall(owner(first), "walnuts", everywhere=True) == []
     for table in ("recall_words", "recall_blocks"):
-        orphans = f"SELECT 1 FROM {table} WHERE block >> 20 NOT IN (SELECT number FROM recall_branches)"
+        orphans = f"SELECT 1 FROM {table} WHERE block >> 20 NOT IN (SELECT number FROM recall_conversations)"
         assert await rows(address, orphans) == []
 
 
@@ -169,7 +169,7 @@ async def test_a_check_tells_of_an_index_that_is_wrong(et: Everthread, talk: Tal
     await talk.append(user(WALNUTS), user("badgers"))
     await et.log.index(owner(talk))
     await assert_sound(et, talk)
-    numbers = f"(SELECT number FROM recall_branches WHERE conversation = '{talk.id}')"
+    numbers = f"(SELECT number FROM recall_conversations WHERE conversation = '{talk.id}')"
     await run(address, damage.format(numbers=numbers))
     _, problems = await et.log.check("default", talk.id)
     assert len(problems) == 1

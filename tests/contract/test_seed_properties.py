@@ -26,10 +26,11 @@ from tests.contract.shapes import Shape, dialogue, shape, shapes, told
 from tests.contract.support import MINUTE, Clock, everything
 from tests.contract.windows import STRATEGY_NAMES, known, plan_of, seen_of, sent_turns
 from tests.core.strategies import storable
+from tests.examples import examples
 
 T = TypeVar("T")
 MODEL = "openai:gpt-4o"  # its tokens are counted exactly
-often = settings(max_examples=100, deadline=None)
+often = settings(max_examples=examples(100), deadline=None)
 
 
 class Store:

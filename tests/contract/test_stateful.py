@@ -48,6 +48,7 @@ from everthread.errors import BadValue, UnknownMark
 from everthread.store.opening import open_log
 from tests.contract.model import Model, Said, walk
 from tests.contract.support import MINUTE, START, Clock, assert_sound, first_from, last_upto
+from tests.examples import examples
 
 T = TypeVar("T")
 GAP = 30 * MINUTE
@@ -320,11 +321,12 @@ def machine(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> type
     return Machine
 
 
+@pytest.mark.hypothesis
 def test_any_interleaving_equals_a_plain_model(machine: type[LogMachine]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=100,
+            max_examples=examples(100),
             stateful_step_count=25,
             deadline=None,
             report_multiple_bugs=False,

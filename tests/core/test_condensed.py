@@ -26,6 +26,7 @@ from everthread.core.tokens import count
 from everthread.errors import BadValue
 from tests.core.logs import numbered
 from tests.core.strategies import any_text, events
+from tests.examples import examples
 
 # -- what it is given --------------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ def test_shortening_keeps_to_its_length(text: str, length: int) -> None:
 
 
 @given(st.lists(events, min_size=1, max_size=10), st.integers(0, 200))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_turn_is_never_more_than_its_tokens(said: list[Event], tokens: int) -> None:
     assert count(condensed(numbered(said), tokens)) <= tokens
 

@@ -11,6 +11,8 @@ import gzip
 import hashlib
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
+from random import Random
 from typing import Any, get_args
 
 import pytest
@@ -19,8 +21,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
+from everthread.core.pieces import MOST, PLACE, pieces
 from everthread.core.tokens import Encoding, count
 from tests.core import texts
+from tests.examples import examples
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
@@ -90,11 +94,45 @@ words = st.sampled_from(
 whole_text = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(whole_text | words, max_size=30).map("".join))
 @example("")
 def test_whatever_unicode_counts_as_openai_counts_it(encoding: Encoding, text: str) -> None:
     assert agrees(text, encoding)
+
+
+# -- in pieces ---------------------------------------------------------------------------------------------
+
+
+def in_pieces(text: str, encoding: Encoding) -> int:
+    """Tokens of the text when it is cut wherever it may be."""
+    ends = [place.end() for place in PLACE.finditer(text)]
+    cut = [text[start:end] for start, end in pairwise([0, *ends, len(text)])]
+    return sum(len(oracle(encoding).encode_ordinary(piece)) for piece in cut)
+
+
+cuts = st.sampled_from([*" \n\t'/.+=_x7中，か½\u0301\u3000\u3099", "\r\n", "'s"])
+
+
+@settings(deadline=None, max_examples=examples(500))
+@given(st.lists(whole_text | words | cuts, max_size=30).map("".join))
+def test_where_a_piece_may_end_a_token_ends_for_openai_too(encoding: Encoding, text: str) -> None:
+    assert in_pieces(text, encoding) == len(oracle(encoding).encode_ordinary(text))
+
+
+@pytest.mark.parametrize("text", texts.ALL.values(), ids=texts.ALL.keys())
+def test_long_text_of_every_kind_counts_as_openai_counts_it(text: str, encoding: Encoding) -> None:
+    """With other words at every repetition, so that the pieces end elsewhere each time."""
+    whole = "\n".join(f"{text} {number} {text[number:]}" for number in range(-(-4 * MOST // (len(text) + 1))))
+    assert agrees(whole[: 4 * MOST], encoding)
+
+
+@pytest.mark.parametrize("letters", ["ab", "abcdefghijklmnop", "会议记录龍", "бвгдежз", "=-#*.", " \t\n", "कखगिी"])
+def test_a_stretch_that_must_be_cut_is_a_token_or_two_off_at_most(encoding: Encoding, letters: str) -> None:
+    chance = Random(letters)
+    text = "".join(chance.choices(letters, k=5 * MOST))
+    exact = len(oracle(encoding).encode_ordinary(text))
+    assert abs(count(text, encoding) - exact) <= 2 * len(list(pieces(text)))
 
 
 # -- megabytes: an encoder that is not linear would not come back ------------------------------------------

@@ -14,6 +14,7 @@ from everthread.core.logged import Logged
 from everthread.core.tokens import count
 from tests.core.logs import numbered
 from tests.core.strategies import events
+from tests.examples import examples
 
 REPORTED = re.compile(
     r'(?:The (?:user|assistant) said|A message from .* said|The tool .* (?:gave|failed with)): ["“].*["”]'
@@ -114,7 +115,7 @@ def test_instructions_and_markers_are_not_summarised() -> None:
 
 
 @given(st.lists(events, max_size=8), st.integers(0, 60))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_summary_never_takes_more_than_its_tokens(said: list[Event], tokens: int) -> None:
     told = summary(numbered(said), tokens)
     assert count(told) <= tokens

@@ -17,6 +17,7 @@ from everthread.core.tokens import count
 from tests.core import texts
 from tests.core.logs import numbered
 from tests.core.strategies import events
+from tests.examples import examples
 
 
 def found(*said: Event) -> list[Fact]:
@@ -308,7 +309,7 @@ _SAID = st.sampled_from(
 
 
 @given(st.lists(_SAID | events, max_size=12), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_folding_in_portions_is_folding_at_once(said: list[Event], data: st.DataObject) -> None:
     logged = numbered(said)
     at = data.draw(st.integers(0, len(logged)))
@@ -334,7 +335,7 @@ def test_facts_do_not_grow_with_the_conversation() -> None:
 
 
 @given(st.lists(_SAID | events, max_size=6))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_facts_can_be_stored_and_folded_on(said: list[Event]) -> None:
     known = fold(NOTHING, numbered(said))
     assert msgspec.json.decode(msgspec.json.encode(known), type=Facts) == known
@@ -378,7 +379,7 @@ def test_no_kind_takes_all_the_room() -> None:
 
 
 @given(st.lists(_SAID | events, max_size=12), st.integers(0, 120))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_facts_never_take_more_than_their_tokens(said: list[Event], tokens: int) -> None:
     assert count(rendered(ranked(fold(NOTHING, numbered(said)), tokens, count))) <= tokens
 

@@ -96,8 +96,8 @@ def test_a_word_that_is_everywhere_is_found_all_the_same() -> None:
     assert len(ranked(row(*range(100)), events=100, among=100)) >= 100
 
 
-def test_beyond_the_cut_of_a_branch_nothing_counts() -> None:
-    ranking = Ranking(events=100, words=1000, cuts={0: 20})
+def test_slots_that_do_not_count_are_passed_over() -> None:
+    ranking = Ranking(events=100, words=1000, counting={0: b"\1" * 20 + bytes(492)})
     ranking.add([row(10, 20, 30)], among=3, exact=False)
     assert 10 in ranking.scores
     assert not {20, 30} & ranking.scores.keys()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from everthread.core import tokens
 from everthread.core.events import (
     AgentKilled,
     Assistant,
@@ -33,6 +34,7 @@ from everthread.core.parts import File, Image, Reasoning, Text, file, image
 from everthread.core.tokens import DEEPEST, IMAGE_LEAST, LARGE_RESULT, count, image_tiles, sizes, tools_size
 from tests.core.pictures import png
 from tests.core.strategies import any_text, events, plain_json
+from tests.examples import examples
 
 MARKERS: list[Event] = [
     Clear(),
@@ -84,7 +86,7 @@ def test_more_text_is_larger() -> None:
     assert sizes(user("one"))[0] < sizes(user("one two"))[0] < sizes(user("one two", "three"))[0]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(events)
 def test_any_event_has_a_size_and_never_settles_larger(event: Event) -> None:
     full, settled = sizes(event)
@@ -115,6 +117,22 @@ LONG = {
 def test_a_megabyte_of_the_same_is_counted(content: str) -> None:
     """Encoders that go quadratic on one long word would not come back."""
     assert 1_000 < count(content) <= len(content.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("content", LONG.values(), ids=LONG.keys())
+def test_the_tokenizer_is_given_a_long_text_in_pieces(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lets nobody else run while it works, on a loop or in a thread."""
+    given, real = list[str](), tokens._tokenizer("o200k")
+
+    def encode(text: str) -> list[int]:
+        ids = real.encode_ordinary(text)
+        given.append(text)
+        return ids
+
+    monkeypatch.setattr(tokens, "_tokenizer", lambda _: SimpleNamespace(encode_ordinary=encode))
+    count(content)
+    assert "".join(given).replace("?", "\ud800") == content
+    assert max(len(piece.encode()) for piece in given) < 64_000
 
 
 # -- large tool results ------------------------------------------------------------------------------------

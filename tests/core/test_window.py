@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from everthread.core.strategies import STRATEGIES, At, Choice, View
 from everthread.core.window import From, Room, Start, Upto, above, answered, cutoff, excess, moves, room_of, rung
+from tests.examples import examples
 
-often = settings(max_examples=300, deadline=None)
+often = settings(max_examples=examples(300), deadline=None)
 
 
 class Sizes(NamedTuple):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from everthread import Everthread, Talk
+from everthread.providers import scripted_client
 from everthread.testing.scripted import script
 
 Speak = Callable[..., None]
+_pieces = scripted_client._pieces
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +34,36 @@ def speak(someone: str) -> Speak:
         script(someone, *replies, pace=pace)
 
     return speak
+
+
+class Gate:
+    """Holds a reply of the scripted model up, before its first word, until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self._open = asyncio.Event(), asyncio.Event()
+        self._holds = False
+
+    def hold(self) -> None:
+        """The next reply; those after it pass."""
+        self._holds = True
+
+    def open(self) -> None:
+        self._open.set()
+
+    async def pieces(self, body: Any) -> AsyncGenerator[Any]:
+        held, self._holds = self._holds, False
+        async for piece in _pieces(body):
+            if held:
+                self.reached.set()
+                await self._open.wait()
+            yield piece
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate = Gate()
+    monkeypatch.setattr(scripted_client, "_pieces", gate.pieces)
+    return gate
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120  # seconds, only so that what is broken fails instead of hanging
 
 
 class Process:

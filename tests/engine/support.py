@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from benchmarks.validator import refusals
 from everthread import Talk
-from everthread.core.branches import ENDLESS
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.deltas import Delta, Done
 from everthread.core.events import ModelCall
 from everthread.core.logged import Logged
 from everthread.engine.saying import Saying
 from everthread.store.leases import of_turns
-from tests.engine.processes import PATIENCE
+from tests.waiting import turned, until
 
 FORMS = ("anthropic:claude-sonnet-4-6", "openai:gpt-5", "openai-responses:gpt-5", "google:gemini-2.5-pro")
 
@@ -48,6 +49,28 @@ async def said(saying: Saying) -> str:
     return "".join(map(str, await heard(saying)))
 
 
+@asynccontextmanager
+async def finds_its_branch(talk: Talk) -> AsyncIterator[None]:
+    """At the end of the block something has looked for the current branch, and waits for its turn on it."""
+    log, found = talk._log, 0
+    line = log.line
+
+    async def counted(*given: Any, **named: Any) -> Line:
+        nonlocal found
+        try:
+            return await line(*given, **named)
+        finally:
+            found += 1
+
+    log.line = counted  # type: ignore[method-assign]
+    try:
+        yield
+        await until(lambda: found > 0)
+        await turned()
+    finally:
+        log.line = line  # type: ignore[method-assign]
+
+
 async def kinds(talk: Talk) -> list[str]:
     return [event.kind for event in await talk.range(1, ENDLESS)]
 
@@ -68,9 +91,12 @@ async def state(talk: Talk) -> str:
 async def until_kept(talk: Talk, text: str) -> None:
     """Wait until this much of a running reply has been kept."""
     name = of_turns(talk.id, (await talk.line()).branch.number)
-    async with asyncio.timeout(PATIENCE):
-        while not (kept := await talk._log.partial(talk.conversation.tenant, name)) or text not in kept.text:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+
+    async def is_kept() -> bool:
+        kept = await talk._log.partial(talk.conversation.tenant, name)
+        return kept is not None and text in kept.text
+
+    await until(is_kept)
 
 
 async def assert_valid(talk: Talk, **asked: Any) -> None:

@@ -14,6 +14,7 @@ from everthread.errors import BeyondModel, BrokenOff, NoCredit, Overloaded, TooL
 from everthread.testing.scripted import broken, call, script
 from tests.engine.conftest import Speak
 from tests.engine.support import assert_valid, calls, failing, heard, kinds, said, state
+from tests.waiting import PATIENCE
 
 
 def busy(after: float | None = 0.0) -> Overloaded:
@@ -165,7 +166,7 @@ async def test_who_stops_listening_ends_the_turn(talk: Talk, speak: Speak) -> No
 
     await listen()
     gc.collect()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async for event in talk.listen():
             if event.kind == "agent_killed":
                 break

@@ -20,8 +20,9 @@ from everthread.live import place_of
 from everthread.store.leases import of_turns
 from everthread.testing.scripted import script
 from tests.engine.conftest import Speak
-from tests.engine.processes import PATIENCE, process
+from tests.engine.processes import process
 from tests.engine.support import failing, heard, kinds, state, until_kept
+from tests.waiting import PATIENCE, until
 
 WORDS = " ".join(f"word{number}" for number in range(40))
 
@@ -389,9 +390,7 @@ async def test_what_is_wrong_with_a_detached_turn_is_logged_where_nobody_waits_f
 ) -> None:
     with caplog.at_level(logging.WARNING):
         talk.say("Hello?", settings={"budget": 4.5}, detached=True)
-        async with asyncio.timeout(PATIENCE):
-            while "budget" not in caplog.text:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: "budget" in caplog.text)
     assert await kinds(talk) == []
 
 

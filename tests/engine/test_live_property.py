@@ -19,7 +19,8 @@ from everthread import Everthread, Talk, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import Assistant
 from everthread.core.logged import Logged
-from tests.engine.processes import PATIENCE, Process, process
+from tests.engine.processes import Process, process
+from tests.waiting import PATIENCE
 
 LEASE = 1.5  # seconds
 WORDS = 25

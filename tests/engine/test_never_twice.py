@@ -23,27 +23,33 @@ from everthread.errors import (
 )
 from everthread.providers.prices import price_of
 from everthread.testing.scripted import call
-from tests.engine.conftest import Speak
-from tests.engine.support import assert_valid, calls, failing, heard, kinds, results, said, state
+from tests.engine.conftest import Gate, Speak
+from tests.engine.support import assert_valid, calls, failing, finds_its_branch, heard, kinds, results, said, state
+from tests.waiting import turned
 
 
 class Slow:
     """An append that takes its time, and is cancelled meanwhile."""
 
     def __init__(self, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.begun = asyncio.Event()
+        self.begun, self._go = asyncio.Event(), asyncio.Event()
         self._append = talk._log.append
         self._kind = ""
         monkeypatch.setattr(talk._log, "append", self._slowly)
 
     def at(self, kind: str) -> None:
         self._kind = kind
+        self.begun.clear()
+        self._go.clear()
+
+    def go_on(self) -> None:
+        self._go.set()
 
     async def _slowly(self, place: Any, events: Any, **how: Any) -> Any:
         if any(event.kind == self._kind for event in events):
             self._kind = ""
             self.begun.set()
-            await asyncio.sleep(0.1)
+            await self._go.wait()
         return await self._append(place, events, **how)
 
 
@@ -61,10 +67,15 @@ async def test_a_turn_cancelled_during_an_append_has_it_in_the_log_once(
     task = asyncio.create_task(heard(saying))
     await slow.begun.wait()
     if kind == "agent_killed":  # twice: while what came is kept
-        slow.at(kind)
         saying._task.cancel()  # type: ignore[union-attr]
-        await asyncio.sleep(0.15)
-    await saying.cancel()
+        await turned()
+        slow.go_on()
+        slow.at(kind)
+        await slow.begun.wait()
+    cancelling = asyncio.create_task(saying.cancel())
+    await turned()
+    slow.go_on()
+    await cancelling
     await task
     found = await kinds(talk)
     assert found.count("user") == 1
@@ -127,7 +138,7 @@ async def test_what_a_tool_gave_before_the_turn_was_cancelled_is_kept(talk: Talk
     saying = talk.say("Both.", tools=[slow, send])
     task = asyncio.create_task(heard(saying))
     await sent.wait()
-    await asyncio.sleep(0.3)  # it has ended, too
+    await turned()  # it has ended, too
     await saying.cancel()
     await task
     assert [result.text for result in await results(talk)] == ["sent"]
@@ -156,7 +167,7 @@ async def test_a_turn_whose_lease_was_taken_writes_nothing_any_more(
     talk: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leasing, "SECONDS", 3.0)
-    speak("one two three four five six seven eight nine ten", pace=0.4)
+    speak("word " * 100_000, pace=0.4)
     line = await talk.line()
     deltas: list[Delta] = []
 
@@ -193,15 +204,19 @@ async def test_a_tool_may_speak_to_another_branch(talk: Talk, speak: Speak) -> N
     assert (await results(talk))[0].text == "From aside."
 
 
-async def test_a_message_that_waited_goes_to_the_branch_that_is_current_then(talk: Talk, speak: Speak) -> None:
+async def test_a_message_that_waited_goes_to_the_branch_that_is_current_then(
+    talk: Talk, speak: Speak, gate: Gate
+) -> None:
     speak("Hello.")
     await heard(talk.say("Hello."))
-    speak("one two three four five six", "Here.", pace=0.25)
+    speak("one two three", "Here.")
+    gate.hold()
     first = asyncio.create_task(heard(talk.say("Slowly.")))
-    await asyncio.sleep(0.4)
-    second = asyncio.create_task(heard(talk.say("And me.")))
-    await asyncio.sleep(0.4)
+    await gate.reached.wait()
+    async with finds_its_branch(talk):
+        second = asyncio.create_task(heard(talk.say("And me.")))
     side = await talk.rewind(to=1)
+    gate.open()
     await asyncio.gather(first, second)
     assert [event.text for event in await side.after(messages=True)] == ["Hello.", "And me.", "Here."]
 
@@ -257,15 +272,16 @@ async def test_an_error_that_is_raised_has_all_that_it_knows(talk: Talk, speak: 
     assert raised.value.after == 3_600
 
 
-async def test_a_turn_that_somebody_else_cancels_says_so_to_who_awaits_it(talk: Talk, speak: Speak) -> None:
-    speak("one two three four five six seven eight", pace=0.05)
+async def test_a_turn_that_somebody_else_cancels_says_so_to_who_awaits_it(talk: Talk, speak: Speak, gate: Gate) -> None:
+    speak("one two three")
+    gate.hold()
     saying = talk.say("Count.")
 
     async def whole() -> object:
         return await saying
 
     task = asyncio.create_task(whole())
-    await asyncio.sleep(0.12)
+    await gate.reached.wait()
     await saying.cancel()
     with pytest.raises(TurnCancelled):
         await task
@@ -292,7 +308,7 @@ async def test_an_agent_that_was_changed_is_what_a_context_shows(address: str, s
 
 
 async def test_refused_where_a_second_turn_is_under_way_nothing_is_appended(talk: Talk, speak: Speak) -> None:
-    speak("one two three four five six", pace=0.05)
+    speak("word " * 100_000, pace=0.05)
     saying = talk.say("First.")
     async for delta in saying:
         if isinstance(delta, TextDelta):

@@ -13,8 +13,9 @@ from everthread import Everthread, Talk
 from everthread.core.deltas import TextDelta
 from everthread.errors import TurnBusy
 from everthread.testing.scripted import script
-from tests.engine.conftest import Speak
-from tests.engine.support import assert_valid, heard, kinds, said, state
+from tests.engine.conftest import Gate, Speak
+from tests.engine.support import assert_valid, finds_its_branch, heard, kinds, said, state
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +27,7 @@ from everthread.core.deltas import TextDelta
 from everthread.testing.scripted import script
 
 async def main(address, user, conversation):
-    script("endless", "word " * 10_000, pace=0.01)
+    script("endless", "word " * 100_000, pace=0.01)
     async with Everthread.open(address, settings={"model": "scripted:endless"}) as et:
         talk = await et.conversation(user=user, id=conversation)
         async for delta in talk.say("Talk for ever."):
@@ -37,20 +38,23 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_a_second_message_waits_its_place(talk: Talk, speak: Speak) -> None:
-    speak("one two three four", "Then me.", "And me.", pace=0.3)
+async def test_a_second_message_waits_its_place(talk: Talk, speak: Speak, gate: Gate) -> None:
+    speak("one two three four", "Then me.", "And me.")
+    gate.hold()
     first = asyncio.create_task(heard(talk.say("First.")))
-    await asyncio.sleep(0.2)  # each must have found its branch before the next comes
-    second = asyncio.create_task(heard(talk.say("Second.")))
-    await asyncio.sleep(0.2)
-    third = asyncio.create_task(heard(talk.say("Third.")))
+    await gate.reached.wait()
+    async with finds_its_branch(talk):
+        second = asyncio.create_task(heard(talk.say("Second.")))
+    async with finds_its_branch(talk):
+        third = asyncio.create_task(heard(talk.say("Third.")))
+    gate.open()
     await asyncio.gather(first, second, third)
     messages = [event.text for event in await talk.after(messages=True)]
     assert messages == ["First.", "one two three four", "Second.", "Then me.", "Third.", "And me."]
 
 
 async def test_or_it_is_refused_as_asked(talk: Talk, speak: Speak) -> None:
-    speak("one two three four five six", pace=0.05)
+    speak("word " * 100_000, pace=0.05)
     saying = talk.say("First.")
     async for delta in saying:
         if isinstance(delta, TextDelta):
@@ -61,14 +65,16 @@ async def test_or_it_is_refused_as_asked(talk: Talk, speak: Speak) -> None:
     await saying.cancel()
 
 
-async def test_branches_do_not_wait_for_each_other(talk: Talk, speak: Speak) -> None:
+async def test_branches_do_not_wait_for_each_other(talk: Talk, speak: Speak, gate: Gate) -> None:
     speak("Hello.")
     await heard(talk.say("Hello."))
     side = await talk.fork()
-    speak("one two three four five six seven", "Quick.", pace=0.2)
+    speak("one two three", "Quick.")
+    gate.hold()
     slow = asyncio.create_task(heard(talk.say("Slowly.")))
-    await asyncio.sleep(0.5)
+    await gate.reached.wait()
     assert await said(side.say("Quickly.", when_busy="refuse")) == "Quick."
+    gate.open()
     await slow
 
 
@@ -83,7 +89,7 @@ async def test_another_process_is_waited_for_or_refused_and_a_killed_one_leaves_
         )
         try:
             assert child.stdout is not None
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 assert await child.stdout.readline() == b"talking\n"
             with pytest.raises(TurnBusy, match="in another process"):
                 await talk.say("Me too?", when_busy="refuse")
@@ -91,8 +97,7 @@ async def test_another_process_is_waited_for_or_refused_and_a_killed_one_leaves_
         finally:
             child.send_signal(signal.SIGKILL)
             await child.wait()
-        async with asyncio.timeout(20):  # its lease would last longer; that it is dead is seen at once
-            assert await said(talk.say("And now?")) == "I go on."
+        assert await said(talk.say("And now?")) == "I go on."
         assert await kinds(talk) == ["user", "agent_killed", "user", "assistant", "model_call"]
         assert [turn.state for turn in await talk.turns()] == ["interrupted", "idle"]
         await assert_valid(talk)

@@ -16,8 +16,7 @@ from everthread import Everthread, EverthreadError, user
 from everthread.errors import BadAddress, NotADatabase, StoreError, Unavailable
 from everthread.testing.postgres import Server, _with_database
 from tests.failures.aftermath import clear, intact
-
-HANGS = 10  # seconds after which a test that should end at once has hung
+from tests.waiting import PATIENCE
 
 
 def _text(path: Path) -> None:
@@ -116,7 +115,7 @@ async def test_missing_folders_are_made(tmp_path: Path) -> None:
     ],
 )
 async def test_a_bad_address_is_refused_at_once_with_examples_of_good_ones(address: str) -> None:
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(BadAddress) as refused:
             await Everthread.open(address, patience=1000)
     assert clear(refused.value, repr(address)[:8], "sqlite:///", "postgresql://")
@@ -131,7 +130,7 @@ async def test_a_bad_address_is_refused_at_once_with_examples_of_good_ones(addre
     ],
 )
 async def test_no_error_shows_a_password(address: str) -> None:
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(EverthreadError) as refused:
             await Everthread.open(address, patience=0.1)
     assert "walnut" not in str(refused.value)
@@ -149,7 +148,7 @@ async def test_a_server_that_nobody_runs_is_unavailable_once_patience_ends() -> 
 
 async def test_an_unknown_database_is_named_at_once(postgres: Server) -> None:
     address = _with_database(postgres.url, "nowhere")
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(Unavailable) as refused:
             await Everthread.open(address, patience=1000)
     assert clear(refused.value, "nowhere", "does not exist")
@@ -174,7 +173,7 @@ async def test_a_store_that_was_closed_says_so_at_once(address: str, someone: st
     talk = await et.begin(user=someone)
     await talk.append(user("hello"))
     await et.close()
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(StoreError) as refused_write:
             await talk.append(user("too late"))
         with pytest.raises(StoreError) as refused_read:

@@ -27,6 +27,7 @@ from everthread.errors import (
     UnknownSeq,
 )
 from tests.failures.aftermath import clear, sound
+from tests.waiting import PATIENCE
 
 Work = Callable[[Talk], Awaitable[Any]]
 NOWHERE = "01M7F8X1NFWF5G5Z7TBXHQ6334"
@@ -158,7 +159,7 @@ async def test_a_follower_of_an_erased_conversation_is_told(said: Talk) -> None:
 
     heard = asyncio.Event()
     follower = asyncio.create_task(follow())
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         await heard.wait()
         await said.erase()
         await _refused(follower, UnknownConversation)

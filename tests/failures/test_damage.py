@@ -15,8 +15,7 @@ from everthread.core.branches import ENDLESS
 from everthread.errors import Corrupt, StoreError
 from everthread.store.sqlite import SqliteEngine
 from tests.failures.aftermath import TENANT, clear, intact, sound
-
-HANGS = 10
+from tests.waiting import PATIENCE
 
 
 class Vandal:
@@ -180,14 +179,14 @@ async def test_a_newest_row_that_vanished_does_not_stop_the_same_file_from_being
     await talk.append(user("one"))
     await talk.append(user("look", file(b"walnuts")))
     await vandal.run("DELETE FROM events WHERE conversation = $1 AND seq = 2", talk.id)
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         try:
             (event,) = await talk.append(user("look", file(b"walnuts")))
         except EverthreadError as problem:
             assert clear(problem, "doctor")  # noqa: PT017  (either outcome is fair; a raw error or a hang is not)
         else:
             assert event.seq == 2
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         await talk.append(user("and on"))
 
 

@@ -15,8 +15,8 @@ from everthread.core.logged import Logged
 from everthread.errors import Unavailable
 from everthread.testing.postgres import PrivatePostgres
 from tests.failures.aftermath import clear, intact, sound, texts
+from tests.waiting import PATIENCE
 
-HANGS = 60
 _names = count(1)
 
 
@@ -115,7 +115,7 @@ async def _restart_amid(talk: Talk, address: str, restart: Callable[[], None]) -
             if event.text == "last":
                 return
 
-    async with asyncio.timeout(HANGS), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         follower = group.create_task(follow())
         workers = [group.create_task(write(name)) for name in ("a", "b", "c")] + [group.create_task(read())]
         await asyncio.sleep(0.2)
@@ -135,11 +135,11 @@ async def _restart_amid(talk: Talk, address: str, restart: Callable[[], None]) -
 async def test_a_server_that_stays_away_beyond_patience_is_unavailable_and_then_back(
     server: PrivatePostgres, address: str
 ) -> None:
-    async with Everthread.open(address, patience=0.5) as et:
+    async with Everthread.open(address, patience=2) as et:
         talk = await et.begin(user="ana")
         await talk.append(user("first"))
         await asyncio.to_thread(server.kill)
-        async with asyncio.timeout(HANGS):
+        async with asyncio.timeout(PATIENCE):
             works: list[Awaitable[Any]] = [talk.append(user("lost")), talk.after(0)]
             for work in works:
                 with pytest.raises(Unavailable) as refused:
@@ -155,7 +155,7 @@ async def test_a_store_can_be_opened_while_its_server_is_still_starting(server: 
     opening = asyncio.create_task(_begin(address))
     await asyncio.sleep(0.1)
     await asyncio.to_thread(server.start)
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         talk = await opening
     assert await intact(address, talk) == ["first"]
 
@@ -176,7 +176,7 @@ async def test_closing_while_the_server_is_away_ends(server: PrivatePostgres, ad
     assert isinstance(first, Logged)
     assert first.text == "first"
     await asyncio.to_thread(server.kill)
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         await following.aclose()  # type: ignore[attr-defined]
         await et.close()
     await asyncio.to_thread(server.start)
@@ -190,7 +190,7 @@ async def test_connections_that_an_operator_ends_are_replaced(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE pid <> pg_backend_pid() AND application_name LIKE 'everthread%'"
     )
-    async with asyncio.timeout(HANGS), asyncpg.create_pool(server.url, min_size=0) as operator:
+    async with asyncio.timeout(PATIENCE), asyncpg.create_pool(server.url, min_size=0) as operator:
         for n in range(5):
             await operator.execute(end_all)
             await asyncio.gather(*(talk.append(user(f"{n} {m}")) for m in range(10)))

@@ -12,12 +12,11 @@ from everthread.core.logged import Logged
 from everthread.errors import BadValue, KeyReused, Moved, UnknownConversation, UnknownSeq
 from everthread.store.postgres import PostgresEngine
 from tests.failures.aftermath import intact, sound, texts
-
-HANGS = 10
+from tests.waiting import PATIENCE
 
 
 async def _gather(*work: Any) -> list[Any]:
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         return await asyncio.gather(*work, return_exceptions=True)
 
 
@@ -90,7 +89,7 @@ async def test_a_caller_that_gives_up_a_large_append_leaves_all_of_it_or_nothing
         task = asyncio.create_task(talk.append(*(user(f"{n}") for n in range(1_500))))
         await asyncio.sleep(delay)
         task.cancel()
-        _, hung = await asyncio.wait([task], timeout=HANGS)
+        _, hung = await asyncio.wait([task], timeout=PATIENCE)
         if hung and isinstance(et.log._engine, PostgresEngine):
             et.log._engine._pool.terminate()  # else the test itself could not end
         assert not hung
@@ -119,7 +118,7 @@ async def test_closing_while_appends_are_under_way_loses_nothing_that_was_acknow
     tasks = [asyncio.create_task(talk.append(user(f"{n}"))) for n in range(50)]
     for _ in range(turns):
         await asyncio.sleep(0)
-    async with asyncio.timeout(HANGS):
+    async with asyncio.timeout(PATIENCE):
         await et.close()
     results = await _gather(*tasks)
     said = await intact(address, talk)
@@ -135,18 +134,17 @@ async def test_closing_while_someone_follows_ends_the_following(address: str, so
     et = await Everthread.open(address, patience=0.5)
     talk = await et.begin(user=someone)
     await talk.append(user("one"))
-    seen = []
+    seen, began = list[str](), asyncio.Event()
 
     async def follow() -> None:
         async for event in talk.listen():
             assert isinstance(event, Logged)
             seen.append(event.text)
-            heard.set()
+            began.set()
 
-    heard = asyncio.Event()
     follower = asyncio.create_task(follow())
-    async with asyncio.timeout(HANGS):
-        await heard.wait()
+    async with asyncio.timeout(PATIENCE):
+        await began.wait()
         await et.close()
     (result,) = await _gather(follower)
     assert isinstance(result, EverthreadError), repr(result)

@@ -18,6 +18,7 @@ from everthread.core.parts import file
 from everthread.core.sections import fenced
 from everthread.testing.scripted import call, script
 from tests.contract.support import MINUTE, Clock
+from tests.examples import examples
 from tests.jobs.conftest import Speak
 from tests.jobs.support import Listening, fenced_in, outside, strings
 from tests.transcripts import FORMS, instructions
@@ -125,7 +126,7 @@ async def test_orders_of_the_past_stand_in_fences_in_every_form(
     st.lists(st.sampled_from(["<", "/", "\\", " ", "\n", "\t", "reference", "REFERENCE", ">", "PWNED"]), max_size=30)
 )
 @example(list(PLANTED))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 def test_no_text_at_all_ends_its_own_fence(pieces: list[str]) -> None:
     told = fenced("brief", "".join(pieces), covers=7)
     assert len(_fences_of(told)) == 1

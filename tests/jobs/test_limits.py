@@ -10,6 +10,7 @@ from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
 from tests.jobs.conftest import Speak
 from tests.jobs.test_brief import briefs, say
+from tests.waiting import PATIENCE
 
 
 async def memory_calls(talk: Talk) -> int:
@@ -57,7 +58,7 @@ async def test_a_turn_reminds_and_closing_the_store_finishes_what_was_begun(
     async with Everthread.open(address, settings=settings) as et:
         talk = await et.begin(user=someone, name="chat")
         await talk.say("Hello?")
-        assert await et.memory.drain(20)
+        assert await et.memory.drain(PATIENCE)
         assert [one.text for one in await briefs(talk)] == ["A brief."]
 
 
@@ -72,7 +73,7 @@ async def test_the_brief_is_what_the_next_request_tells_of_what_came_before(
         await talk.say(
             "My daughter is called Mia." if not number else f"Tell me more ({number}).", settings={"budget": 2_000}
         )
-        assert await lively.memory.drain(20)
+        assert await lively.memory.drain(PATIENCE)
     context = await talk.context(settings={"budget": 2_000})
     assert context.past > 0
     assert "There is a daughter, Mia." in str(context.request["messages"][0])

@@ -27,6 +27,7 @@ from everthread.testing.scripted import script
 from tests.contract.support import everything
 from tests.core.logs import numbered
 from tests.core.strategies import any_text
+from tests.examples import examples
 from tests.jobs.support import Listening, fenced_in, fences, past_clock, summaries
 from tests.jobs.test_brief import briefs
 from tests.transcripts import FORMS, instructions, transcript, whole
@@ -34,8 +35,8 @@ from tests.transcripts import FORMS, instructions, transcript, whole
 T = TypeVar("T")
 MODEL = "openai:gpt-4o"
 WRITES = "Ana and the assistant spoke of tickets."  # what the model of memory makes of everything
-few = settings(max_examples=6, deadline=None, derandomize=True)
-more = settings(max_examples=50, deadline=None, derandomize=True)
+few = settings(max_examples=examples(6), deadline=None, derandomize=True)
+more = settings(max_examples=examples(50), deadline=None, derandomize=True)
 _names = numbers(1)
 
 

@@ -14,6 +14,7 @@ from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock
 from tests.jobs.conftest import Speak
 from tests.jobs.test_brief import say
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_the_message_that_finds_the_session_over_is_answered_without_waiti
     await talk.say("Hello?")
     clock.now += 31 * MINUTE
     assert str(await talk.say("I am back.")) == "Welcome back."
-    assert await quick.memory.drain(20)
+    assert await quick.memory.drain(PATIENCE)
     assert [one.session for one in await recaps(talk)] == [1]
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,27 @@ from everthread.jobs.worker import Did, Worker
 from everthread.testing.scripted import left, script
 from tests.jobs.conftest import Speak, settings_of
 from tests.jobs.test_brief import briefs, busy, say
+from tests.waiting import PATIENCE, until
 
 ROOT = Path(__file__).parents[2]
 
-# A worker apart whose model takes its time over each word.
+# A worker apart whose model says nothing before a file is there.
 WORKER = """
-import sys
+import asyncio, sys
+from pathlib import Path
 from everthread.testing.scripted import script
 from everthread.cli import main
-script("slow", *["It was said again. " * 100] * 5, pace=float(sys.argv.pop(1)))
+from everthread.providers import scripted_client
+go, pieces = Path(sys.argv.pop(1)), scripted_client._pieces
+
+async def held(body):
+    while not go.exists():
+        await asyncio.sleep(0.01)
+    async for piece in pieces(body):
+        yield piece
+
+scripted_client._pieces = held
+script("slow", *["It was said again."] * 9)
 main(sys.argv[1:])
 """
 
@@ -57,12 +69,15 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 @asynccontextmanager
-async def apart(address: str, pace: float, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """An `everthread work` of its own."""
+async def apart(
+    address: str, go: Path, *arguments: str, seconds: float = 3_600
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """An `everthread work` of its own. Told to end, it has so many seconds."""
+    settings = {"SERVERS": "", "SUMMARY_MODEL": "scripted:slow", "MEMORY_SECONDS": str(seconds)}
     program = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WORKER, str(pace), "work", "--store", address, *arguments),
+        *(sys.executable, "-c", WORKER, str(go), "work", "--store", address, *arguments),
         cwd=ROOT,
-        env={**os.environ, "EVERTHREAD_SERVERS": "", "EVERTHREAD_SUMMARY_MODEL": "scripted:slow"},
+        env=os.environ | {f"EVERTHREAD_{name}": value for name, value in settings.items()},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -72,12 +87,6 @@ async def apart(address: str, pace: float, *arguments: str) -> AsyncIterator[asy
         if program.returncode is None:
             program.kill()
         await program.communicate()
-
-
-async def until(found: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await found():  # noqa: ASYNC110 -- another process does it
-            await asyncio.sleep(0.05)
 
 
 async def works(talk: Talk) -> bool:
@@ -159,7 +168,7 @@ async def test_a_turn_that_was_appended_is_remembered_by_itself(
     remember("A brief.")
     talk = await lively.begin(user=someone, name="chat")
     await say(talk, "Hello.")
-    assert await lively.memory.drain(20)
+    assert await lively.memory.drain(PATIENCE)
     assert [one.text for one in await briefs(talk)] == ["A brief."]
 
 
@@ -167,11 +176,11 @@ async def test_extracts_are_made_once_they_are_worth_it_or_asked_for(address: st
     async with Everthread.open(address, settings={"model": "local:smollm2"}) as et:
         talk = await et.begin(user=someone, name="chat")
         await say(talk, "My name is Ana.")
-        assert await et.memory.drain(20)
+        assert await et.memory.drain(PATIENCE)
         assert await briefs(talk) == []
         for number in range(5):
             await say(talk, f"And {number}.")
-        assert await et.memory.drain(20)
+        assert await et.memory.drain(PATIENCE)
         assert len(await briefs(talk)) == 1
         await say(talk, "One more.")
         assert await talk.remember()
@@ -200,7 +209,7 @@ async def test_closing_waits_no_longer_than_it_may(
     await say(talk, "Hello.")
     draining = asyncio.create_task(et.memory.drain())
     await gate.reached.wait()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await et.close()  # with the gate shut
     draining.cancel()
     async with Everthread.open(address, settings=settings_of(someone, memory_model)) as et:
@@ -252,7 +261,7 @@ async def test_what_is_left_to_a_worker_apart_is_done_by_it(
     async with Everthread.open(address, settings=settings) as et:
         talk = await et.begin(user=someone, name="chat")
         await say(talk, "Hello.")
-        assert await et.memory.drain(20)
+        assert await et.memory.drain(PATIENCE)
         assert await briefs(talk) == []
     told: list[Did] = []
     async with Everthread.open(address, settings=settings) as et:
@@ -280,19 +289,21 @@ async def test_a_reminder_of_what_was_erased_is_let_go(address: str, someone: st
     async with Everthread.open(address, settings={"worker": "apart"}) as et:
         talk = await et.begin(user=someone)
         await say(talk, "Hello.")
-        assert await et.memory.drain(20)
+        assert await et.memory.drain(PATIENCE)
         await talk.erase()
         assert talk.id not in {one.conversation for one in await et.log.reminders(limit=10_000)}
 
 
-async def test_a_worker_killed_in_the_middle_of_an_update_is_replaced_at_once(fresh_address: str, someone: str) -> None:
+async def test_a_worker_killed_in_the_middle_of_an_update_is_replaced_at_once(
+    fresh_address: str, someone: str, tmp_path: Path
+) -> None:
     script("slow", "Done by another.")
     settings = {"worker": "apart", "summary_model": "scripted:slow"}
     async with Everthread.open(fresh_address, settings=settings) as et:
         talk = await et.begin(user=someone, name="chat")
         last = await say(talk, "Hello.")
-        assert await et.memory.drain(20)
-        async with apart(fresh_address, 0.2) as program:
+        assert await et.memory.drain(PATIENCE)
+        async with apart(fresh_address, tmp_path / "go") as program:
             await until(lambda: works(talk))
             program.kill()
             await program.wait()
@@ -301,33 +312,36 @@ async def test_a_worker_killed_in_the_middle_of_an_update_is_replaced_at_once(fr
         assert [(one.text, one.covers) for one in await briefs(talk)] == [("Done by another.", last)]
 
 
-@pytest.mark.parametrize("pace", [0.002, 5.0], ids=["soon done", "too slow"])
+@pytest.mark.parametrize("seconds", [3_600, 0.1], ids=["in time", "too slow"])
 async def test_a_worker_that_is_told_to_end_finishes_within_its_deadline(
-    fresh_address: str, someone: str, pace: float
+    fresh_address: str, someone: str, tmp_path: Path, seconds: float
 ) -> None:
+    go, in_time = tmp_path / "go", seconds > 60
     async with Everthread.open(fresh_address, settings={"worker": "apart"}) as et:
         talk = await et.begin(user=someone, name="chat")
         await say(talk, "Hello.")
-        assert await et.memory.drain(20)
-        async with apart(fresh_address, pace) as program:
+        assert await et.memory.drain(PATIENCE)
+        async with apart(fresh_address, go, seconds=seconds) as program:
             await until(lambda: works(talk))
             program.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(60):
+            if in_time:
+                go.touch()
+            async with asyncio.timeout(PATIENCE):
                 await program.wait()
             assert program.returncode == 128 + signal.SIGTERM
         found = await briefs(talk)
-        assert [one.extractive for one in found] == ([False] if pace < 1 else [])
+        assert [one.extractive for one in found] == ([False] if in_time else [])
         assert not await works(talk)
 
 
-async def test_of_many_workers_apart_one_does_it(fresh_address: str, someone: str) -> None:
+async def test_of_many_workers_apart_one_does_it(fresh_address: str, someone: str, tmp_path: Path) -> None:
     async with Everthread.open(fresh_address, settings={"worker": "apart"}) as et:
         talks = [await et.begin(user=someone, name=f"chat {number}") for number in range(6)]
         for talk in talks:
             await say(talk, "Hello.")
-        assert await et.memory.drain(20)
-        async with apart(fresh_address, 0.0, "--once") as one, apart(fresh_address, 0.0, "--once") as other:
-            async with asyncio.timeout(60):
+        assert await et.memory.drain(PATIENCE)
+        async with apart(fresh_address, tmp_path, "--once") as one, apart(fresh_address, tmp_path, "--once") as other:
+            async with asyncio.timeout(PATIENCE):
                 assert (await one.wait(), await other.wait()) == (0, 0)
         for talk in talks:
             events = [event.event for event in await talk.range(1, 100)]

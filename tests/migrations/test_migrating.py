@@ -17,6 +17,7 @@ from everthread.store.migrate import Migration
 from tests.failures import children
 from tests.failures.aftermath import clear, intact
 from tests.migrations.databases import make_older, rows, run
+from tests.waiting import PATIENCE
 
 # Made up, to follow the newest there is.
 NEWEST = migrate.migrations("sqlite")[-1].version
@@ -145,7 +146,7 @@ def _open_in_processes(address: str, count: int) -> list[str]:
         process.stdin.flush()
     ids = []
     for process in started:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
         ids.append(json.loads(out))
     return ids

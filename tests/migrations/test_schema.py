@@ -18,8 +18,8 @@ from everthread.testing.postgres import Server
 ENGINES = ["sqlite", "postgres"]
 TABLES = [
     *("blob_uses", "blobs", "branches", "calibrations", "conversations", "documents", "events"),
-    *("everthread_migrations", "leases", "model_calls", "recall_blocks", "recall_branches", "recall_words", "receipts"),
-    "reminders",
+    *("everthread_migrations", "leases", "model_calls", "recall_blocks", "recall_branches"),
+    *("recall_conversations", "recall_words", "receipts", "reminders"),
 ]
 # What stands beside conversations.
 OTHER_KEYS = {
@@ -28,7 +28,7 @@ OTHER_KEYS = {
     "everthread_migrations": ["version"],
     "leases": ["tenant", "name"],
     "recall_blocks": ["block"],
-    "recall_branches": ["number"],  # with which the numbers of its blocks begin
+    "recall_conversations": ["number"],  # with which the numbers of its blocks begin
     "recall_words": ["word", "block"],
 }
 

@@ -26,6 +26,7 @@ from everthread.errors import ModelError
 from everthread.providers.base import Media
 from everthread.providers.calling import Access, Client, Replied
 from everthread.providers.models import model
+from tests.waiting import PATIENCE
 
 BEHAVIOURS = (
     "A reply streams in pieces, and the whole reply is the pieces together.",
@@ -167,7 +168,12 @@ def _item(said: str | Part | Item) -> Item:
 
 @asynccontextmanager
 async def wired(
-    name: str, *replies: Replies, script: Script | None = None, limit: int = 0, seconds: float = 20.0, key: str = KEY
+    name: str,
+    *replies: Replies,
+    script: Script | None = None,
+    limit: int = 0,
+    seconds: float = PATIENCE,
+    key: str = KEY,
 ) -> AsyncIterator[Wired]:
     """A provider's server, which says this, and a client for it."""
     module, _, kind = PROVIDERS[name].server.partition(".")
@@ -180,7 +186,7 @@ async def wired(
 
 
 @asynccontextmanager
-async def connected(name: str, address: str, *, seconds: float = 20.0, key: str = KEY) -> AsyncIterator[Client]:
+async def connected(name: str, address: str, *, seconds: float = PATIENCE, key: str = KEY) -> AsyncIterator[Client]:
     module = import_module(f"everthread.providers.{PROVIDERS[name].client}")
     client: Client = module.connect(Access(provider=name, key=key, address=address, seconds=seconds))
     try:

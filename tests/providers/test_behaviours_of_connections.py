@@ -31,6 +31,7 @@ from tests.providers.behaviours import (
     wired,
     with_data,
 )
+from tests.waiting import PATIENCE
 
 # -- replies that break off --------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ def _told(replied: Replied) -> list[str | tuple[Part, ...]]:
 @every
 async def test_a_provider_that_does_not_answer_in_time_is_unreachable(name: str) -> None:
     async with wired(name, seconds=0.2) as wire:
-        error = await wire.fails(fault=Fault(wait=3))
+        error = await wire.fails(fault=Fault(wait=60))
     assert isinstance(error, Unreachable)
     assert error.again
 
@@ -127,7 +128,7 @@ async def test_a_provider_that_does_not_answer_in_time_is_unreachable(name: str)
 @every
 async def test_a_reply_that_falls_silent_breaks_off(name: str) -> None:
     async with wired(name, ["One two three."], seconds=0.2) as wire:
-        error = await wire.fails(fault=Fault(change=lambda answer: answer._replace(pace=3)))
+        error = await wire.fails(fault=Fault(change=lambda answer: answer._replace(pace=60)))
     assert isinstance(error, BrokenOff | Unreachable)
 
 
@@ -135,8 +136,8 @@ async def test_a_reply_that_falls_silent_breaks_off(name: str) -> None:
 async def test_a_slow_reply_is_waited_for_as_long_as_it_gives_signs_of_life(name: str) -> None:
     """The limit is on silence, not on the reply."""
     said = "One two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen."
-    async with wired(name, [said], seconds=0.8) as wire:
-        wire.server.faults.append(Fault(change=lambda answer: answer._replace(pace=0.06)))
+    async with wired(name, [said], seconds=3) as wire:
+        wire.server.faults.append(Fault(change=lambda answer: answer._replace(pace=0.25)))
         assert (await wire.ask()).text == said
 
 
@@ -203,7 +204,7 @@ async def test_being_cancelled_closes_the_connection(name: str, fault: Fault) ->
 
 async def _left(wire: Wired) -> None:
     """The server notices that the client has gone."""
-    await asyncio.wait_for(wire.server.left.wait(), 10)
+    await asyncio.wait_for(wire.server.left.wait(), PATIENCE)
     assert wire.server.dropped == 1
 
 
@@ -249,7 +250,7 @@ async def test_a_key_is_in_no_error_and_in_no_log(
     name: str, fault: Fault, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    async with wired(name, key=SECRET, seconds=0.5) as wire:
+    async with wired(name, key=SECRET, seconds=2) as wire:
         error = await wire.fails(fault=fault)
         assert SECRET in str(wire.server.asked[0].headers)
     told = (str(error), repr(error), *traceback.format_exception(error), repr(wire.client), str(vars(error)))

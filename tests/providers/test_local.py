@@ -25,12 +25,13 @@ from everthread.providers.local_client import TINY_REPLY, connect, request_of
 from everthread.providers.local_files import WINDOW, ModelFile, find
 from everthread.providers.local_messages import FROM_RESULT, offered, plain
 from everthread.providers.models import model
+from tests.waiting import PATIENCE
 
 Message = dict[str, Any]
 
 CLIENT = connect(Access(provider="local"))
 HASTY = connect(
-    Access(provider="local", seconds=20)
+    Access(provider="local", seconds=60)
 )  # too short for a whole long reply, enough for a short one to begin
 SMALL = 1_024  # a window that takes little memory, for what is tried in a process of its own
 
@@ -155,7 +156,8 @@ async def test_a_cancelled_call_neither_runs_nor_blocks() -> None:
 
 
 async def test_the_event_loop_runs_on_while_the_model_talks() -> None:
-    ticks = 0
+    """It turns between the pieces of a reply, as they come."""
+    ticks, at = 0, set[int]()
 
     async def tick() -> None:
         nonlocal ticks
@@ -164,9 +166,12 @@ async def test_the_event_loop_runs_on_while_the_model_talks() -> None:
             await asyncio.sleep(0)
 
     ticking = asyncio.create_task(tick())
-    reply = last(await ask(user("Tell me about the sea."), max_completion_tokens=16))
+    body = {"model": "smollm2", "messages": [user("Tell me about the sea.")], "max_tokens": 16}
+    async with CLIENT.reply(body) as pieces:
+        async for _ in pieces:
+            at.add(ticks)
     ticking.cancel()
-    assert ticks > reply.usage.output
+    assert len(at) > 1
 
 
 async def test_a_request_that_is_too_long_says_by_how_much() -> None:
@@ -345,7 +350,7 @@ def test_an_interrupt_still_reaches_the_program() -> None:
         assert program.stdout is not None
         assert program.stdout.readline() == b"piece\n"
         program.send_signal(signal.SIGINT)
-        out, errors = program.communicate(timeout=60)
+        out, errors = program.communicate(timeout=PATIENCE)
     assert out.endswith(b"interrupted\n")
     assert (program.returncode, errors) == (0, b"")
 

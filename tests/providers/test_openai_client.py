@@ -35,6 +35,7 @@ from everthread.errors import (
 )
 from everthread.providers.calling import Access, Client, Piece, Replied
 from everthread.providers.openai_client import connect
+from tests.waiting import PATIENCE
 
 BODY: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}]}
 DONE = sse("[DONE]")
@@ -48,7 +49,7 @@ async def server() -> AsyncIterator[OpenAIServer]:
 
 @pytest.fixture
 async def client(server: OpenAIServer) -> AsyncIterator[Client]:
-    client = connect(Access(provider="openai", key="test-key", address=server.address, seconds=5))
+    client = connect(Access(provider="openai", key="test-key", address=server.address, seconds=PATIENCE))
     yield client
     await client.close()
 

@@ -21,6 +21,7 @@ from everthread.core.parts import Reasoning, Text
 from everthread.errors import BrokenOff, ModelError, NoKey, Overloaded, RequestRefused, TooLong, UnknownModel
 from everthread.providers.calling import Access, Client, Piece, Replied
 from everthread.providers.openai_responses_client import connect
+from tests.waiting import PATIENCE
 
 BODY: dict[str, Any] = {"model": "gpt-5", "input": [{"role": "user", "content": "Hello"}], "store": False}
 NAME = "openai-responses:gpt-5"
@@ -34,7 +35,7 @@ async def server() -> AsyncIterator[ResponsesServer]:
 
 @pytest.fixture
 async def client(server: ResponsesServer) -> AsyncIterator[Client]:
-    client = connect(Access(provider="openai-responses", key="test-key", address=server.address, seconds=5))
+    client = connect(Access(provider="openai-responses", key="test-key", address=server.address, seconds=PATIENCE))
     yield client
     await client.close()
 

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from everthread.testing.postgres import (
     find_binaries,
     postgres_for_tests,
 )
+from tests.waiting import comes_true
 
 
 def ask(url: str, statement: str) -> Any:
@@ -37,13 +37,6 @@ def ask(url: str, statement: str) -> Any:
 
 def folder_of(url: str) -> Path:
     return Path(url.partition("host=")[2].partition("&")[0])
-
-
-def soon(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20.0
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +160,8 @@ def test_the_server_dies_with_the_process_that_started_it(ending: signal.Signals
         url = user.stdout.readline().strip()
         postmaster = int((folder_of(url) / "data" / "postmaster.pid").read_text().split()[0])
         user.send_signal(ending)
-    assert soon(lambda: not folder_of(url).exists())
-    assert soon(lambda: not postgres._any_running([postmaster]))
+    assert comes_true(lambda: not folder_of(url).exists())
+    assert comes_true(lambda: not postgres._any_running([postmaster]))
 
 
 def test_a_server_named_in_the_environment_is_used(cluster: PrivatePostgres, monkeypatch: pytest.MonkeyPatch) -> None:

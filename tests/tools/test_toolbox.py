@@ -22,6 +22,7 @@ from everthread.core.request import Tool
 from everthread.errors import BadTool
 from everthread.tools import Toolbox, tool
 from tests.core.pictures import png
+from tests.waiting import PATIENCE
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
@@ -50,7 +51,7 @@ class Halving:
         return float(arguments["n"]) / 2
 
 
-async def ran(tools: list[Any], call: ToolCall, *, talk: Any = None, seconds: float = 5.0) -> ToolResult:
+async def ran(tools: list[Any], call: ToolCall, *, talk: Any = None, seconds: float = PATIENCE) -> ToolResult:
     result = await Toolbox(tools).run(call, talk, seconds=seconds)
     assert (result.id, result.name) == (call.id, call.name)
     return result
@@ -207,11 +208,11 @@ async def test_a_plain_function_does_not_hold_up_the_others() -> None:
     both = threading.Barrier(2)
 
     def meet() -> str:
-        both.wait(timeout=5)
+        both.wait(timeout=PATIENCE)
         return "met"
 
     box = Toolbox([meet])
-    results = await asyncio.gather(*(box.run(tool_call("meet"), None, seconds=5) for _ in range(2)))
+    results = await asyncio.gather(*(box.run(tool_call("meet"), None, seconds=PATIENCE) for _ in range(2)))
     assert [text_of(result) for result in results] == ["met", "met"]
 
 
@@ -330,19 +331,21 @@ from everthread.tools import Toolbox
 {kind} end():
     raise SystemExit(3)
 
-asyncio.run(Toolbox([end]).run(tool_call("end"), None, seconds=5))
+asyncio.run(Toolbox([end]).run(tool_call("end"), None, seconds=100))
 """
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_what_ends_the_program_passes(kind: str) -> None:
-    done = subprocess.run([sys.executable, "-c", ENDING.format(kind=kind)], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", ENDING.format(kind=kind)], timeout=PATIENCE, check=False)
     assert done.returncode == 3
 
 
 def test_a_function_that_goes_on_does_not_keep_the_program_from_ending() -> None:
     waiting = ENDING.format(kind="def").replace("raise SystemExit(3)", "import time; time.sleep(3600)")
-    done = subprocess.run([sys.executable, "-c", waiting.replace("seconds=5", "seconds=0.05")], timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", waiting.replace("seconds=100", "seconds=0.05")], timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0
 
 
@@ -367,7 +370,7 @@ async def test_a_function_whose_time_is_up_goes_on_in_the_background() -> None:
     go, ended = threading.Event(), threading.Event()
 
     def wait() -> None:
-        go.wait(timeout=5)
+        go.wait(timeout=PATIENCE)
         ended.set()
 
     result = await ran([wait], tool_call("wait"), seconds=0.05)
@@ -375,7 +378,7 @@ async def test_a_function_whose_time_is_up_goes_on_in_the_background() -> None:
     assert "did not end within 0.05 s" in text_of(result)
     assert "goes on in the background" in text_of(result)
     go.set()
-    assert await asyncio.to_thread(ended.wait, 5)
+    assert await asyncio.to_thread(ended.wait, PATIENCE)
 
 
 async def test_a_coroutine_that_does_not_heed_its_cancellation_is_left_behind() -> None:

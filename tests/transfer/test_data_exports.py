@@ -21,6 +21,7 @@ from everthread.formats.detect import detect
 from everthread.store.conversations import Owner
 from everthread.transfer import export_lines, read_file
 from everthread.transfer.exported import whole_of
+from tests.examples import examples
 from tests.formats.exports import (
     RETRIED,
     Json,
@@ -208,7 +209,7 @@ def test_a_conversation_that_does_not_say_when_it_began_began_with_its_first_mes
     assert [draft.time for draft in whole.branches[0][1]] == [7, 7]
 
 
-@hypothesis.settings(max_examples=30, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+@hypothesis.settings(max_examples=examples(30), deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 @hypothesis.given(given=st.lists(trees(), min_size=1, max_size=5))
 async def test_any_tree_reads_in_the_log_as_in_the_export(
     given: list[Json], tmp_path_factory: pytest.TempPathFactory

@@ -21,12 +21,7 @@ from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
 from everthread.store.restoring import Whole
 from everthread.transfer import export_lines, mirror, read_file, write
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not true():  # noqa: ASYNC110 — a file does not tell
-            await asyncio.sleep(0.02)
+from tests.waiting import PATIENCE, until
 
 
 @contextmanager
@@ -267,7 +262,7 @@ async def test_following_says_each_time_that_it_has_caught_up(talk: Talk) -> Non
     following = export_lines(talk._log, talk.conversation, follow=True)
     assert [bool(await anext(following)) for _ in range(3)] == [True, True, False]
     await talk.append(user("two"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not (line := await anext(following)):
             pass
     assert json.loads(line)["seq"] == 2

@@ -18,6 +18,7 @@ from everthread.store.conversations import Owner
 from everthread.store.restoring import Whole
 from everthread.transfer import export_lines, mirror, read_file
 from tests.dialogues import Dialogue, dialogues
+from tests.waiting import PATIENCE, until
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10"
 
@@ -322,23 +323,17 @@ async def test_a_mirror_grows_with_the_log_and_forgets_with_it(talk: Talk, tmp_p
     path = tmp_path / "mirror.jsonl"
     [said] = await talk.append(user("the secret is plum"))
     running = asyncio.create_task(mirror(talk._log, talk.conversation, path))
-    await _until(lambda: b"plum" in path.read_bytes() if path.exists() else False)
+    await until(lambda: b"plum" in path.read_bytes() if path.exists() else False)
     side = await talk.fork(at=1, name="side")
     await side.append(user("said on the side"))
     await talk.rewind(to=1)
-    await _until(lambda: b"said on the side" in path.read_bytes() and b'"current":3' in path.read_bytes())
+    await until(lambda: b"said on the side" in path.read_bytes() and b'"current":3' in path.read_bytes())
     await talk.redact(said.seq)
-    await _until(lambda: b"plum" not in path.read_bytes() and b"said on the side" in path.read_bytes())
+    await until(lambda: b"plum" not in path.read_bytes() and b"said on the side" in path.read_bytes())
     assert any(
         isinstance(d.event, Redacted) for _, ds in read_file(path, Owner("t", "u"), agent="a")[0].branches for d in ds
     )
     await talk.erase()
     with pytest.raises(UnknownConversation):
-        await asyncio.wait_for(running, 30)
+        await asyncio.wait_for(running, PATIENCE)
     assert not path.exists()
-
-
-async def _until(true: Any) -> None:
-    async with asyncio.timeout(30):
-        while not true():  # noqa: ASYNC110 — a file does not tell
-            await asyncio.sleep(0.02)

@@ -6,8 +6,9 @@ caller asked for. So the same question gives the same bytes in every process.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +27,7 @@ from everthread.core.hashing import hash_of
 from everthread.core.request import Request
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
-from everthread.store.log import Log
+from everthread.store.log import HEAVY, LARGE, Log
 from everthread.store.windowing import Planned, Seen, Sighted
 
 if TYPE_CHECKING:
@@ -141,15 +142,21 @@ class Contexts:
             gap = await self._gaps.uncovered(log, line, planned[0], seen)
             recap = await self._gaps.recap(log, line, planned[0], seen)
             changed = await _changed(log, line, planned[0], seen)
-            packing = Packing(planned[0], seen, folded, changed=changed, gap=gap, recap=recap)
-            estimate, tried = packing.fit(), tried + 1
+            heavy = _heavy(planned[0], seen)
+            # Threads remember nothing for one another.
+            remembered = Folded() if heavy else folded
+            pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, recap=recap)
+            packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
+            tried += 1
             remembers = seen.sighted.remembers or gap.text or recap
             if not packing.has_stepped or not remembers or tried == TRIES:
                 break
             # Turns left that memory was not read for: once more, of the same moment, from where it begins now.
             begin, at = packing.turns[0].start, seen.sighted.head.seq + 1
         blobs = await _blobs(log, line, packing) if packing.shows else {}
-        return Context(packing, render(packing, blobs, key=line.conversation), estimate)
+        rendering = partial(render, packing, blobs, key=line.conversation)
+        heavy = heavy or sum([len(data or b"") for data in blobs.values()]) > LARGE
+        return Context(packing, await asyncio.to_thread(rendering) if heavy else rendering(), estimate)
 
     async def steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
@@ -169,6 +176,18 @@ class Contexts:
         """What is remembered of turns: something in them was to be gone."""
         self._folded.forget()
         self._gaps.forget()
+
+
+def _packed(plan: Plan, seen: Seen, folded: Folded, **given: Any) -> tuple[Packing, int]:
+    """What was read, packed, and its estimate."""
+    packing = Packing(plan, seen, folded, **given)
+    return packing, packing.fit()
+
+
+def _heavy(plan: Plan, seen: Seen) -> bool:
+    """Whether packing would be felt on the event loop: most measures add up what the log says, some count texts."""
+    read = (*seen.events, *(event for _, events in seen.older for event in events))
+    return sum([len(event.body) for event in read]) > (HEAVY if plan.measure.counter else LARGE)
 
 
 def _nothing() -> Lookups[list[Move]]:

@@ -1,19 +1,29 @@
 """Branches and the line of ancestors that a branch is read along.
 
-A branch stores only its own events and continues its parent's numbers, so a line is a handful of segments:
-the branch's own from its first event on, then each ancestor's up to where the next one left it. Branches
-never change once made, so a line is a value that may be kept: forking one gives another without looking at
-a single event.
+A branch stores only its own events and continues its parent's numbers, so a line is the branch's own piece, from its
+first event on, and then a piece of each ancestor, up to where the next one left it. Branches never change once made,
+and neither does what an ancestor had said when it was left: a piece is frozen, and knows what was so at its end. Pieces
+are linked from the newest back, so lines share them, and forking one makes a single piece whatever its depth.
+
+What only grows along a line (sums, numbers of turns, the newest marker of a kind) is found by jumping: each piece also
+knows one far behind it, chosen so that any other is reached in a few jumps, as in a skip list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
+from everthread.core.turns import Head
+
 ENDLESS = 2**31 - 1  # more than any branch will hold, and an integer in every database
+
+# Markers whose newest is known at the end of each piece.
+KINDS = ("settings", "pin", "brief_updated", "summary", "session_ended", "model_call", "mark")
+NONE = (0,) * len(KINDS)
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,35 +40,164 @@ class Segment(NamedTuple):
     last: int
 
 
+class Begun(NamedTuple):
+    """The first event of a turn: its seq, and what came before it. Without one, the seq is 0."""
+
+    first: int = 0
+    settled_before: int = 0
+    number: int = 0
+    messages_before: int = 0
+    tokens_before: int = 0
+
+
+class Left(NamedTuple):
+    """What was so where a line left a branch: its head there, the turn that had begun last on that branch, if one had,
+    and the seq of the newest marker of each of `KINDS` on it, 0 where there is none."""
+
+    end: Head
+    begun: Begun | None = None
+    marks: tuple[int, ...] = NONE
+
+
+class Piece(msgspec.Struct, frozen=True, eq=False):
+    """What a line has of an ancestor. `end`, `begun` and `marks` are of the whole line up to here.
+
+    `levels`: by importance, the newest turn that follows one of that importance; empty until somebody asks for it.
+    """
+
+    branch: int
+    first: int
+    last: int
+    end: Head
+    begun: Begun
+    marks: tuple[int, ...]
+    past: Piece | None
+    far: Piece | None  # some way behind
+    depth: int
+    levels: dict[int, int]
+
+    def __eq__(self, other: object) -> bool:
+        # Of one conversation: a branch never changes, so these two say all.
+        return isinstance(other, Piece) and (self.branch, self.last) == (other.branch, other.last)
+
+    def __hash__(self) -> int:
+        return hash((self.branch, self.last))
+
+    def __repr__(self) -> str:
+        return f"Piece(branch={self.branch}, first={self.first}, last={self.last}, depth={self.depth})"
+
+    @property
+    def before(self) -> Head:
+        """The head before its first event."""
+        return self.past.end if self.past else Head()
+
+    @property
+    def has_one_turn(self) -> bool:
+        """Whether exactly one turn begins in it: `begun`."""
+        before = self.before
+        # The turn before the first user message counts as none, so it must have begun earlier.
+        return self.end.turn == before.turn + 1 and before.turn_first > 0
+
+    def segment(self, first: int = 1, last: int = ENDLESS) -> Segment:
+        """Its part from `first` to `last`."""
+        return Segment(self.branch, max(self.first, first), min(self.last, last))
+
+
+def piece_of(branch: int, first: int, past: Piece | None, left: Left) -> Piece:
+    """The piece of a branch that was left there, after the pieces before it."""
+    inherited = past.marks if past else NONE
+    return Piece(
+        branch=branch,
+        first=first,
+        last=left.end.seq,
+        end=left.end,
+        begun=left.begun or (past.begun if past else Begun()),
+        marks=tuple(map(max, inherited, left.marks)),
+        past=past,
+        far=_far(past),
+        depth=past.depth + 1 if past else 1,
+        levels={},
+    )
+
+
+def _far(past: Piece | None) -> Piece | None:
+    """Two jumps of the same length become one of twice that length."""
+    if past is None or past.far is None:
+        return past
+    once, twice = past.depth - past.far.depth, past.far.depth - (past.far.far.depth if past.far.far else 0)
+    return past.far.far if once == twice and past.far.far else past
+
+
+def oldest(piece: Piece | None, holds: Callable[[Piece], bool]) -> Piece | None:
+    """The oldest of a piece and those before it for which something holds that, once it does, holds for all newer."""
+    if piece is None or not holds(piece):
+        return None
+    while piece.past is not None and holds(piece.past):
+        piece = piece.far if piece.far is not None and holds(piece.far) else piece.past
+    return piece
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A branch of a conversation with its ancestors, the branch itself first."""
+    """A branch of a conversation with its ancestors."""
 
     tenant: str
     conversation: str
     branch: Branch
-    segments: tuple[Segment, ...]
+    past: Piece | None = None
 
     @property
     def about(self) -> str:
         """What tells this conversation from all others, of whichever tenant."""
         return f"{self.tenant}/{self.conversation}"
 
+    @property
+    def own(self) -> Segment:
+        """The branch's own piece, which grows."""
+        return Segment(self.branch.number, self.branch.at + 1, ENDLESS)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self.between())
+
     def between(self, first: int = 1, last: int = ENDLESS) -> Iterator[Segment]:
         """The pieces of the line with events from `first` to `last`, newest piece first."""
-        for segment in self.segments:
-            low, high = max(segment.first, first), min(segment.last, last)
-            if low <= high:
-                yield Segment(segment.branch, low, high)
+        if max(first, self.own.first) <= last:
+            yield self.own._replace(first=max(first, self.own.first), last=last)
+        piece = self.piece(min(last, self.branch.at))
+        while piece is not None and max(first, piece.first) <= min(last, piece.last):
+            yield piece.segment(first, last)
+            piece = piece.past
+
+    def piece(self, seq: int) -> Piece | None:
+        """The piece of an ancestor that holds the event `seq`; None where the branch itself does, or nobody."""
+        if self.past is None or not 0 < seq <= self.branch.at:
+            return None
+        return self.past if seq >= self.past.first else oldest(self.past, lambda piece: piece.last >= seq)
 
     def owner(self, seq: int) -> int:
         """The branch on which the event `seq` of this line is stored."""
-        return next(segment.branch for segment in self.segments if segment.first <= seq)
+        piece = self.piece(seq)
+        return piece.branch if piece else self.branch.number
+
+    def grown(self, branch: Branch, left: Left) -> Line:
+        """The line of a branch that leaves this one where `left` says, on the branch itself or on an ancestor."""
+        return Line(tenant=self.tenant, conversation=self.conversation, branch=branch, past=self._until(left))
+
+    def _until(self, left: Left) -> Piece | None:
+        if left.end.seq == 0:
+            return None
+        piece = self.piece(left.end.seq)
+        if piece is None:
+            return piece_of(self.branch.number, self.own.first, self.past, left)
+        return piece if piece.last == left.end.seq else piece_of(piece.branch, piece.first, piece.past, left)
 
 
-def line_of(tenant: str, conversation: str, lineage: list[Branch]) -> Line:
-    """The line of a branch from itself and its ancestors, in that order."""
-    segments, last = [], ENDLESS
-    for branch in lineage:
-        segments.append(Segment(branch.number, branch.at + 1, last))
-        last = branch.at
-    return Line(tenant=tenant, conversation=conversation, branch=lineage[0], segments=tuple(segments))
+def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Left]]) -> Line:
+    """The line of a branch from itself and its ancestors, in that order, each with what was so where it began."""
+    past: Piece | None = None
+    for (_, left), (parent, _) in reversed(list(pairwise(lineage))):
+        if left.end.seq > parent.at:
+            past = piece_of(parent.number, parent.at + 1, past, left)
+        elif left.end.seq == 0:
+            past = None
+    return Line(tenant=tenant, conversation=conversation, branch=lineage[0][0], past=past)

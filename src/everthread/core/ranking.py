@@ -13,13 +13,15 @@ what they said themselves: it counts half as much again. (`everthread bench reca
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple
 
 SLOTS = 512  # events of a block
+EVERY, NO = b"\1" * SLOTS, bytes(SLOTS)  # slots that count
 SATURATION, LENGTH = 0.9, 0.4  # BM25's k1 and b
 NEAR = 0.2  # what a word in one of two neighbours on either side counts
 ASKED = 0.6  # and what one in a question counts for what follows
@@ -38,11 +40,12 @@ _SESSIONS = 2**_SESSION_BITS - 1
 
 
 class Row(NamedTuple):
-    """What a word's postings in one block say: its number, the postings, and the block's first session."""
+    """What a word's postings in one block say: its number, the postings, and the block's first session and its runs."""
 
     block: int
     postings: str
     session: int
+    runs: str = ""
 
 
 def postings_of(slot: int, kind: str, *, length: int, session: int, asks: bool = False) -> list[str]:
@@ -84,11 +87,11 @@ def count(row: Row, *, kinds: frozenset[int], session: int | None) -> int:
 class Ranking:
     """Scores of events, which are known here by their place: block * SLOTS + slot."""
 
-    def __init__(self, *, events: int, words: int, cuts: Mapping[int, int] | None = None, shift: int = 0) -> None:
-        """How many events and words there are to be found; of which blocks (without their last `shift` bits) only the
-        places before a cut count, or of all where there are none."""
+    def __init__(self, *, events: int, words: int, counting: Mapping[int, bytes] | None = None, shift: int = 0) -> None:
+        """How many events and words there are to be found; by block, for each slot whether it counts, or None: all do.
+        A session is one of the blocks that are the same without their last `shift` bits."""
         self._events = max(1, events)
-        self._cuts, self._shift = cuts, shift
+        self._counting, self._shift = counting, shift
         average = max(1.0, words / self._events)
         norms = [1 - LENGTH + LENGTH * length / average for length in _LENGTHS]
         self._own = [(figures >> 4) + 1 for figures in range(64)]
@@ -124,15 +127,16 @@ class Ranking:
 
     def _count(self, row: Row, counts: dict[int, float], in_session: dict[int, float]) -> list[tuple[int, int]]:
         """Add up how often a word is in each place and session; the places that have it, with a posting's figures."""
-        branch, first = row.block >> self._shift, row.block * SLOTS
-        cut = math.inf if self._cuts is None else self._cuts.get(branch, -1)
-        begins = branch << _SESSION_BITS | row.session
+        first = row.block * SLOTS
+        counts_here = EVERY if self._counting is None else self._counting.get(row.block, NO)
+        begins = row.block >> self._shift << _SESSION_BITS | row.session
         normed, own, known, get = self._normed, self._own, self._known, counts.get
         codes, places = row.postings.encode(), []
         for high, low, figures, later in zip(codes[-4::-4], codes[-3::-4], codes[-2::-4], codes[-1::-4], strict=True):
-            place = first + (high - _ZERO << 3) + (low - _ZERO >> 3)
-            if place >= cut:
+            slot = (high - _ZERO << 3) + (low - _ZERO >> 3)
+            if not counts_here[slot]:
                 continue
+            place = first + slot
             figures -= _ZERO
             session = begins + later - _ZERO
             known[place] = session << 3 | low - _ZERO & 7
@@ -208,11 +212,6 @@ def _gain(scores: dict[int, float], counts: dict[int, float], weight: float) -> 
         scores[key] = get(key, 0.0) + most * times / (times + SATURATION)
 
 
-def places_before(seqs: Sequence[int], last: int) -> int:
-    """How many of a block's events have a seq up to `last`."""
-    return sum(seq <= last for seq in seqs)
-
-
 _SEQ = 6  # characters
 
 
@@ -231,3 +230,47 @@ def seq_at(text: str, slot: int) -> int:
     for character in text[slot * _SEQ : (slot + 1) * _SEQ]:
         seq = seq << 6 | ord(character) - _ZERO
     return seq
+
+
+class Run(NamedTuple):
+    """Slots of a block, up to `end`, that hold events of one branch in their order; `first` and `last` are seqs."""
+
+    slot: int
+    end: int
+    branch: int
+    first: int
+    last: int
+
+
+def pack_run(slot: int, branch: int, seqs: Sequence[int]) -> str:
+    """That a branch's events with these seqs begin at a slot."""
+    return pack_seqs([slot, branch, seqs[0], seqs[-1]])
+
+
+@lru_cache(maxsize=4_096)  # most blocks are full and never change
+def runs_of(runs: str) -> tuple[Run, ...]:
+    """A block's runs; the last ends where the block does."""
+    numbers = unpack_seqs(runs)
+    ends = [*numbers[4::4], SLOTS]
+    return tuple([Run(numbers[4 * n], end, *numbers[4 * n + 1 : 4 * n + 4]) for n, end in enumerate(ends)])
+
+
+def branch_at(runs: str, slot: int) -> int:
+    """The branch of the event in a slot."""
+    return next(run.branch for run in reversed(runs_of(runs)) if run.slot <= slot)
+
+
+def slots_of(run: Run, seqs: str) -> dict[int, int]:
+    """By slot the seqs of a run, from those of its block."""
+    return {slot: seq_at(seqs, slot) for slot in range(run.slot, min(run.end, len(seqs) // _SEQ))}
+
+
+def slot_after(run: Run, seqs: str, last: int) -> int:
+    """The first slot of a run with a seq beyond `last`."""
+    every = _seqs_of(seqs)
+    return bisect_right(every, last, run.slot, min(run.end, len(every)))
+
+
+@lru_cache(maxsize=256)
+def _seqs_of(seqs: str) -> tuple[int, ...]:
+    return tuple(unpack_seqs(seqs))

@@ -11,8 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from everthread.core.pieces import pieces
+
 Kind = Literal["prose", "item", "quote", "code"]
 
+LONGEST = 131_072, 196_608  # characters of a line beyond which it is no sentence: it is cut after a word, or anywhere
 WRAPPED = 60  # characters from which a line is taken for one that its editor wrapped
 
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
@@ -41,7 +44,8 @@ def sentences(text: str) -> list[Sentence]:
     return [
         Sentence(piece, kind)
         for block, kind in _blocks(text)
-        for piece in (_split(block) if kind == "prose" else (block.strip(),))
+        for stretch in pieces(block, *LONGEST)
+        for piece in (_split(stretch) if kind == "prose" else (stretch.strip(),))
         if piece
     ]
 

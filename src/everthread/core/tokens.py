@@ -1,9 +1,9 @@
 """The canonical size of an event in tokens, estimated once when it is appended and never again.
 
-Text is counted with OpenAI's o200k encoding, exactly and offline; a message has a few tokens of wrapping; an
-image is charged by its area and a file by its length, never as the text of its base64. What another model
-makes of it is a factor on this size, applied by whoever builds a request. `settled` is the size once the
-event's turn is idle, when a large tool result is sent as a stub.
+Text is counted with OpenAI's o200k encoding, offline and exactly (but for very long words: see `pieces`); a
+message has a few tokens of wrapping; an image is charged by its area and a file by its length, never as the text
+of its base64. What another model makes of it is a factor on this size, applied by whoever builds a request.
+`settled` is the size once the event's turn is idle, when a large tool result is sent as a stub.
 
 Beside the events a request has tools; their size is here too, and so is what is exact for one provider only:
 OpenAI's older encoding and its charge for images.
@@ -20,6 +20,7 @@ import msgspec
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.core.pieces import pieces
 
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
@@ -65,10 +66,15 @@ def count(text: str, encoding: Encoding = "o200k") -> int:
     """Tokens of a text in one of OpenAI's encodings."""
     if not text:
         return 0
+    tokenizer = _tokenizer(encoding)
+    return sum([_count(piece, tokenizer) for piece in pieces(text)])
+
+
+def _count(text: str, tokenizer: AnyTokenizer) -> int:
     try:
-        return len(_tokenizer(encoding).encode_ordinary(text))
+        return len(tokenizer.encode_ordinary(text))
     except UnicodeEncodeError:  # lone surrogates: the tokenizer wants clean text
-        return len(_tokenizer(encoding).encode_ordinary(text.encode("utf-8", "replace").decode()))
+        return len(tokenizer.encode_ordinary(text.encode("utf-8", "replace").decode()))
 
 
 def tools_size(tools: Sequence[Mapping[str, Any]], encoding: Encoding = "o200k") -> int:

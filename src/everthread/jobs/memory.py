@@ -223,12 +223,12 @@ class Memory:
         found = [one for one in page if one.seq <= min(last, ENDLESS)]
         if len(found) == PAGE and found[0].turn != found[-1].turn:
             found = [one for one in found if one.turn != found[-1].turn]
-        return readable(found)
+        return await asyncio.to_thread(readable, found)
 
     async def _before(self, seq: int, *, limit: int, after: int) -> list[Logged]:
         """The newest messages before event `seq`, as far as they came after event `after`."""
         page = await self.log.before(self.line, seq, limit=limit, messages=True)
-        return readable(one for one in page if one.seq > after)
+        return await asyncio.to_thread(readable, [one for one in page if one.seq > after])
 
 
 def _wishes(known: Facts, said: str, tokens: int) -> str:

@@ -128,6 +128,11 @@ class Batch:
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
 
+    @property
+    def size(self) -> int:
+        """Bytes that are written."""
+        return sum([len(item.body) for item in self.items]) + sum(map(len, self.blobs.values()))
+
 
 def _hash(items: Sequence[Item]) -> str:
     whole = hashlib.sha256()
@@ -168,9 +173,10 @@ def _importance(event: Event, worth: Worth) -> int:
 
 
 def weight(event: Event) -> int:
-    """Characters to count, roughly and at once."""
-    texts = [getattr(part, "text", "") for part in getattr(event, "parts", ())]
-    return sum(len(text) for text in (*texts, getattr(event, "arguments", "")) if isinstance(text, str))
+    """Characters to count and bytes to hash, roughly and at once."""
+    parts = getattr(event, "parts", ())
+    found = [getattr(part, name, "") for part in parts for name in ("text", "data")]
+    return sum(len(one) for one in (*found, getattr(event, "arguments", "")) if isinstance(one, str | bytes))
 
 
 def marker(event: Event, tries: Tries) -> Batch:

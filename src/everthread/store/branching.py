@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import count
 from typing import NamedTuple
 
-from everthread.core.branches import ENDLESS, Branch, Line, line_of
+from everthread.core.branches import ENDLESS, Begun, Branch, Left, Line, line_of
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
+from everthread.store.along import told
 from everthread.store.appending import Place, Tries, marker, number
 from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
@@ -25,22 +26,58 @@ def line(tenant: str, conversation: str, branch: str | int | None = None, *, kno
     """
     key = {"tenant": tenant, "conversation": conversation}
     if isinstance(branch, str):
-        branch = (yield from _named(tenant, conversation, branch)).number
+        branch = yield from _named(tenant, conversation, branch)
     possible = branch is None or 0 < branch <= ENDLESS
     rows = (yield Ask("branch", {**key, "branch": branch})) if possible else []
-    if rows and (kept := known.get((tenant, conversation, rows[0][0]))):
-        return kept
     if rows:
-        lineage = rows if rows[0][2] is None else (yield Ask("lineage", {**key, "branch": rows[0][0]}))
-        found = line_of(tenant, conversation, [_branch(row) for row in lineage])
-        known[tenant, conversation, found.branch.number] = found
-        if len(known) > LINES:
-            del known[next(iter(known))]
-        return found
+        kept = known.get((tenant, conversation, rows[0][0]))
+        return kept or remember((yield from _line(tenant, conversation, _branch(rows[0]), known)), known)
     there = yield from branches(tenant, conversation)
     if branch is None or not there:
         raise UnknownConversation(conversation)
-    raise UnknownBranch(branch, ", ".join(f"{b.number} ({b.name})" for b in there))
+    raise UnknownBranch(branch, _listed(there))
+
+
+def remember(line: Line, known: Lines) -> Line:
+    known[line.tenant, line.conversation, line.branch.number] = line
+    if len(known) > LINES:
+        del known[next(iter(known))]
+    return line
+
+
+def _line(tenant: str, conversation: str, branch: Branch, known: Lines) -> Script[Line]:
+    """From the line of its parent, if that is known; else from all ancestors, with one question."""
+    if branch.parent is None:
+        return Line(tenant=tenant, conversation=conversation, branch=branch)
+    if parent := known.get((tenant, conversation, branch.parent)):
+        return parent.grown(branch, (yield from _left(parent, branch.at)))
+    key = {"tenant": tenant, "conversation": conversation}
+    rows = yield Ask("lineage", {**key, "branch": branch.number})
+    ends = yield from _heads(key, {at: parent for _, parent, at, *_ in rows if parent is not None})
+    begun = yield from _heads(key, {ends[at].turn_first: parent for _, parent, at, *_ in rows if at in ends})
+    lefts = [_left_of(row, ends, begun) for row in rows]
+    ancestors = [Branch(number=number, name="", parent=parent, at=at, time=0) for number, parent, at, *_ in rows[1:]]
+    return line_of(tenant, conversation, list(zip([branch, *ancestors], lefts, strict=True)))
+
+
+def _heads(key: dict[str, str], spots: dict[int, int]) -> Script[dict[int, Head]]:
+    """By seq the heads of some events, of which the branches are given."""
+    rows = yield Ask("heads_among", {**key, "spots": told(spots)})
+    return {row[0]: Head(*row) for row in rows}
+
+
+def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Left:
+    """From a row of the lineage, the heads where branches were left, and those with which their turns had begun."""
+    at, marks = row[2], row[3:]
+    if at not in ends:  # nothing is shared, or the event is missing
+        return Left(Head(seq=at))
+    first = begun.get(ends[at].turn_first)
+    turn = (
+        Begun(first.seq, first.settled_before, first.turn, first.messages_before, first.tokens_before)
+        if first
+        else None
+    )
+    return Left(ends[at], turn, tuple([mark or 0 for mark in marks]))
 
 
 def branches(tenant: str, conversation: str) -> Script[list[Branch]]:
@@ -86,33 +123,40 @@ def mark(line: Line, head: Head, event: Event, act: Act) -> list[Tell]:
 def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:
     if landed := (yield from act.tries.landed(_key(base))):
         return Outcome((yield from line(base.tenant, base.conversation, landed.branch, known={})))
-    known = yield from branches(base.tenant, base.conversation)
-    if not known:
+    newest = yield Ask("newest_branch", _key(base))
+    if not newest:
         raise UnknownConversation(base.conversation)
-    start = yield from _fork_point(base, at)
-    next_number = max(branch.number for branch in known) + 1
+    left = yield from _fork_point(base, at)
+    next_number = newest[0][0] + 1
     branch = Branch(
         number=next_number,
-        name=_free_name(name, event.kind, next_number, {branch.name for branch in known}),
+        name=(yield from _free_name(_key(base), name, event.kind, next_number)),
         # The branch that stores the fork point, so that every piece of a line holds events.
         parent=base.owner(at) if at else MAIN,
         at=at,
         time=act.now,
     )
-    ancestors = yield Ask("lineage", {**_key(base), "branch": branch.parent})
-    grown = line_of(base.tenant, base.conversation, [branch, *map(_branch, ancestors)])
+    grown = base.grown(branch, left)
     row = {"branch": branch.number, "name": branch.name, "parent": branch.parent, "at": at, "time": branch.time}
-    writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, start, event, act)]
+    writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, left.end, event, act)]
     return Outcome(grown, [*writes, _point(grown)] if point else writes)
 
 
-def _fork_point(line: Line, at: int) -> Script[Head]:
+def _fork_point(line: Line, at: int) -> Script[Left]:
     if at == 0:
-        return Head()
+        return Left(Head())
     newest = yield from head(line)
     if not 0 < at <= newest.seq:
         raise UnknownSeq(at, last=newest.seq)
-    return (yield from head(line, at=at))
+    return (yield from _left(line, at))
+
+
+def _left(line: Line, at: int) -> Script[Left]:
+    """What is so after event `at`, for a branch that leaves the line there."""
+    if at == 0:
+        return Left(Head())
+    rows = yield Ask("left_at", {**_key(line), "branch": line.owner(at), "seq": at})
+    return left_of(rows[0] if rows else (None,), at=at)
 
 
 def _point(line: Line) -> Tell:
@@ -130,25 +174,40 @@ def _marked(line: Line, name: str) -> Script[int]:
     raise UnknownMark(name)
 
 
-def _named(tenant: str, conversation: str, name: str) -> Script[Branch]:
-    known = yield from branches(tenant, conversation)
-    if not known:
+def _named(tenant: str, conversation: str, name: str) -> Script[int]:
+    key = {"tenant": tenant, "conversation": conversation}
+    # What no database could be asked for is nobody's name.
+    possible = "\0" not in name and name.encode(errors="ignore").decode() == name
+    found = (yield Ask("branch_named", {**key, "name": name})) if possible else []
+    if found:
+        return int(found[0][0])
+    there = yield from branches(tenant, conversation)
+    if not there:
         raise UnknownConversation(conversation)
-    for branch in known:
-        if branch.name == name:
-            return branch
-    raise UnknownBranch(name, ", ".join(branch.name for branch in known))
+    raise UnknownBranch(name, ", ".join(branch.name for branch in there))
 
 
-def _free_name(name: str, kind: str, number: int, taken: set[str]) -> str:
+def _listed(branches: list[Branch]) -> str:
+    return ", ".join(f"{branch.number} ({branch.name})" for branch in branches)
+
+
+def _free_name(key: dict[str, str], name: str, kind: str, number: int) -> Script[str]:
     """The name asked for; where none is, "fork" or "rewind" and the branch's number, or the next that is free."""
-    if not name:
-        return next(default for n in count(number) if (default := f"{kind}-{n}") not in taken)
-    if name in taken:
-        raise AlreadyExists("branch", name)
-    return name
+    for wanted in [name] if name else (f"{kind}-{n}" for n in count(number)):
+        if not (yield Ask("branch_named", {**key, "name": wanted})):
+            return wanted
+    raise AlreadyExists("branch", name)
 
 
 def _branch(row: Row) -> Branch:
     number, name, parent, at, time = row
     return Branch(number=number, name=name, parent=parent, at=at, time=time)
+
+
+def left_of(row: Row, *, at: int) -> Left:
+    """From the columns of a head, of the first event of its turn, and of markers."""
+    if row[0] is None:  # nothing is shared, or the event is missing
+        return Left(Head(seq=at))
+    fields = len(Head.__struct_fields__)
+    end, begun, marks = row[:fields], row[fields : fields + len(Begun._fields)], row[fields + len(Begun._fields) :]
+    return Left(Head(*end), Begun(*begun) if begun[0] else None, tuple([mark or 0 for mark in marks]))

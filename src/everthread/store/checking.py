@@ -34,8 +34,8 @@ def check_conversation(tenant: str, conversation: str) -> Script[tuple[int, list
         branch = Branch(number=number, name=name, parent=parent, at=at, time=time)
         checked, found = yield from _check_branch(tenant, conversation, branch)
         count += checked
-        found += yield from recalling_check.check(tenant, conversation, number)
         problems += [f"{conversation} branch {name}: {problem}" for problem in found]
+    problems += [f"{conversation}: {problem}" for problem in (yield from recalling_check.check(tenant, conversation))]
     problems += yield from _check_blobs(tenant, conversation)
     return count, problems
 

@@ -151,8 +151,14 @@ def statements(placeholder: str) -> dict[str, Statement]:
     return {name: _statement(body, placeholder) for name, body in zip(found[::2], found[1::2], strict=True)}
 
 
+# A join that is to be made row by row. SQLite joins in the order that is written; PostgreSQL has to be held to it.
+_LATERAL = re.compile(r"LATERAL \(\s+SELECT e\.\* FROM (events AS e)\s+WHERE (.*?)\s+OFFSET 0\) AS e\nWHERE", re.DOTALL)
+
+
 def _statement(body: str, placeholder: str) -> Statement:
     sql = "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
+    if placeholder.startswith("?"):
+        sql = _LATERAL.sub(r"\1\nWHERE \2 AND", sql)
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:

@@ -61,7 +61,8 @@ from everthread.store.restoring import Whole
 from everthread.store.windowing import Planned, Seen, Sighted
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-LARGE = 256 * 1024  # bytes from which counting tokens would be felt on the event loop
+HEAVY = 64 * 1024  # bytes from which counting tokens would be felt on the event loop
+LARGE = 1024 * 1024  # and writing
 LOOK = 2.0  # seconds after which a follower looks for itself, should a bell not ring
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class Log(Beside, Recalling):
         self._max_bytes = max_event_bytes
         self._worth = importance
         self._lines: branching.Lines = {}
+        self._indexed = {}
 
     @property
     def now(self) -> int:
@@ -156,20 +158,22 @@ class Log(Beside, Recalling):
     async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
         act = Act(self._clock(), self._gap, Tries())
-        return await self._engine.write(
+        grown = await self._engine.write(
             lambda: branching.fork(line, at, act, name=name),
             about=line.about,
             alone=True,
         )
+        return branching.remember(grown, self._lines)
 
     async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
         """Go on from an earlier seq or mark: a new branch, and the current one from now on."""
         act = Act(self._clock(), self._gap, Tries())
-        return await self._engine.write(
+        grown = await self._engine.write(
             lambda: branching.rewind(line, to, act, name=name),
             about=line.about,
             alone=True,
         )
+        return branching.remember(grown, self._lines)
 
     async def switch(self, line: Line) -> Line:
         """Make this branch the current one."""
@@ -201,7 +205,7 @@ class Log(Beside, Recalling):
         return await self._engine.write(
             lambda: appending.append(place, batch, now=now, gap=self._gap),
             about=place.about,
-            large=len(drafts) > 1_000,
+            large=len(drafts) > 1_000 or batch.size > LARGE,
             alone=basis is not None,
         )
 
@@ -384,5 +388,5 @@ class Log(Beside, Recalling):
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
         prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes, worth=self._worth)
-        heavy = len(drafts) > 100 or any(appending.weight(draft.event) > LARGE for draft in drafts)
+        heavy = len(drafts) > 100 or sum([appending.weight(draft.event) for draft in drafts]) > HEAVY
         return await asyncio.to_thread(prepare, drafts) if heavy else prepare(drafts)

@@ -1,16 +1,31 @@
 """Reading along a line: ranges and pages of events, turns, sessions, markers.
 
-Each reads only what it returns, walking the line's pieces from the newest back (or from the oldest on) and
-stopping as soon as there is enough.
+Each reads only what it returns, along the line's pieces from the newest back (or from the oldest on), and stops as soon
+as there is enough. How many pieces there are makes no difference: `store.along` sees to that.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import NamedTuple
 
-from everthread.core.branches import ENDLESS, Line, Segment
+from everthread.core.branches import ENDLESS, Line, Piece
 from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, Turn, session_of, turn_of
+from everthread.store.along import (
+    EVENTS,
+    MESSAGES,
+    SMALL,
+    TOGETHER,
+    Spans,
+    What,
+    gather,
+    key_of,
+    markers,
+    only_turn,
+    span,
+    told,
+)
 from everthread.store.appending import head_of, newest_head
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.leases import Kept, Name, of_turns, partial
@@ -42,7 +57,7 @@ def news(line: Line, after: int | None) -> Script[Newest]:
 
 def newest(line: Line, *, limit: int, last: int = ENDLESS, messages: bool = False) -> Script[list[Logged]]:
     """The newest events up to `last`, in the order they were said."""
-    rows = yield from gather(line, "messages_down" if messages else "events_down", limit=limit, last=last)
+    rows = yield from gather(line, MESSAGES if messages else EVENTS, limit=limit, last=last)
     return logged(reversed(rows))
 
 
@@ -50,31 +65,69 @@ def onward(
     line: Line, *, first: int = 1, last: int = ENDLESS, limit: int = ENDLESS, messages: bool = False
 ) -> Script[list[Logged]]:
     """The events from `first` on, oldest first."""
-    query = "messages_up" if messages else "events_up"
-    rows = yield from gather(line, query, first=first, last=last, limit=limit, oldest_first=True)
+    what = MESSAGES if messages else EVENTS
+    rows = yield from gather(line, what, first=first, last=last, limit=limit, oldest_first=True)
     return logged(rows)
 
 
 def tail(line: Line, *, turns: int) -> Script[list[Logged]]:
     """The events of the newest turns, whole."""
-    own = line.segments[0]
-    rows = yield Ask("tail", {**span(line, own), "skip": turns - 1})
-    # A branch that was forked begins with its marker: where that came back, the turns reach into its ancestors.
-    if len(line.segments) == 1 or (rows and rows[0][1] > own.first):
-        return logged(rows)
-    starts = yield from _starts(line, TURNS, limit=turns)
-    return (yield from onward(line, first=starts[-1].head.seq if len(starts) == turns else 1))
+    values = {**span(line, line.own), "skip": turns - 1}
+    if line.past is None:
+        return logged((yield Ask("tail", values)))
+    if (before := _tail_before(line.past, line.past.end.turn - turns + 1)) is None:
+        starts = yield from _starts(line, TURNS, limit=turns)
+        return (yield from onward(line, first=starts[-1].head.seq if len(starts) == turns else 1))
+    values |= {"turns": turns, "past_turn": line.past.end.turn, "pieces": told(before.pieces)}
+    query = "tail_of_long_line" if before.large else "tail_of_line"
+    rows = list((yield Ask(query, {**values, **before.of_large()})))
+    rows.sort(key=itemgetter(1))
+    return logged(rows)
+
+
+class _Before(NamedTuple):
+    """What may belong to a tail of what was said before its branch began: small pieces, and of a large one the events
+    from the first event of the turn that `skip` others follow."""
+
+    pieces: Spans
+    large: Piece | None = None
+    skip: int = 0
+
+    def of_large(self) -> dict[str, int]:
+        if self.large is None:
+            return {}
+        branch, first, last = self.large.segment()
+        high = self.large.end.settled_before
+        return {"large": branch, "large_first": first, "large_last": last, "large_skip": self.skip, "high": high}
+
+
+def _tail_before(piece: Piece | None, wanted: int) -> _Before | None:
+    """From the turn with the number `wanted` to the end of a piece, if it is not too scattered to be asked at once."""
+    pieces: Spans = {}
+    while piece is not None and wanted > 0 and len(pieces) < TOGETHER:
+        if piece.past is not None and piece.past.end.turn >= wanted:
+            pieces[piece.branch] = piece.first << 31 | piece.last
+        elif piece.begun.number > wanted and piece.last - piece.first >= SMALL:
+            return _Before(pieces, piece, piece.end.turn - wanted)
+        else:
+            first = piece.begun.first if piece.begun.number == wanted else piece.first
+            return _Before({**pieces, piece.branch: first << 31 | piece.last})
+        piece = piece.past
+    return None
 
 
 def head(line: Line, *, at: int | None = None) -> Script[Head]:
     """The head of a line: its newest, or as of one of its events."""
-    key = {"tenant": line.tenant, "conversation": line.conversation}
-    if at is not None:
-        if at < 1:
-            return Head()
-        rows = yield Ask("head_at", {**key, "branch": line.owner(at), "seq": at})
-        return head_of(rows[0]) if rows else Head()
-    return (yield from newest_head({**key, "branch": line.branch.number}))[1]
+    if at is None:
+        return (yield from newest_head({**key_of(line), "branch": line.branch.number}))[1]
+    if at < 1:
+        return Head()
+    piece = line.piece(at)
+    if piece is not None and piece.last == at:
+        return piece.end
+    branch = piece.branch if piece else line.branch.number
+    rows = yield Ask("head_at", {**key_of(line), "branch": branch, "seq": at})
+    return head_of(rows[0]) if rows else Head()
 
 
 def turns(line: Line, *, limit: int, last: int = ENDLESS) -> Script[list[Turn]]:
@@ -92,36 +145,7 @@ def newest_markers(
     line: Line, kind: str, *, first: int = 1, last: int = ENDLESS, limit: int = ENDLESS
 ) -> Script[list[Logged]]:
     """The markers of a kind up to `last`, newest first."""
-    rows = yield from gather(line, "markers_down", limit=limit, first=first, last=last, kind=kind)
-    return logged(rows)
-
-
-def gather(
-    line: Line,
-    query: str,
-    *,
-    limit: int,
-    first: int = 1,
-    last: int = ENDLESS,
-    oldest_first: bool = False,
-    **values: Any,
-) -> Script[list[Row]]:
-    """Rows of a query over the pieces of a line, until there are `limit`."""
-    found: list[Row] = []
-    pieces = list(line.between(first, last))
-    for piece in reversed(pieces) if oldest_first else pieces:
-        if len(found) >= limit:
-            break
-        found += yield Ask(query, {**span(line, piece), "limit": limit - len(found), **values})
-    return found
-
-
-class _Stretch(NamedTuple):
-    """Turns or sessions: how their first events are asked for, and the measure that grows from one to the next."""
-
-    down: str
-    up: str
-    measure: str
+    return logged((yield from markers(line, kind, first=first, last=last, limit=limit)))
 
 
 class _Start(NamedTuple):
@@ -131,13 +155,33 @@ class _Start(NamedTuple):
     left: Head | None
 
 
-TURNS = _Stretch("turns_down", "turns_up", "settled_before")
-SESSIONS = _Stretch("sessions_down", "sessions_up", "session")
+TURNS = What(
+    "turns_down",
+    "turns_up",
+    "turns_of_line",
+    0,
+    lambda piece: piece.end.turn_first,
+    only=only_turn,
+    high=lambda piece: piece.end.settled_before,
+)
+SESSIONS = What(
+    "sessions_down",
+    "sessions_up",
+    "sessions_of_line",
+    0,
+    lambda piece: piece.end.session_first,
+    high=lambda piece: piece.end.session,
+)
+
+
+def _measure(what: What, head: Head) -> int:
+    """What grows from one turn or session to the next."""
+    return head.settled_before if what is TURNS else head.session
 
 
 def _starts(
     line: Line,
-    stretch: _Stretch,
+    what: What,
     *,
     limit: int,
     first: int = 1,
@@ -146,19 +190,11 @@ def _starts(
     oldest_first: bool = False,
 ) -> Script[list[_Start]]:
     """The first events of turns or sessions along a line, between two seqs and from `low` of their measure on."""
-    found: list[_Start] = []
-    pieces = list(line.between(first, last))
-    for piece in reversed(pieces) if oldest_first else pieces:
-        if len(found) >= limit:
-            break
-        # Where a piece ends before its branch does, the measure at its end spares walking what comes after.
-        high = ENDLESS_SUM
-        if piece.last < ENDLESS:
-            high = getattr((yield from head(line, at=piece.last)), stretch.measure)
-        bounds = {"low": low, "high": high, "limit": limit - len(found)}
-        rows = yield Ask(stretch.up if oldest_first else stretch.down, {**span(line, piece), **bounds})
-        found += map(_start, rows)
-    return found
+    # Where the events that are read end before their branch does, the measure there spares walking what comes after.
+    end = (yield from head(line, at=last)) if last < ENDLESS else Head()
+    bounds = {"low": low, "high": _measure(what, end) if end.seq else ENDLESS_SUM}
+    rows = yield from gather(line, what, limit=limit, first=first, last=last, oldest_first=oldest_first, **bounds)
+    return [_start(row) for row in rows]
 
 
 def _start(row: Row) -> _Start:
@@ -178,13 +214,13 @@ def _start(row: Row) -> _Start:
     return _Start(start, left)
 
 
-def _ends(line: Line, stretch: _Stretch, starts: list[_Start]) -> Script[list[tuple[Head, Head, bool]]]:
+def _ends(line: Line, what: What, starts: list[_Start]) -> Script[list[tuple[Head, Head, bool]]]:
     """Each first head (given newest first) with the end of the same stretch and whether it is the newest."""
     if not starts:
         return []
     newest = starts[0].head
-    low = getattr(newest, stretch.measure)
-    after = yield from _starts(line, stretch, limit=1, first=newest.seq + 1, low=low, oldest_first=True)
+    low = _measure(what, newest)
+    after = yield from _starts(line, what, limit=1, first=newest.seq + 1, low=low, oldest_first=True)
     end = after[0].left if after else (yield from head(line))
     ends = []
     for start in starts:
@@ -192,8 +228,3 @@ def _ends(line: Line, stretch: _Stretch, starts: list[_Start]) -> Script[list[tu
         ends.append((start.head, end, start is starts[0] and not after))
         end = start.left
     return ends[::-1]
-
-
-def span(line: Line, piece: Segment) -> dict[str, Any]:
-    key = {"tenant": line.tenant, "conversation": line.conversation}
-    return {**key, "branch": piece.branch, "first": piece.first, "last": piece.last}

@@ -17,12 +17,24 @@ from typing import Any, NamedTuple
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Redacted
 from everthread.core.logged import Logged, logged
-from everthread.core.ranking import SLOTS, Ranking, Row, code_of, count, places_before, seq_at, unpack_seqs
+from everthread.core.ranking import (
+    EVERY,
+    NO,
+    SLOTS,
+    Ranking,
+    Row,
+    branch_at,
+    code_of,
+    count,
+    runs_of,
+    seq_at,
+    slot_after,
+)
 from everthread.core.words import Query, query_of
 from everthread.store.conversations import Owner
 from everthread.store.engine import Ask, Script
 from everthread.store.leases import FOREVER
-from everthread.store.recalling_index import BITS, Known, hashing, known_of
+from everthread.store.recalling_index import BITS, hashing, known_of
 
 ENOUGH = 1_000  # postings of a word that are ranked
 PAGES = (4, 16, 64, 256)  # blocks of a word that are read at once: few of a common one are enough
@@ -89,52 +101,54 @@ def recall(owner: Owner, text: str, wanted: Wanted, *, limit: int) -> Script[lis
     return (yield from _read(owner, wanted, scope, search.best(), limit))
 
 
-class _Scope(NamedTuple):
-    """The blocks to search, how much is in them, and by each branch's number the place where its part of the line ends;
-    all of all branches where there are no such."""
+class _Scope:
+    """The blocks to search, how much is in them, and which of their slots are on a line, where there is one."""
 
-    first: int
-    before: int
-    events: int
-    words: int
-    cuts: dict[int, int] | None = None
+    def __init__(self, first: int, before: int, events: int, words: int, line: Line | None = None) -> None:
+        self.first, self.before, self.events, self.words = first, before, events, words
+        # By branch the last seq that is on the line.
+        self._cuts = dict(_cuts(line)) if line else None
+        self.counting: dict[int, bytes] | None = {} if line else None
+
+    def learn(self, block: int, runs: str, seqs: str = "") -> bool:
+        """Take in which slots of a block are on the line; False where it takes the seqs of its slots to know."""
+        if self._cuts is None or self.counting is None or block in self.counting:
+            return True
+        slots = bytearray(SLOTS)
+        for run in runs_of(runs):
+            cut = self._cuts.get(run.branch, 0)
+            if run.first <= cut < run.last and not seqs:
+                return False
+            if run.first <= cut:
+                end = run.end if run.last <= cut else slot_after(run, seqs, cut)
+                slots[run.slot : end] = EVERY[run.slot : end]
+        self.counting[block] = bytes(slots)
+        return True
 
     def reaches(self, block: int) -> bool:
-        return self.cuts is None or block * SLOTS < self.cuts.get(block >> BITS, 0)
+        return self.counting is None or any(self.counting.get(block, NO))
 
     def holds(self, place: int) -> bool:
-        return self.cuts is None or place < self.cuts.get(place // SLOTS >> BITS, 0)
+        return self.counting is None or bool(self.counting.get(place // SLOTS, NO)[place % SLOTS])
+
+
+def _cuts(line: Line) -> Iterator[tuple[int, int]]:
+    yield line.branch.number, ENDLESS
+    piece = line.past
+    while piece is not None:
+        yield piece.branch, piece.last
+        piece = piece.past
 
 
 def _scope(owner: Owner, wanted: Wanted) -> Script[_Scope]:
     if not wanted.conversation:
         rows = yield Ask("recall_total", owner._asdict())
         return _Scope(*ALL, int(rows[0][0]), int(rows[0][1]))
-    all_known = yield from known_of(owner.tenant, wanted.conversation)
-    known = [row for row in all_known if row.user == owner.user]
-    cuts = {row.number: row.high * SLOTS for row in known}
-    if wanted.line is not None:
-        cuts = yield from _cuts(known, wanted.line)
-        known = [row for row in known if row.number in cuts]
-    if not known:
+    known = yield from known_of(owner.tenant, wanted.conversation)
+    if known is None or known.user != owner.user:
         return _Scope(*ALL, 0, 0)
-    low, high = min(row.low for row in known), max(row.high for row in known)
-    return _Scope(low, high, sum(row.events for row in known), sum(row.words for row in known), cuts)
-
-
-def _cuts(known: list[Known], line: Line) -> Script[dict[int, int]]:
-    """Of each branch of a line, by its number, the place before which its events are on the line."""
-    cuts, numbers = {}, {row.branch: row for row in known}
-    for branch, _, last in line.segments:
-        if (row := numbers.get(branch)) is None:
-            continue
-        cuts[row.number] = row.high * SLOTS
-        if last < ENDLESS:
-            blocks = yield Ask("recall_block", {"low": row.low, "high": row.high, "seq": last})
-            cuts[row.number] = row.low * SLOTS
-            for block, seqs in blocks:
-                cuts[row.number] = block * SLOTS + places_before(unpack_seqs(seqs), last)
-    return cuts
+    # Without a branch beside it, all of the conversation is on the line.
+    return _Scope(known.low, known.high, known.events, known.words, wanted.line)
 
 
 class _Search:
@@ -148,7 +162,7 @@ class _Search:
             "since": wanted.since,
             "until": wanted.until,
         }
-        self.ranking = Ranking(events=scope.events, words=scope.words, cuts=scope.cuts, shift=BITS)
+        self.ranking = Ranking(events=scope.events, words=scope.words, counting=scope.counting, shift=BITS)
 
     def best(self) -> list[tuple[int, float]]:
         return self.ranking.best(kinds=self._kinds, session=self._wanted.session)
@@ -180,6 +194,7 @@ class _Search:
         for limit in chain(PAGES, repeat(PAGES[-1])):
             values = {**self._values, "word": self._number(word), "low": self._scope.first}
             page = [Row(*row) for row in (yield Ask("recall_rows", {**values, "high": before, "limit": limit}))]
+            yield from self._learn(page)
             for row in page:
                 if enough <= 0:
                     return rows, False
@@ -190,6 +205,13 @@ class _Search:
                 break
             before = page[-1].block
         return rows, True
+
+    def _learn(self, rows: list[Row]) -> Script[None]:
+        """Find out what is on the line of the blocks of these rows."""
+        if unknown := [row.block for row in rows if not self._scope.learn(row.block, row.runs)]:
+            values = {"blocks": _keys(unknown), "tenant": self._values["tenant"], "user": self._values["user"]}
+            for block, _, seqs, runs in (yield Ask("recall_places", values)):
+                self._scope.learn(block, runs, seqs)
 
     def _among(self, word: str, a_block: float) -> Script[float]:
         """In how many events a word is of which not all postings were read: as many a block as in those that were."""
@@ -228,7 +250,7 @@ def _read(
     for piece in _pieces(ranked, max(READ, 2 * limit)):
         blocks = sorted({place // SLOTS for place, _ in piece})
         rows = yield Ask("recall_places", {"blocks": _keys(blocks), "tenant": owner.tenant, "user": owner.user})
-        where = {block: (conversation, branch, seqs) for block, conversation, branch, _, seqs in rows}
+        where = {block: (conversation, seqs, runs) for block, conversation, seqs, runs in rows}
         spots = [(_spot(place, scope, where), score) for place, score in piece]
         events = yield from _events(owner.tenant, [spot for spot, _ in spots if spot])
         for spot, score in spots:
@@ -242,25 +264,25 @@ def _read(
 _Spot = tuple[str, int, int]  # conversation, branch, seq
 
 
-def _spot(place: int, scope: _Scope, where: dict[int, tuple[str, int, str]]) -> _Spot | None:
+def _spot(place: int, scope: _Scope, where: dict[int, tuple[str, str, str]]) -> _Spot | None:
     """Where an event stands, if there is one: a neighbour may lie before the first or behind the last."""
     block, slot = divmod(place, SLOTS)
     if block not in where or not scope.holds(place):
         return None
-    conversation, branch, seqs = where[block]
+    conversation, seqs, runs = where[block]
     seq = seq_at(seqs, slot)
-    return (conversation, branch, seq) if seq else None
+    return (conversation, branch_at(runs, slot), seq) if seq else None
 
 
 def _events(tenant: str, spots: list[_Spot]) -> Script[dict[_Spot, Logged]]:
-    by_branch: dict[tuple[str, int], list[int]] = {}
+    by_conversation: dict[str, list[int]] = {}
     for conversation, branch, seq in spots:
-        by_branch.setdefault((conversation, branch), []).append(seq)
+        by_conversation.setdefault(conversation, []).append(branch << 31 | seq)
     found: dict[_Spot, Logged] = {}
-    for (conversation, branch), seqs in by_branch.items():
-        where = {"tenant": tenant, "conversation": conversation, "branch": branch}
-        rows = yield Ask("events_among", {**where, "seqs": _keys(seqs)})
-        found |= {(conversation, branch, event.seq): event for event in logged(rows)}
+    for conversation, places in by_conversation.items():
+        asked = {"tenant": tenant, "conversation": conversation, "places": _keys(places)}
+        rows = yield Ask("recall_events", asked)
+        found |= {(conversation, event.branch, event.seq): event for event in logged(rows)}
     return found
 
 

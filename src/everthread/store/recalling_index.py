@@ -12,16 +12,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from everthread.core.branches import ENDLESS
+from everthread.core.branches import ENDLESS, Line, Segment
 from everthread.core.dates import days_of
 from everthread.core.logged import Logged, logged
-from everthread.core.ranking import SLOTS, pack_seqs, postings_of, unpack_seqs, without
+from everthread.core.ranking import SLOTS, pack_run, pack_seqs, postings_of, runs_of, slots_of, without
 from everthread.core.words import asks, source_of, speakers_of, words_of
 from everthread.errors import Corrupt
+from everthread.store.along import told
 from everthread.store.conversations import NEWEST, Owner
 from everthread.store.engine import Ask, Outcome, Script, Tell
 
-BITS = 20  # of a block's number are for which of its branch it is
+BITS = 20  # of a block's number are for which of its conversation it is
 BATCH = 500  # events that are indexed in one transaction
 
 Hash = Callable[[str], int]
@@ -36,11 +37,10 @@ class Due(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the index has of a branch: its number here, up to which seq, how many events and words, and whose."""
+    """What the index has of a conversation: its number here, the slots taken, events and words, and whose it is."""
 
     number: int
-    branch: int
-    last: int
+    slots: int
     events: int
     words: int
     user: str
@@ -61,33 +61,63 @@ def due(owner: Owner, conversation: str = "") -> Script[list[Due]]:
     return [Due(*row) for row in rows]
 
 
+Indexed = dict[int, int]  # by branch the seq up to which it and all before it on its line are known to be in the index
+
+
+def to_look_at(line: Line, indexed: Indexed) -> list[Segment]:
+    """The pieces of a line that are not known to be in the index."""
+    pieces, piece = [line.own], line.past
+    while piece is not None and indexed.get(piece.branch, 0) < piece.last:
+        pieces.append(piece.segment())
+        piece = piece.past
+    return pieces
+
+
+def due_in(line: Line, pieces: list[Segment]) -> Script[list[Due]]:
+    """What is not in the index yet of some pieces of a line."""
+    lasts = told({piece.branch: piece.last for piece in pieces})
+    rows = yield Ask("recall_behind", {"tenant": line.tenant, "conversation": line.conversation, "pieces": lasts})
+    before = {piece.branch: piece.first - 1 for piece in pieces}
+    behind = [(branch, (newest or 0) - (last or before[branch])) for branch, newest, last in rows]
+    return [Due(line.conversation, branch, events) for branch, events in behind if events > 0]
+
+
 def begin(owner: Owner, found: Due) -> Script[Outcome[None]]:
-    """Give a branch its number, if it has none."""
-    if any(known.branch == found.branch for known in (yield from known_of(owner.tenant, found.conversation))):
+    """Give a conversation its number, if it has none."""
+    if (yield from known_of(owner.tenant, found.conversation)) is not None:
         return Outcome(None)
-    where = {**owner._asdict(), "conversation": found.conversation, "branch": found.branch}
-    return Outcome(None, [Tell("insert_recall_branch", [where])])
+    where = {**owner._asdict(), "conversation": found.conversation}
+    return Outcome(None, [Tell("insert_recall_conversation", [where])])
 
 
 def advance(owner: Owner, found: Due) -> Script[Outcome[bool]]:
     """Index the next events of a branch, and say whether there may be more."""
-    known = {row.branch: row for row in (yield from known_of(owner.tenant, found.conversation))}.get(found.branch)
-    if known is None or known.user != owner.user:  # erased meanwhile
-        return Outcome(False)
+    known = yield from known_of(owner.tenant, found.conversation)
     where = {"tenant": owner.tenant, "conversation": found.conversation, "branch": found.branch}
-    rows = yield Ask("events_up", {**where, "first": known.last + 1, "last": ENDLESS, "limit": BATCH})
+    progress = yield Ask("recall_progress", where)
+    if known is None or known.user != owner.user or not progress:  # erased meanwhile
+        return Outcome(False)
+    rows = yield Ask("events_up", {**where, "first": progress[0][0] + 1, "last": ENDLESS, "limit": BATCH})
     if not rows:
         return Outcome(False)
-    made = Made(known, hashing(owner))
+    made = Made(known, hashing(owner), (yield from _open(known)))
     for event in logged(rows):
         made.take(event)
-    sessions = yield from _sessions(made)
-    return Outcome(len(rows) == BATCH, made.writes(sessions, last=rows[-1][1]))
+    return Outcome(len(rows) == BATCH, [*made.writes(), Tell("update_recall_branch", [{**where, "last": rows[-1][1]}])])
 
 
-def known_of(tenant: str, conversation: str) -> Script[list[Known]]:
-    rows = yield Ask("recall_branches", {"tenant": tenant, "conversation": conversation})
-    return [Known(*row) for row in rows]
+def _open(known: Known) -> Script[int | None]:
+    """The session with which the block begins that is not full, if there is one."""
+    if known.slots % SLOTS == 0:
+        return None
+    block = known.low + known.slots // SLOTS
+    rows = yield Ask("recall_blocks", {"low": block, "high": block + 1, "limit": 1})
+    return rows[0][3] if rows else None
+
+
+def known_of(tenant: str, conversation: str) -> Script[Known | None]:
+    rows = yield Ask("recall_conversation", {"tenant": tenant, "conversation": conversation})
+    return Known(*rows[0]) if rows else None
 
 
 def hashing(owner: Owner) -> Hash:
@@ -133,69 +163,73 @@ def said_in(event: Logged) -> Said | None:
     return Said({**words, **more}, sum(words.values()), asks(text))
 
 
-class Made:
-    """What a stretch of a branch adds to the index."""
+class _Block:
+    """What is added to a block from a slot on."""
 
-    def __init__(self, known: Known, number: Hash) -> None:
-        self._known, self._number = known, number
-        self._blocks: dict[int, list[tuple[Logged, Said]]] = defaultdict(list)
-        self.events, self.words = known.events, known.words
+    def __init__(self, slot: int, session: int) -> None:
+        self.slot, self.session = slot, session
+        self.events: list[Logged] = []
+        self.words: dict[int, list[str]] = defaultdict(list)
+
+    def take(self, event: Logged, said: Said, number: Hash) -> None:
+        for word, posting in said.postings(self.slot + len(self.events), event, first=self.session):
+            self.words[number(word)].append(posting)
+        self.events.append(event)
+
+    def row(self, block: int) -> dict[str, Any]:
+        times, seqs = [event.at for event in self.events], [event.seq for event in self.events]
+        return {
+            "block": block,
+            "first": min(seqs),
+            "last": max(seqs),
+            "session": self.session,
+            "oldest": min(times),
+            "newest": max(times),
+            "seqs": pack_seqs(seqs),
+            "runs": pack_run(self.slot, self.events[0].branch, seqs),
+        }
+
+
+class Made:
+    """What a stretch of a branch adds to the index. `session`: with which the block begins that is not full."""
+
+    def __init__(self, known: Known, number: Hash, session: int | None) -> None:
+        self._known, self._number, self._session = known, number, session
+        self._blocks: dict[int, _Block] = {}
+        self.slots, self.events, self.words = known.slots, known.events, known.words
 
     def take(self, event: Logged) -> None:
         said = said_in(event)
         if said is None:
             return
-        self._blocks[self._known.low + self.events // SLOTS].append((event, said))
+        if self.slots % SLOTS and (self._session is None or event.session < self._session):
+            # A rewind has gone back to an earlier session: postings count from the block's first.
+            self.slots += SLOTS - self.slots % SLOTS
+        if self.slots % SLOTS == 0:
+            self._session = event.session
+        assert self._session is not None
+        block = self._known.low + self.slots // SLOTS
+        if block not in self._blocks:
+            self._blocks[block] = _Block(self.slots % SLOTS, self._session)
+        self._blocks[block].take(event, said, self._number)
+        self.slots += 1
         self.events += 1
         self.words += said.length
 
-    @property
-    def begun(self) -> list[int]:
-        """Blocks that were there before and go on."""
-        return [block for block in self._blocks if block == self._known.low + self._known.events // SLOTS]
-
-    def writes(self, sessions: dict[int, int], *, last: int) -> list[Tell]:
-        """`sessions`: the first session of blocks that are there already."""
-        blocks, words = [], []
-        for block, slots in self._blocks.items():
-            events = [event for event, _ in slots]
-            first = sessions.get(block, events[0].session)
-            blocks.append(_block_row(block, events, first))
-            words += [
-                {"word": word, "block": block, "postings": text} for word, text in self.postings(block, first).items()
-            ]
-        moved = {"number": self._known.number, "last": last, "events": self.events, "words": self.words}
-        tells = [Tell("insert_recall_block", blocks), Tell("insert_recall_word", words)] if blocks else []
-        return [*tells, Tell("update_recall_branch", [moved])]
-
-    def postings(self, block: int, session: int) -> dict[int, str]:
-        """By word, those of a block that begins in this session."""
-        found: dict[int, list[str]] = defaultdict(list)
-        start = self._known.events % SLOTS if block in self.begun else 0
-        for slot, (event, said) in enumerate(self._blocks[block], start):
-            for word, posting in said.postings(slot, event, first=session):
-                found[self._number(word)].append(posting)
-        return {word: "".join(texts) for word, texts in found.items()}
-
-
-def _block_row(block: int, events: list[Logged], session: int) -> dict[str, Any]:
-    times = [event.at for event in events]
-    return {
-        "block": block,
-        "first": events[0].seq,
-        "session": session,
-        "oldest": min(times),
-        "newest": max(times),
-        "seqs": pack_seqs(event.seq for event in events),
-    }
-
-
-def _sessions(made: Made) -> Script[dict[int, int]]:
-    found: dict[int, int] = {}
-    for block in made.begun:
-        rows = yield Ask("recall_blocks", {"low": block, "high": block + 1, "limit": 1})
-        found |= {row[0]: row[2] for row in rows}
-    return found
+    def writes(self) -> list[Tell]:
+        if not self._blocks:
+            return []
+        words = [
+            {"word": word, "block": number, "postings": "".join(postings)}
+            for number, block in self._blocks.items()
+            for word, postings in block.words.items()
+        ]
+        moved = {"number": self._known.number, "slots": self.slots, "events": self.events, "words": self.words}
+        return [
+            Tell("insert_recall_block", [block.row(number) for number, block in self._blocks.items()]),
+            Tell("insert_recall_word", words),
+            Tell("update_recall_conversation", [moved]),
+        ]
 
 
 # -- forgetting ------------------------------------------------------------------------------------------------
@@ -203,12 +237,14 @@ def _sessions(made: Made) -> Script[dict[int, int]]:
 
 def forget(tenant: str, conversation: str, branch: int, seq: int) -> Script[list[Tell]]:
     """The statements that take an event's words out. Its slot stays, empty, so that no other event moves."""
-    for known in (yield from known_of(tenant, conversation)):
-        if known.branch != branch:
-            continue
-        for block, seqs in (yield Ask("recall_block", {"low": known.low, "high": known.high, "seq": seq})):
-            if seq in (places := unpack_seqs(seqs)):
-                return _without(block, places.index(seq), (yield Ask("recall_words", {"block": block})))
+    known = yield from known_of(tenant, conversation)
+    if known is None:
+        return []
+    for block, seqs, runs in (yield Ask("recall_block", {"low": known.low, "high": known.high, "seq": seq})):
+        for run in runs_of(runs):
+            slots = [slot for slot, one in slots_of(run, seqs).items() if one == seq] if run.branch == branch else []
+            if slots:
+                return _without(block, slots[0], (yield Ask("recall_words", {"block": block})))
     return []
 
 
@@ -227,12 +263,12 @@ def _without(block: int, slot: int, rows: Any) -> list[Tell]:
 def erase(tenant: str, conversation: str) -> Script[list[Tell]]:
     """The statements that remove all of a conversation from the index."""
     known = yield from known_of(tenant, conversation)
-    bounds = [{"low": row.low, "high": row.high} for row in known]
-    if not bounds:
+    if known is None:
         return []
-    key = {"tenant": tenant, "conversation": conversation}
+    key, bounds = {"tenant": tenant, "conversation": conversation}, {"low": known.low, "high": known.high}
     return [
-        Tell("erase_recall_words", bounds),
-        Tell("erase_recall_blocks", bounds),
+        Tell("erase_recall_words", [bounds]),
+        Tell("erase_recall_blocks", [bounds]),
         Tell("erase_recall_branches", [key]),
+        Tell("erase_recall_conversations", [key]),
     ]

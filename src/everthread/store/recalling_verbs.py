@@ -13,13 +13,15 @@ from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Engine
 from everthread.store.leases import FOREVER
 from everthread.store.recalling import Found, Wanted
-from everthread.store.recalling_index import Due
+from everthread.store.recalling_index import Due, Indexed
 
 AT_ONCE = 20  # events that are indexed on the event loop
+CONVERSATIONS = 1_000  # of which is kept what is known to be indexed
 
 
 class Recalling:
     _engine: Engine
+    _indexed: dict[str, Indexed]
 
     async def recall(
         self,
@@ -46,7 +48,10 @@ class Recalling:
             return []
         bounded = [max(-FOREVER, min(time, FOREVER)) for time in (since, until)]
         wanted = Wanted(where, None if everywhere else line, kinds, bounded[0], bounded[1], session)
-        await self.index(owner, where)
+        if wanted.line is None:
+            await self.index(owner, where)
+        else:
+            await self._index_along(owner, wanted.line)
         return await self._engine.read(lambda: recalling.recall(owner, query, wanted, limit=limit), large=True)
 
     async def index(self, owner: Owner, conversation: str = "") -> int:
@@ -57,6 +62,17 @@ class Recalling:
         for found in behind:
             await self._index(owner, found)
         return sum(found.events for found in behind)
+
+    async def _index_along(self, owner: Owner, line: Line) -> None:
+        """What is frozen and was found in the index once is not looked for again."""
+        indexed = self._indexed.setdefault(line.about, {})
+        pieces = recalling_index.to_look_at(line, indexed)
+        for found in await self._engine.read(lambda: recalling_index.due_in(line, pieces)):
+            await self._index(owner, found)
+        for piece in pieces[1:]:
+            indexed[piece.branch] = max(piece.last, indexed.get(piece.branch, 0))
+        if len(self._indexed) > CONVERSATIONS:
+            del self._indexed[next(iter(self._indexed))]
 
     async def _index(self, owner: Owner, found: Due) -> None:
         about = f"{owner.tenant}/{found.conversation}"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from everthread.core.branches import Line
+from everthread.core.branches import KINDS, Line, oldest
 from everthread.core.events import BriefUpdated, SessionEnded, Summary
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
+from everthread.store.along import markers, span
 from everthread.store.engine import Ask, Script
-from everthread.store.reading import gather, head, newest_markers, span
+from everthread.store.lookups import tip_of
+from everthread.store.reading import head, newest_markers
 
 PAGE, PAGES = 16, 16
 RECAPS = 4  # sessions' ends looked at: more than one may have been written for the same
@@ -29,16 +31,20 @@ class Remembered(NamedTuple):
     since: int = 0
 
 
-def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered]:
+def brief(line: Line, newest: Head, kind: str, cutoff: int, *, latest: int) -> Script[Remembered]:
     """The earliest version that covers every message before the cutoff, one that is no extract where there is one; else
-    the last that was made before it, or the first after. None from before the user's own words for it."""
-    if (found := (yield from _mostly(line, newest, kind, cutoff))) is not None:
-        return found
-    said = (yield from head(line, at=cutoff - 1)).spoken
+    the last that was made before it, or the first after. None from before the user's own words for it.
+
+    `latest`: the seq of the newest version."""
+    if cutoff <= newest.cleared + 1:
+        return Remembered()
+    said, versions = yield from _two(line, newest, kind, cutoff, latest)
     if said <= newest.cleared:
         return Remembered()
-    latest = yield from _newest(line, newest, kind)
-    first, extract, behind = max(said + 1, latest.corrected), Remembered(), Remembered()
+    if (found := _mostly(said, versions)) is not None:
+        return found
+    last_of_all = yield from _newest(line, newest, kind)
+    first, extract, behind = max(said + 1, last_of_all.corrected), Remembered(), Remembered()
     for number in range(PAGES):
         page = yield from _onward(line, kind, first, newest.seq, limit=PAGE if number else 1)  # mostly the first it is
         if not page:
@@ -46,37 +52,44 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered
         for row in _told(page):
             if _covers(row) < said:
                 behind = behind if behind.brief or _covers(row) <= newest.cleared else _remembered(row, behind=True)
-            elif not _is_extract(row) or latest.told < first:
+            elif not _is_extract(row) or last_of_all.told < first:
                 return _remembered(row)
             elif not extract.brief:
                 extract = _remembered(row)  # serves until there is one that is none
         first = page[-1].seq + 1
     if extract.brief:
         return extract
-    if latest.row and _covers(latest.row) >= said:  # beyond all that was looked through
-        return _remembered(latest.row)
-    last = max(said, latest.corrected)
+    if last_of_all.row and _covers(last_of_all.row) >= said:  # beyond all that was looked through
+        return _remembered(last_of_all.row)
+    last = max(said, last_of_all.corrected)
     earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=PAGE)
     # One that was under way when somebody cleared tells of what was cleared.
     made = [row for row in _told(earlier) if _covers(row) > newest.cleared]
     return _remembered(made[0], behind=True) if made else behind
 
 
-def _mostly(line: Line, newest: Head, kind: str, cutoff: int) -> Script[Remembered | None]:
-    """The same with a single question, where that tells enough."""
-    pieces = list(line.between(max(1, newest.cleared), newest.seq))
-    if cutoff <= newest.cleared + 1:
-        return Remembered()
-    if len(pieces) != 1 or cutoff <= pieces[0].first:
+def _two(line: Line, newest: Head, kind: str, cutoff: int, latest: int) -> Script[tuple[int, list[Logged]]]:
+    """The seq of the last message before the cutoff, the newest version, and the first after that message: with a
+    single question where one piece has it all. Both may be the same."""
+    tip = tip_of(line, newest.seq)
+    if cutoff > tip.segment.first and latest >= tip.segment.first:
+        bounds = {"first": newest.cleared + 1, "last": newest.seq, "before_seq": cutoff - 1}
+        rows = yield Ask("versions_at", {**span(line, tip.segment), **bounds, "kind": kind})
+        if rows and rows[0][-1] >= tip.segment.first - 1:
+            return rows[0][-1], logged(row[:-1] for row in rows)
+    said = (yield from head(line, at=cutoff - 1)).spoken
+    piece = oldest(tip.past, lambda piece: piece.marks[KINDS.index(kind)] > said)
+    segment = piece.segment(first=said + 1) if piece else tip.segment._replace(first=max(said + 1, tip.segment.first))
+    asked = {**span(line, segment), "kind": kind, "newest_branch": line.owner(latest), "newest_seq": latest}
+    return said, logged((yield Ask("versions_along", asked)))
+
+
+def _mostly(said: int, versions: list[Logged]) -> Remembered | None:
+    """The version that is sent, where the newest and the first after the cutoff tell enough."""
+    told = _told(versions)
+    if len(told) < 2 or len(told) < len(versions):  # or some are redacted, or damaged
         return None
-    bounds = {"first": newest.cleared + 1, "last": newest.seq, "before_seq": cutoff - 1}
-    rows = yield Ask("versions_at", {**span(line, pieces[0]), **bounds, "kind": kind})
-    versions = _told(logged(row[:-1] for row in rows))
-    if len(versions) < 2 or len(versions) < len(rows):  # or some are redacted, or damaged
-        return None
-    said, first, latest = rows[0][-1], versions[1], _latest(versions[0])
-    if said <= newest.cleared:
-        return Remembered()
+    first, latest = told[1], _latest(told[0])
     stands = first.seq > max(said, latest.corrected - 1) and _covers(first) >= said
     return _remembered(first) if stands and not (_is_extract(first) and latest.told > said) else None
 
@@ -141,5 +154,4 @@ def recap(line: Line, newest: Head) -> Script[Remembered]:
 
 
 def _onward(line: Line, kind: str, first: int, last: int, *, limit: int) -> Script[list[Logged]]:
-    rows = yield from gather(line, "markers_up", first=first, last=last, limit=limit, oldest_first=True, kind=kind)
-    return [Logged(*row) for row in rows]
+    return logged((yield from markers(line, kind, first=first, last=last, limit=limit, oldest_first=True)))

@@ -56,6 +56,8 @@ class SqliteEngine:
         self._watch: asyncio.Task[None] | None = None
         self._heads = Heads()
         self._version = -1  # of the file, after our last commit
+        self._seen = -1  # of what others have written
+        self._committing = False  # in a thread
         self._slow_write = self._slow_read = False
         self._flushes = True  # whether a commit waits for the disk
         self._writing: asyncio.Task[Any] | None = None  # who has written since the loop last turned
@@ -64,7 +66,6 @@ class SqliteEngine:
         self._together = True  # unless a group has failed: then one by one
         self._closed = False
         self._writer = self._file.open()
-        self._theirs = self._writer.pragma("data_version")  # another whenever another process has written
         self._readers: list[apsw.Connection] = []
         self._spare = asyncio.Semaphore(READERS)
         self._reading = 0
@@ -186,7 +187,8 @@ class SqliteEngine:
                     self._settle(queued, [self._file.translate(problem)] * len(queued))
                     continue
                 queued = self._take() if self._together else [self._queue.pop(0)]
-                results = await asyncio.to_thread(self._commit, queued)
+                results = await self._commit_aside(queued)
+                self._look()
                 if results is None:
                     self._queue = [*queued, *self._queue]
                     self._together = False
@@ -195,6 +197,13 @@ class SqliteEngine:
         finally:
             self._drain = None
             self._together = True
+
+    async def _commit_aside(self, queued: list[Waiting]) -> Sequence[Outcome[Any] | BaseException] | None:
+        self._committing = True
+        try:
+            return await asyncio.to_thread(self._commit, queued)
+        finally:
+            self._committing = False
 
     def _take(self) -> list[Waiting]:
         queued, self._queue = self._queue, []
@@ -325,27 +334,20 @@ class SqliteEngine:
         except apsw.Error as problem:
             raise self._file.translate(problem) from problem
 
-    def _others_wrote(self) -> bool:
-        """Whether it was another process; also where that cannot be told, because the writer is at work."""
-        if self._drain is not None:
-            return True
-        before, self._theirs = self._theirs, self._writer.pragma("data_version")
-        return bool(before != self._theirs)
-
     async def _look_out(self) -> None:
-        connection: apsw.Connection | None = None
-        seen = 0
+        while True:
+            await asyncio.sleep(WATCH)
+            if not self._committing:  # otherwise it looks when it is done
+                self._look()
+
+    def _look(self) -> None:
+        """Ring if others have written. The writer is asked, because to it alone our own commits are no news."""
+        if self._watch is None or not self.bells:
+            return
         try:
-            while True:
-                await asyncio.sleep(WATCH)
-                try:
-                    connection = connection or self._file.connect()
-                    version = connection.pragma("data_version") if self.bells else seen
-                except apsw.Error:
-                    continue  # busy, or gone for a moment: followers look for themselves as well
-                if version != seen and self._others_wrote():
-                    self.bells.ring_all()
-                seen = version
-        finally:
-            if connection is not None:
-                connection.close()
+            version = self._writer.pragma("data_version")
+        except apsw.Error:
+            return  # busy, or gone for a moment: whoever listens looks for itself as well
+        if version != self._seen:
+            self._seen = version
+            self.bells.ring_all()

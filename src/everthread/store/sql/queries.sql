@@ -91,6 +91,15 @@ SELECT branch, name, parent, at, time FROM branches
 WHERE tenant = :tenant AND conversation = :conversation
 ORDER BY branch
 
+-- name: newest_branch
+SELECT branch FROM branches
+WHERE tenant = :tenant AND conversation = :conversation
+ORDER BY branch DESC LIMIT 1
+
+-- name: branch_named
+SELECT branch FROM branches
+WHERE tenant = :tenant AND conversation = :conversation AND name = :name
+
 -- name: branch
 -- One branch; the current one where none is given.
 SELECT branch, name, parent, at, time FROM branches
@@ -99,16 +108,76 @@ WHERE tenant = :tenant AND conversation = :conversation
         (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
 
 -- name: lineage
--- A branch and its ancestors, itself first.
-WITH RECURSIVE lineage (depth, branch, name, parent, at, time) AS (
-    SELECT 0, branch, name, parent, at, time FROM branches
+-- A branch and its ancestors, itself first: number, parent, and the last event they share; and the newest marker of each kind
+-- on its parent up to there. Each is looked up by itself: PostgreSQL might read all branches for every step of a join.
+WITH RECURSIVE lineage (depth, branch, parent, at) AS (
+    SELECT 0, branch, parent, at FROM branches
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     UNION ALL
-    SELECT depth + 1, b.branch, b.name, b.parent, b.at, b.time
-    FROM lineage JOIN branches b
-        ON b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent
+    SELECT depth + 1, lineage.parent,
+        (SELECT b.parent FROM branches b
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent),
+        (SELECT b.at FROM branches b
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent)
+    FROM lineage WHERE lineage.parent IS NOT NULL
 )
-SELECT branch, name, parent, at, time FROM lineage ORDER BY depth
+SELECT lineage.branch, lineage.parent, lineage.at,
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= lineage.at
+        ORDER BY m.seq DESC LIMIT 1)
+FROM lineage
+ORDER BY lineage.depth
+
+-- name: left_at
+-- What a branch had come to at one of its own events: the head, the turn that had begun last if it began on this branch, and
+-- the newest marker of each kind on it. Each is looked up by itself, or PostgreSQL might read the whole branch.
+SELECT h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
+    h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
+    h.importance, h.left_importance,
+    (SELECT f.seq FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.settled_before FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.turn FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.messages_before FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT f.tokens_before FROM events f WHERE f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
+        AND f.seq = h.turn_first),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1)
+FROM events h
+WHERE h.tenant = :tenant AND h.conversation = :conversation AND h.branch = :branch AND h.seq = :seq
 
 -- == appending ==
 
@@ -223,6 +292,54 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq BETWEEN :first AND :last AND spoken >= seq
 ORDER BY seq DESC LIMIT :limit
 
+-- name: events_of_line
+-- The events of several segments: a JSON object, by branch the first seq and the last (first * 2^31 + last). Each is
+-- looked up by itself: OFFSET 0 keeps PostgreSQL from reading the whole conversation for them, and SQLite is given a plain
+-- join, which it makes in this order.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.seq > 0
+
+-- name: messages_of_line
+-- Only messages.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.spoken >= e.seq
+
+-- name: markers_of_line
+-- The markers of one kind in several segments.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+        AND e.spoken <> e.seq AND e.kind = :kind
+    OFFSET 0) AS e
+WHERE e.seq > 0
+
+-- name: newest_of_kind
+-- By branch and last seq, in a JSON object, the newest marker of a kind up to there.
+SELECT CAST(j.key AS integer), (
+        SELECT e.seq FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+            AND e.spoken <> e.seq AND e.kind = :kind AND e.seq <= CAST(CAST(j.value AS text) AS integer)
+        ORDER BY e.seq DESC LIMIT 1)
+FROM json_each(:pieces) AS j
+
 -- name: tail
 -- The events of the newest turns of a segment: from the first event of the turn that `skip` others follow, or
 -- from the segment's beginning where it has not so many.
@@ -234,6 +351,66 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
         ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
 ORDER BY seq
+
+-- name: tail_of_line
+-- The same where the newest turns may reach into ancestors: unless the branch itself has enough of them (`past_turn` is the
+-- last before it), also those of several segments.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq BETWEEN coalesce((
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+UNION ALL
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+    AND e.turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+
+-- name: tail_of_long_line
+-- And of one large segment, from the first event of the turn that `large_skip` others follow.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND seq BETWEEN coalesce((
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+UNION ALL
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+    AND e.turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+UNION ALL
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
+    AND tenant = :tenant AND conversation = :conversation AND branch = :large
+    AND seq BETWEEN coalesce((
+        SELECT seq FROM events
+        WHERE tenant = :tenant AND conversation = :conversation AND branch = :large AND turn_first = seq
+            AND +seq <= :large_last AND settled_before <= CAST(:high AS bigint)
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :large_skip), :large_first) AND :large_last
+    AND turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
+        AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
 
 -- name: folds
 -- One segment with everything that was folded, oldest first: for checking.
@@ -305,6 +482,42 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND session BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
 ORDER BY session LIMIT :limit
 
+-- name: turns_of_line
+-- The heads of the first events of turns in several segments.
+SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
+    e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
+    e.importance, e.left_importance,
+    (SELECT p.state FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1)
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.turn_first = e.seq
+
+-- name: sessions_of_line
+-- The heads of the first events of sessions in several segments.
+SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
+    e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
+    e.importance, e.left_importance,
+    (SELECT p.state FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1),
+    (SELECT p.spoken_time FROM events p WHERE p.tenant = e.tenant AND p.conversation = e.conversation
+        AND p.branch = e.branch AND p.seq = e.seq - 1)
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.session_first = e.seq
+
 -- name: markers_down
 -- The markers of one kind in a segment, newest first.
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
@@ -330,7 +543,7 @@ SELECT
         AND spoken <> seq AND kind = 'summary' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
-    (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = 1),
+    (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :opening AND seq = 1),
     c.settings, c.forgotten,
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before
 FROM conversations c
@@ -378,6 +591,29 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq BETWEEN :first AND :last AND kind IN ('user', 'assistant')
 ORDER BY seq DESC LIMIT :limit
 
+-- name: turns_of_some_messages
+-- The same of some events.
+SELECT e.turn_first
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.spoken >= e.seq
+
+-- name: turns_of_some_spoken
+SELECT e.turn_first
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.kind IN ('user', 'assistant')
+
 -- name: importance_below
 -- The next lower importance of any turn on a branch. None is below 0; said, because the index says it.
 SELECT left_importance FROM events
@@ -397,6 +633,55 @@ WHERE s.tenant = :tenant AND s.conversation = :conversation AND s.branch = :bran
     AND s.turn_first = s.seq AND s.left_importance >= 0 AND s.left_importance = CAST(:importance AS integer)
     AND s.seq BETWEEN :first AND :last
 ORDER BY s.seq DESC LIMIT :limit
+
+-- name: turns_by_importance_among
+-- The same in several segments, without the last three columns.
+SELECT e.seq, e.settled_before, (
+        SELECT p.turn_first FROM events p
+        WHERE p.tenant = :tenant AND p.conversation = :conversation AND p.branch = e.branch AND p.seq = e.seq - 1
+    ), NULL, NULL, NULL
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.turn_first = e.seq AND e.left_importance = CAST(:importance AS integer)
+
+-- name: levels
+-- By branch and last seq, in a JSON object, which importance turns have that are followed by another, and the newest that
+-- follows one of each.
+WITH RECURSIVE levels (branch, last, level) AS (
+    SELECT CAST(j.key AS integer), CAST(CAST(j.value AS text) AS integer), 101 FROM json_each(:pieces) AS j
+    UNION ALL
+    SELECT branch, last, (
+        SELECT e.left_importance FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = levels.branch
+            AND e.turn_first = e.seq AND e.left_importance >= 0 AND e.left_importance < levels.level
+        ORDER BY e.left_importance DESC LIMIT 1)
+    FROM levels WHERE level IS NOT NULL
+)
+SELECT branch, level, (
+        SELECT e.seq FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = levels.branch
+            AND e.turn_first = e.seq AND e.left_importance >= 0 AND e.left_importance = levels.level
+            AND e.seq <= levels.last
+        ORDER BY e.seq DESC LIMIT 1)
+FROM levels WHERE level < 101
+
+-- name: heads_among
+-- The heads of some events: a JSON object, by seq the branch.
+SELECT e.seq, e.id, e.time, e.turn, e.turn_first, e.state, e.pending, e.session, e.session_first, e.spoken, e.spoken_time,
+    e.cleared, e.cleared_sum, e.tokens, e.settled, e.tokens_before, e.settled_before, e.messages_before,
+    e.importance, e.left_importance
+FROM json_each(:spots) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation
+        AND e.branch = CAST(CAST(j.value AS text) AS integer) AND e.seq = CAST(j.key AS integer)
+    OFFSET 0) AS e
+WHERE e.seq > 0
 
 -- name: markers_up
 -- The markers of one kind in a segment, oldest first.
@@ -428,6 +713,19 @@ FROM (
             SELECT spoken FROM events
             WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :before_seq
         )
+    ORDER BY seq LIMIT 1
+) AS f
+
+-- name: versions_along
+-- The newest version of memory, by its seq, and the first of its kind in a segment. Both may be the same.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :newest_branch AND seq = :newest_seq
+UNION ALL
+SELECT f.branch, f.seq, f.id, f.kind, f.time, f.turn, f.session, f.tokens, f.settled, f.body
+FROM (
+    SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events
+    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = :kind AND seq BETWEEN :first AND :last
     ORDER BY seq LIMIT 1
 ) AS f
 
@@ -698,31 +996,53 @@ WHERE c.tenant = :tenant AND c."user" = :user AND c.conversation BETWEEN :low_id
             AND e.seq > coalesce(r.last, b.at))
 ORDER BY b.conversation, b.branch
 
--- name: insert_recall_branch
-INSERT INTO recall_branches (tenant, conversation, branch, "user", last, events, words)
-SELECT b.tenant, b.conversation, b.branch, c."user", b.at, 0, 0
-FROM branches b JOIN conversations c ON c.tenant = b.tenant AND c.conversation = b.conversation
-WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = :branch AND c."user" = :user
-ON CONFLICT (tenant, conversation, branch) DO NOTHING
+-- name: recall_behind
+-- By branch and last seq, in a JSON object: the newest event up to there, and up to which seq the branch is in the index.
+SELECT CAST(j.key AS integer), (
+        SELECT e.seq FROM events e
+        WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+            AND e.seq <= CAST(CAST(j.value AS text) AS integer)
+        ORDER BY e.seq DESC LIMIT 1), (
+        SELECT r.last FROM recall_branches r
+        WHERE r.tenant = :tenant AND r.conversation = :conversation AND r.branch = CAST(j.key AS integer))
+FROM json_each(:pieces) AS j
 
--- name: recall_branches
+-- name: recall_progress
+-- Up to which seq a branch is in the index.
+SELECT coalesce(r.last, b.at)
+FROM branches b
+LEFT JOIN recall_branches r ON r.tenant = b.tenant AND r.conversation = b.conversation AND r.branch = b.branch
+WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = :branch
+
+-- name: insert_recall_conversation
+INSERT INTO recall_conversations (tenant, conversation, "user", slots, events, words)
+SELECT tenant, conversation, "user", 0, 0, 0 FROM conversations
+WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user AND erased IS NULL
+ON CONFLICT (tenant, conversation) DO NOTHING
+
+-- name: recall_conversation
 -- What is in the index of a conversation.
-SELECT number, branch, last, events, words, "user" FROM recall_branches
+SELECT number, slots, events, words, "user" FROM recall_conversations
 WHERE tenant = :tenant AND conversation = :conversation
-ORDER BY branch
 
 -- name: recall_total
 -- How much of a user's is in the index.
-SELECT coalesce(sum(events), 0), coalesce(sum(words), 0) FROM recall_branches
+SELECT coalesce(sum(events), 0), coalesce(sum(words), 0) FROM recall_conversations
 WHERE tenant = :tenant AND "user" = :user
 
+-- name: update_recall_conversation
+UPDATE recall_conversations SET slots = :slots, events = :events, words = :words WHERE number = :number
+
 -- name: update_recall_branch
-UPDATE recall_branches SET last = :last, events = :events, words = :words WHERE number = :number
+INSERT INTO recall_branches (tenant, conversation, branch, last) VALUES (:tenant, :conversation, :branch, :last)
+ON CONFLICT (tenant, conversation, branch) DO UPDATE SET last = excluded.last
 
 -- name: insert_recall_block
-INSERT INTO recall_blocks (block, first, session, oldest, newest, seqs)
-VALUES (:block, :first, :session, :oldest, :newest, :seqs)
-ON CONFLICT (block) DO UPDATE SET seqs = recall_blocks.seqs || excluded.seqs,
+INSERT INTO recall_blocks (block, first, last, session, oldest, newest, seqs, runs)
+VALUES (:block, :first, :last, :session, :oldest, :newest, :seqs, :runs)
+ON CONFLICT (block) DO UPDATE SET seqs = recall_blocks.seqs || excluded.seqs, runs = recall_blocks.runs || excluded.runs,
+    first = CASE WHEN excluded.first < recall_blocks.first THEN excluded.first ELSE recall_blocks.first END,
+    last = CASE WHEN excluded.last > recall_blocks.last THEN excluded.last ELSE recall_blocks.last END,
     oldest = CASE WHEN excluded.oldest < recall_blocks.oldest THEN excluded.oldest ELSE recall_blocks.oldest END,
     newest = CASE WHEN excluded.newest > recall_blocks.newest THEN excluded.newest ELSE recall_blocks.newest END
 
@@ -733,10 +1053,10 @@ ON CONFLICT (word, block) DO UPDATE SET postings = recall_words.postings || excl
 -- name: recall_rows
 -- The postings of a word, newest blocks first: those of a user, of one conversation if one is given, and of blocks that
 -- have something from `since` until just before `until`.
-SELECT w.block, w.postings, b.session
+SELECT w.block, w.postings, b.session, b.runs
 FROM recall_words w
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_branches r
+CROSS JOIN recall_conversations r
 WHERE w.word = :word AND w.block >= :low AND w.block < :high
     AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
     AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
@@ -745,11 +1065,11 @@ ORDER BY w.block DESC LIMIT :limit
 
 -- name: recall_rows_among
 -- The same in some blocks, which are the keys of a JSON object: the form of a list that both databases take.
-SELECT w.block, w.postings, b.session
+SELECT w.block, w.postings, b.session, b.runs
 FROM json_each(:blocks) AS j
 CROSS JOIN recall_words w
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_branches r
+CROSS JOIN recall_conversations r
 WHERE w.word = :word AND w.block = CAST(j.key AS bigint)
     AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
     AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
@@ -768,11 +1088,22 @@ SELECT count(*) FROM recall_words WHERE word = :word AND block >= :low AND block
 
 -- name: recall_places
 -- Where the events of some blocks are, if they are this user's.
-SELECT b.block, r.conversation, r.branch, b.session, b.seqs
+SELECT b.block, r.conversation, b.seqs, b.runs
 FROM json_each(:blocks) AS j
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_branches r
+CROSS JOIN recall_conversations r
 WHERE b.block = CAST(j.key AS bigint) AND r.number = b.block >> 20 AND r.tenant = :tenant AND r."user" = :user
+
+-- name: recall_events
+-- Events of a conversation by branch and seq (branch * 2^31 + seq), which are the keys of a JSON object.
+SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
+FROM json_each(:places) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation
+        AND e.branch = CAST(j.key AS bigint) >> 31 AND e.seq = CAST(j.key AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.seq > 0
 
 -- name: events_among
 -- Events of a branch by their seqs, which are the keys of a JSON object.
@@ -782,13 +1113,14 @@ CROSS JOIN events e
 WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = :branch AND e.seq = CAST(j.key AS integer)
 
 -- name: recall_block
--- The block of a branch in which a seq would be.
-SELECT block, seqs FROM recall_blocks WHERE block >= :low AND block < :high AND first <= :seq
-ORDER BY block DESC LIMIT 1
+-- The blocks of a conversation in which an event may be.
+SELECT block, seqs, runs FROM recall_blocks
+WHERE block >= :low AND block < :high AND first <= :seq AND last >= :seq
+ORDER BY block
 
 -- name: recall_blocks
--- A branch's blocks, for checking.
-SELECT block, first, session, oldest, newest, seqs FROM recall_blocks WHERE block >= :low AND block < :high
+-- A conversation's blocks.
+SELECT block, first, last, session, oldest, newest, seqs, runs FROM recall_blocks WHERE block >= :low AND block < :high
 ORDER BY block LIMIT :limit
 
 -- name: recall_words
@@ -809,3 +1141,6 @@ DELETE FROM recall_blocks WHERE block >= :low AND block < :high
 
 -- name: erase_recall_branches
 DELETE FROM recall_branches WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: erase_recall_conversations
+DELETE FROM recall_conversations WHERE tenant = :tenant AND conversation = :conversation

@@ -185,32 +185,44 @@ CREATE TABLE model_calls (
 
 CREATE INDEX model_calls_by_user ON model_calls (tenant, user, time);
 
--- What recall finds events by. It follows the log a moment later and can be made from it at any time: `last` is the seq up
--- to which a branch is in it, with so many events and so many words. The block of an event is the branch's number and
--- which 512 of its events it is among (number * 2^20 + which), so the blocks of a branch stand together.
-CREATE TABLE recall_branches (
+-- What recall finds events by. It follows the log a moment later and can be made from it at any time. All that is in it of
+-- a conversation stands together: its number, then which 512 events it is (number * 2^20 + which) are an event's block,
+-- whichever branch it is on. `slots` is how many are taken, some of them left empty; `events` and `words` is what is there.
+CREATE TABLE recall_conversations (
     number       INTEGER PRIMARY KEY,
     tenant       TEXT    NOT NULL,
     conversation TEXT    NOT NULL,
-    branch       INTEGER NOT NULL,
     user         TEXT    NOT NULL,
-    last         INTEGER NOT NULL,
+    slots        INTEGER NOT NULL,
     events       INTEGER NOT NULL,
     words        INTEGER NOT NULL,
-    UNIQUE (tenant, conversation, branch),
-    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+    UNIQUE (tenant, conversation),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, conversation)
 ) STRICT;
 
-CREATE INDEX recall_branches_by_user ON recall_branches (tenant, user, conversation);
+CREATE INDEX recall_conversations_by_user ON recall_conversations (tenant, user, conversation);
 
--- A block's events by their seqs, slot after slot; the seq and session of the first, and when the first and last came.
+-- Up to which seq a branch is in it.
+CREATE TABLE recall_branches (
+    tenant       TEXT    NOT NULL,
+    conversation TEXT    NOT NULL,
+    branch       INTEGER NOT NULL,
+    last         INTEGER NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch),
+    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+) WITHOUT ROWID, STRICT;
+
+-- A block's events by their seqs, slot after slot, and from which slot on they are of which branch; their lowest and highest
+-- seq, the session of the first, and when the first and last came.
 CREATE TABLE recall_blocks (
     block   INTEGER PRIMARY KEY,
     first   INTEGER NOT NULL,
+    last    INTEGER NOT NULL,
     session INTEGER NOT NULL,
     oldest  INTEGER NOT NULL,
     newest  INTEGER NOT NULL,
-    seqs    TEXT    NOT NULL
+    seqs    TEXT    NOT NULL,
+    runs    TEXT    NOT NULL
 ) STRICT;
 
 -- The postings of a word in a block (core.ranking). A word is known by a hash of it and of whose it is.
