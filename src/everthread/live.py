@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from everthread.core.branches import Line
-from everthread.core.deltas import Delta
+from everthread.core.deltas import Delta, Done
 from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
 from everthread.core.partial import Frame, Partial, Piece, Placed, frame, frames, read, written
@@ -42,6 +42,12 @@ STOP = "stop"  # the command by which a turn is ended from anywhere
 JOIN = "join"  # asks a runner elsewhere to keep now what has come
 
 Heard = Logged | Delta
+
+
+def stop_of(runner: str) -> Command:
+    """The command that asks the runner of this name, as its lease has it, to end its turn."""
+    return Command(name=STOP, arguments={"runner": runner.rpartition("/")[2]})  # without host and process
+
 
 _log = logging.getLogger("everthread.live")
 
@@ -85,6 +91,7 @@ class Live:
                 yield run
         finally:
             attending.cancel()
+            run.send()  # before anybody else's turn begins
             del self._runs[place]
             self._tidy(place)
 
@@ -100,16 +107,14 @@ class Live:
 
     async def listen(self, line: Line, *, after: int) -> AsyncIterator[Heard]:
         """The events after seq `after`, then the reply that runs from its first word, then whatever comes."""
-        known: Placed | None = None
-        while True:  # a listener that fell far behind joins anew from where it is
-            with self._joined(line, known) as ear:
-                async for event in self._between(line, after, await ear.begin()):
+        with self._joined(line) as ear:
+            while True:  # a listener that fell far behind begins anew from where it is
+                async for event in self._between(line, after, await ear.begin(after)):
                     after = event.seq
                     yield event
                 while items := await ear.hear():
                     for item in items:
                         if isinstance(item, Placed):
-                            known = item
                             yield item.piece
                         elif item.seq > after:
                             after = item.seq
@@ -124,22 +129,27 @@ class Live:
             after = page[-1].seq if page else last
 
     @contextmanager
-    def _joined(self, line: Line, known: Placed | None) -> Iterator[Ear]:
+    def _joined(self, line: Line) -> Iterator[Ear]:
         place = place_of(line)
         channel = self._channels.get(place)
         if channel is None:
             channel = self._channels[place] = Channel(self, line)
             self._topics[place.topic] = place
-        ear = Ear(channel, known)
+        ear = Ear(channel)
         channel.ears.append(ear)
         try:
             yield ear
         finally:
             channel.ears.remove(ear)
-            if not channel.ears and self._channels.get(place) is channel:
+            if not channel.ears:
                 channel.close()
-                del self._channels[place]
-                self._tidy(place)
+                self.forget(place, channel)
+
+    def forget(self, place: Place, channel: Channel) -> None:
+        """Whoever joins from now on gets another channel."""
+        if self._channels.get(place) is channel:
+            del self._channels[place]
+            self._tidy(place)
 
     def _tidy(self, place: Place) -> None:
         if place not in self._runs and place not in self._channels:
@@ -174,9 +184,9 @@ class Run:
         self._live, self.line, self._running = live, line, running
         self._place, self._held = place_of(line), held
         self._nonce = secrets.token_hex(6)
-        self._before: list[Piece] = []  # what was told before anything was written
+        self._before: list[Piece] = []  # what was told before anything was written, or while it is
         self.partial: Partial | None = None
-        self.began = 0  # seq of the first event that is written in this turn
+        self._stop = stop_of(held.lease.holder)
         self.stopped = False
         self._forgotten = 0
         self._model = ""
@@ -184,7 +194,7 @@ class Run:
         self._pause: asyncio.TimerHandle | None = None
         self._kept = 0
         self._wake = asyncio.Event()
-        self._hurry = self._look = False
+        self._hurry, self._look = False, True  # somebody may have asked for the end before we were there
 
     # -- telling -------------------------------------------------------------------------------------------------
 
@@ -196,9 +206,14 @@ class Run:
         self.partial.add(piece)
         self.flush()
 
+    def moves(self) -> None:
+        """Something is about to be written: who joins from now on hears what was told as an event, or not at all."""
+        self.send()  # before the bell that tells of it
+        self.partial = None
+        self._live.told(self._place)
+
     def moved(self, seq: int) -> None:
         """Something was written: what is told from now on follows event `seq`."""
-        self.began = self.began or seq
         self.partial = Partial(f"{self._nonce}/{seq}", seq, self._model)
         self._sent = self._kept = 0
         before, self._before = self._before, []
@@ -254,19 +269,16 @@ class Run:
         self._wake.set()
 
     def _check(self, events: Sequence[Logged]) -> None:
-        if not self.began or self.stopped:
-            return
-        branch = self.line.branch.number
-        commands = [one for one in events if one.kind == "command" and one.branch == branch and one.seq > self.began]
-        if any(isinstance(one.event, Command) and one.event.name == STOP for one in readable(commands)):
+        commands = readable(one for one in events if one.kind == "command")
+        if not self.stopped and any(one.event == self._stop for one in commands):
             self.stopped = True
             self._running.cancel()
 
     async def attend(self) -> None:
         """Once a second keep what has come; and look whether somebody has asked for the end."""
-        log = self._live.log
+        log, clock = self._live.log, asyncio.get_running_loop().time  # which nobody sets back
         await log.watch()
-        looked = kept = log.now
+        looked = kept = clock()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(KEEP):
@@ -274,11 +286,11 @@ class Run:
             self._wake.clear()
             self.flush()  # what waited for the lease to be renewed
             try:
-                if self._look or log.now - looked > LOOK * 1e6:
-                    self._look, looked = False, log.now
+                if self._look or clock() - looked > LOOK:
+                    self._look, looked = False, clock()
                     self._check(await log.markers(self.line, "command", limit=5))
-                if self._hurry or log.now - kept >= KEEP * 1e6:
-                    self._hurry, kept = False, log.now
+                if self._hurry or clock() - kept >= KEEP:
+                    self._hurry, kept = False, clock()
                     await self._keep()
             except EverthreadError as problem:
                 _log.debug("What has come of a reply is not kept yet: %s", problem)
@@ -295,21 +307,23 @@ class Run:
 
 
 class Ear:
-    """One who listens: what was told and is not heard yet. `known`: the last piece that was heard before."""
+    """One who listens: what was told and is not heard yet."""
 
-    def __init__(self, channel: Channel, known: Placed | None) -> None:
-        self._channel, self._known = channel, known
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._known: Placed | None = None  # the last piece that was heard
         self._items: list[Logged | Placed] = []
         self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
         self._begun = self._behind = False
         self._problem: Exception | None = None
 
-    async def begin(self) -> int:
-        """Hear everything from now on, and first what has been told of the running reply. The seq of the last event
-        that is not heard this way."""
+    async def begin(self, after: int) -> int:
+        """Hear everything from now on, and first what has been told of the running reply. `after`: the last event that
+        the listener knows. The seq of the last event that is not heard this way."""
         await asyncio.shield(self._channel.started)
-        self._items.extend(self._channel.told_since(self._known))
-        self._begun = True
+        await self._channel.catch_up_with(after)
+        self._items.extend(self._channel.told_since(self._known) if self._begun else self._channel.runs())
+        self._begun, self._behind = True, False
         return self._channel.seq
 
     def put(self, items: Sequence[Logged | Placed]) -> None:
@@ -337,6 +351,7 @@ class Ear:
             self._news = asyncio.get_running_loop().create_future()
             await self._news
         items, self._items = self._items, []
+        self._known = next((item for item in reversed(items) if isinstance(item, Placed)), self._known)
         return items
 
 
@@ -369,6 +384,7 @@ class Channel:
             self.started.set_exception(problem)
             self.started.exception()  # seen, whether or not anybody still waits for it
         self._reading.cancel()
+        self._live.forget(self._place, self)
 
     def look(self) -> None:
         self._bell.set()
@@ -384,19 +400,33 @@ class Channel:
                 log.bus.send(self._place.topic, JOIN)
                 while True:
                     self._bell.clear()
-                    found = await log.newest(self._line, after=None if self.seq < 0 else self.seq)
-                    if self.seq < 0:
-                        self.seq = found.seq
-                    self._take(found.events)
-                    self._see(found.running)
+                    whole = await self._read_on()
                     if not self.started.done():
                         self.started.set_result(None)
-                    if found.whole:
+                    if whole:
                         with suppress(TimeoutError):
                             async with asyncio.timeout(LOOK):
                                 await self._bell.wait()
         except Exception as problem:  # noqa: BLE001 -- whatever it is, it is told to those who listen
             self.fail(problem)
+
+    async def _read_on(self) -> bool:
+        """Tell what is new. Whether that is all."""
+        found = await self._live.log.newest(self._line, after=None if self.seq < 0 else self.seq)
+        if self.seq < 0:
+            self.seq = found.seq
+        # A lease under which nothing has been written yet says that nobody replies. First of all what is over: nothing
+        # is told of a reply after the event that holds it.
+        running = found.running if found.running and found.running.at else None
+        self._over = max(self._over, running.at if running else found.seq)
+        self._take(found.events)
+        self._see(running)
+        return found.whole
+
+    async def catch_up_with(self, seq: int) -> None:
+        """Somebody knows event `seq`: should we not have heard of it yet, read what is there by now."""
+        while self.seq < seq and not await self._read_on():
+            pass
 
     def _rung(self, news: Sequence[Logged] | None) -> None:
         own = None if news is None else [event for event in news if event.branch == self._line.branch.number]
@@ -422,7 +452,7 @@ class Channel:
     def flush(self) -> None:
         """Tell what has come of the running reply, once the events before it have been told."""
         run = self._live.running(self._place)
-        if run is not None and run.partial is not None:
+        if run is not None:
             self._partial = run.partial
         partial = self._partial
         if partial is None or partial.at > self.seq:
@@ -434,6 +464,11 @@ class Channel:
     def _offset(self, partial: Partial) -> int:
         id, offset = self._told
         return offset if id == partial.id else 0
+
+    def runs(self) -> list[Placed]:
+        """What has been told of the running reply; nothing where its turn is over."""
+        told = self.told_since(None)
+        return [] if told and isinstance(told[-1].piece, Done) else told
 
     def told_since(self, known: Placed | None) -> list[Placed]:
         """What has been told of the running reply, after the last piece that somebody knows of it."""
@@ -448,11 +483,10 @@ class Channel:
         if self._live.running(self._place) is not None:
             self.flush()
         elif kept is None:
-            self._over, self._partial = self.seq, None
+            self._partial = None
         elif kept.at > self.seq:
             self._bell.set()  # events have come meanwhile
-        elif self._partial is None or self._partial.at <= kept.at:
-            self._over = kept.at
+        elif kept.at >= self._over and (self._partial is None or self._partial.at <= kept.at):
             self._merge(read(kept.text), kept.at)
             self._catch_up()
 

@@ -64,8 +64,10 @@ async def leased(
     """Hold a lease that concerns a branch; None where another has it, and it was not to be waited for. `running` is
     cancelled if it is lost."""
     held = Held(Lease(line.tenant, name, holder()))
+    ours = True  # until we know better: who is cancelled while taking it may have it
     try:
-        if await _take(log, held, wait=wait):
+        ours = await _take(log, held, wait=wait)
+        if ours:
             keeping = asyncio.create_task(_keep(log, held, running))
             try:
                 yield held
@@ -74,8 +76,9 @@ async def leased(
         else:
             yield None
     finally:
-        with suppress(EverthreadError):
-            await finished(log.release(line.tenant, name, holder=held.lease.holder))
+        if ours:
+            with suppress(EverthreadError):
+                await finished(log.release(line.tenant, name, holder=held.lease.holder))
 
 
 async def _take(log: Log, held: Held, *, wait: bool) -> bool:

@@ -37,7 +37,7 @@ class Saying:
         self._work, self._detached = work, detached
         self._deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
-        self._accepted: asyncio.Queue[Logged | None] = asyncio.Queue()
+        self._accepted: asyncio.Future[Logged] | None = None
         self._text: list[str] = []
         self._done: Done | None = None
         if detached:
@@ -46,22 +46,22 @@ class Saying:
     def _begin(self) -> asyncio.Task[None]:
         if self._task is None:
             # The task must not know of us: nobody listening is what ends it.
-            tell, accept = self._deltas.put_nowait, self._accepted.put_nowait
-            self._task = asyncio.create_task(self._work(tell, accept))
-            self._task.add_done_callback(lambda task: _over(task, tell, accept))
+            tell, accepted = self._deltas.put_nowait, asyncio.get_running_loop().create_future()
+            self._accepted = accepted
+            self._task = asyncio.create_task(self._work(tell, accepted.set_result))
+            self._task.add_done_callback(lambda task: _over(task, tell, accepted))
         return self._task
 
     async def accepted(self) -> Logged:
         """The message as it stands in the log, as soon as it does. Raises what went wrong before that."""
         task = self._begin()
-        message = await self._accepted.get()
-        self._accepted.put_nowait(message)  # asked again, it is the same again
-        if message is not None:
-            return message
-        if task.cancelled():
+        assert self._accepted is not None
+        await asyncio.wait({self._accepted})
+        if self._accepted.cancelled():
+            if not task.cancelled():
+                task.result()
             raise TurnCancelled
-        task.result()
-        raise TurnCancelled
+        return self._accepted.result()
 
     def __aiter__(self) -> Self:
         return self
@@ -125,8 +125,8 @@ class Saying:
         self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 
-def _over(task: asyncio.Task[None], tell: Callable[[None], None], accept: Callable[[None], None]) -> None:
+def _over(task: asyncio.Task[None], tell: Callable[[None], None], accepted: asyncio.Future[Logged]) -> None:
     tell(None)
-    accept(None)
+    accepted.cancel()  # unless it was
     if not task.cancelled():
         task.exception()  # seen: it was logged, and whoever listens is told

@@ -1,7 +1,9 @@
 """Ending a turn from anywhere.
 
-A command in the log asks for it, so that it reaches the runner in whichever process it is, and stays on record. A turn
-that nobody runs any more, because its process is gone, is closed here.
+A command in the log asks for it, so that it reaches the runner in whichever process it is, and stays on record. It
+names the runner that it is meant for, so a turn that is queued behind this one goes on. Whether somebody runs a turn is
+told by the lease and not by the turn's state, which users change by what they append. A turn that nobody runs any more,
+because its process is gone, is closed here.
 """
 
 from __future__ import annotations
@@ -9,30 +11,43 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from everthread.core.branches import Line
-from everthread.core.events import Command
 from everthread.engine.desk import Desk
 from everthread.engine.turn import left_open
 from everthread.errors import TurnBusy
-from everthread.live import STOP
+from everthread.live import stop_of
 from everthread.store.appending import Place
+from everthread.store.leases import Name, of_turns
 
 
 async def stop(desk: Desk, line: Line) -> bool:
     """End the turn of a branch, and wait until it has ended. Whether there was one."""
-    log, asked = desk.log, False
-    place = Place(line.tenant, line.conversation, line.branch.number)
-    async with aclosing(log.changes(line.about)) as changes:  # type: ignore[type-var]
+    log, asked = desk.log, ""
+    name = Name(line.tenant, of_turns(line.conversation, line.branch.number))
+    async with aclosing(log.changes(name.about)) as changes:  # type: ignore[type-var]
         async for _ in changes:
-            head = await log.head(line)
-            if head.state not in ("open", "waiting"):
-                return asked
+            found = await log.partial(*name)
+            runner = found.holder if found else ""
+            if asked and runner != asked:
+                return True
+            if not runner and (await log.head(line)).state != "open":
+                return False
             try:
-                async with desk.queues.turn(log, line, wait=False) as held:
-                    if closing := await left_open(log, line, await log.head(line), held):
-                        await log.append(place, closing, under=held.lease)
-                    return asked or bool(closing)
+                return await _close(desk, line) or bool(asked)
             except TurnBusy:
-                if not asked:
-                    await log.append(place, [Command(name=STOP)])
-                    asked = True
-    return asked
+                if runner and not asked:
+                    await log.append(_place(line), [stop_of(runner)])
+                    asked = runner
+    return bool(asked)
+
+
+async def _close(desk: Desk, line: Line) -> bool:
+    """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
+    async with desk.queues.turn(desk.log, line, wait=False) as held:
+        closing = await left_open(desk.log, line, await desk.log.head(line), held)
+        if closing:
+            await desk.log.append(_place(line), closing, under=held.lease)
+        return bool(closing)
+
+
+def _place(line: Line) -> Place:
+    return Place(line.tenant, line.conversation, line.branch.number)

@@ -121,23 +121,33 @@ class Turn:
             closing = await left_open(self._desk.log, self.line, head, self._held)
             if closing:
                 await self._append(*closing)
-            appending = self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
-            [logged] = await finished(appending)
-            self._accept(logged)
-            if logged.seq > head.seq:
-                self._live.moved(logged.seq)
-            if head.session and logged.session != head.session:
-                pause = ago((logged.at - head.spoken_time) / 1e6)
-                self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
-                self._remind()  # the session before has ended: its recap is made beside this turn
-            if logged.seq > head.seq:
+            logged, new = await finished(self._take(message, key, head))
+            if new:
+                self._greet(head, logged)
                 return True
-            if logged.seq == head.turn_first and head.state in ("open", "interrupted"):
+            here = self.line.owner(logged.seq) == logged.branch
+            if here and logged.seq == head.turn_first and head.state in ("open", "interrupted"):
                 return await self._go_on(head.seq + len(closing))
             await self._repeat(logged)
             return False
 
         await self._run(begin)
+
+    async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
+        """Append the message, or find the one that was said before, by its key. And whether it is new."""
+        [logged] = await self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
+        new = logged.branch == self._place.branch and logged.seq > head.seq
+        self._accept(logged)
+        if new:
+            self._live.moved(logged.seq)
+        return logged, new
+
+    def _greet(self, head: Head, message: Logged) -> None:
+        """Say so where a message begins a new session."""
+        if head.session and message.session != head.session:
+            pause = ago((message.at - head.spoken_time) / 1e6)
+            self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
+            self._remind()  # the session before has ended: its recap is made beside this turn
 
     async def resume(self) -> None:
         """Go on with a turn that was left open or interrupted; nothing is said anew."""
@@ -147,7 +157,7 @@ class Turn:
             if not head.turn_first or head.state not in ("open", "interrupted"):
                 raise NothingToResume(head.state if head.turn_first else "not begun")
             closing = await left_open(self._desk.log, self.line, head, self._held)
-            if len(closing) > 1:  # something had come of it
+            if closing:  # so that those who heard some of its reply know that another one begins
                 await self._append(*closing)
                 head = await self._desk.log.head(self.line)
             await self._as_before()
@@ -192,8 +202,10 @@ class Turn:
                 return
 
     async def _repeat(self, message: Logged) -> None:
-        """Tell the caller the reply that a message had when it was first said. Others have heard it."""
-        for logged in await self._desk.log.after(self.line, message.seq, limit=REPEATED, messages=True):
+        """Tell the caller the reply that a message had when it was first said, on whichever branch. Others have heard
+        it."""
+        line = await self._desk.log.line(self._talk.conversation, message.branch)
+        for logged in await self._desk.log.after(line, message.seq, limit=REPEATED, messages=True):
             if logged.turn == message.turn and isinstance(logged.event, Assistant) and logged.text:
                 self._tell_caller(TextDelta(text=logged.text))
 
@@ -217,7 +229,7 @@ class Turn:
             raise
         except Exception as problem:  # noqa: BLE001 -- whatever it is, the log says how the turn ended
             await self._fail(problem)
-        await self._done()
+        await finished(self._done())
 
     async def _once(self, deadline: asyncio.Timeout) -> bool:
         """One model call and the tools that it calls. Whether there is more to do."""
@@ -352,7 +364,7 @@ class Turn:
         """Close the turn as interrupted, and raise what went wrong."""
         known = isinstance(problem, EverthreadError)
         try:
-            await self._end(str(problem) if known else f"{type(problem).__name__}: {problem}")
+            await finished(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
         except TakenOver:
             raise
         except EverthreadError as further:  # the store is away: whoever comes next closes the turn
@@ -392,20 +404,23 @@ class Turn:
 
     async def _append(self, *events: Event) -> list[Logged]:
         """Append events, as long as the turn is ours."""
-        self._live.send()  # before the bell that tells of the append
-        logged = await finished(self._desk.log.append(self._place, events, under=self._held.lease))
+        return await finished(self._write(events))
+
+    async def _write(self, events: Sequence[Event]) -> list[Logged]:
+        self._live.moves()
+        logged = await self._desk.log.append(self._place, events, under=self._held.lease)
         self._live.moved(logged[-1].seq)
         return logged
 
 
 async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]:
     """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed."""
-    if head.state != "open" or not head.turn_first:
-        return []
     kept = await log.partial(held.lease.tenant, held.lease.name)
     partial = read(kept.text) if kept else None
-    said = [Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)] if partial else []
-    return [*(one for one in said if text_of(one)), AgentKilled(reason=LEFT_OPEN)]
+    if partial and partial.text:  # nobody has written it, whatever else was written meanwhile
+        said = Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)
+        return [said, AgentKilled(reason=LEFT_OPEN)]
+    return [AgentKilled(reason=LEFT_OPEN)] if head.state == "open" and head.turn_first else []
 
 
 def _smaller(context: Context, problem: TooLong) -> int:

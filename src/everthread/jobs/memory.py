@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -24,7 +25,7 @@ from everthread.core.naming import name_of
 from everthread.core.tokens import count
 from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
-from everthread.errors import Outrun
+from everthread.errors import Outrun, TakenOver
 from everthread.jobs.asking import AGENT, Told, ask, memory_model
 from everthread.jobs.due import Due
 from everthread.store.appending import Place
@@ -187,7 +188,8 @@ class Memory:
             record = told.record
             checked(told.text)
         except asyncio.CancelledError:
-            await self._note(msgspec.structs.replace(record, finish="cancelled"))  # it is paid for all the same
+            with suppress(TakenOver):  # it ends all the same
+                await self._note(msgspec.structs.replace(record, finish="cancelled"))  # it is paid for
             raise
         except Exception as problem:  # whatever a client comes to, it is a failure like any other
             await self._note(msgspec.structs.replace(record, error=str(problem)))

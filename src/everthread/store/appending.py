@@ -201,7 +201,8 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     if batch.key and (first := (yield from _first_result(where, batch))) is not None:
         return Outcome(first)
     if landed := (yield from batch.tries.landed(where)):
-        return Outcome((yield from _own(where, landed.branch, landed.first, landed.last)))
+        events = yield from _own(where, landed.branch, landed.first, landed.last)
+        return Outcome(events, news=events)
     for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
         if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)

@@ -40,8 +40,8 @@ class Tell(NamedTuple):
 
 class Outcome(NamedTuple, Generic[T]):
     """What a script comes to. `under`: the lease that must still be held for the writes to be made (the values of the
-    statement `write_under`); else TakenOver. `news`: the events that it appends; None where those who listen must look
-    for themselves."""
+    statement `write_under`); else TakenOver. `news`: the events that it appends, or that an earlier run appended whose
+    commit was not confirmed; None where those who listen must look for themselves."""
 
     result: T
     writes: Sequence[Tell] = ()
@@ -51,7 +51,7 @@ class Outcome(NamedTuple, Generic[T]):
 
     @property
     def changes(self) -> bool:
-        return bool(self.writes or self.under)
+        return bool(self.writes or self.under or self.news)
 
 
 Script = Generator[Ask, Sequence[Row], T]

@@ -38,9 +38,11 @@ def redact(line: Line, seq: int, act: Act) -> Script[Outcome[None]]:
     forget = [Tell(name, [spot]) for name in ("forget_receipts", "forget_blob_uses", "forget_unused_blobs")]
     if found[0].kind == "model_call":
         forget.append(Tell("forget_model_call", [spot]))
-    forget.append(leases.forget(line.tenant, line.conversation))  # a reply that is on its way may tell of it
     forget += yield from recalling_index.forget(line.tenant, line.conversation, found[0].branch, seq)
-    return Outcome(None, [*mark(line, newest, note, act), *gone, *forget])
+    # The leases first, as a turn's appends have them, or the two would wait for each other. A reply that is on its way
+    # may tell of what is forgotten.
+    running = leases.forget(line.tenant, line.conversation)
+    return Outcome(None, [running, *mark(line, newest, note, act), *gone, *forget])
 
 
 def _tombstone(event: Logged) -> Redacted:
@@ -60,9 +62,10 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
         return Outcome(None)
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
     tables = ("blob_uses", "blobs", "receipts", "model_calls", "reminders", "events", "branches")
-    rest = [leases.erase(conversation.tenant, conversation.id), Tell("erase_conversation", [{**key, "time": now}])]
+    held = leases.erase(conversation.tenant, conversation.id)  # first, as above
     index = yield from recalling_index.erase(conversation.tenant, conversation.id)
-    return Outcome(None, [*index, *(Tell(f"erase_{table}", [key]) for table in tables), *rest])
+    rest = [Tell(f"erase_{table}", [key]) for table in tables]
+    return Outcome(None, [held, *index, *rest, Tell("erase_conversation", [{**key, "time": now}])])
 
 
 def forget_user(owner: Owner) -> Script[Outcome[None]]:

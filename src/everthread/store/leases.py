@@ -120,7 +120,7 @@ def keep(lease: Lease, conversation: str, *, at: int, text: str, forgotten: int)
     """Keep what has come of a reply that follows event `at`."""
     yield from ()
     row = {**lease._asdict(), "conversation": conversation, "at": at, "partial": text, "forgotten": forgotten}
-    return Outcome(None, [Tell("keep_partial", [row])])
+    return Outcome(None, [Tell("lock_lease", [lease._asdict()]), Tell("keep_partial", [row])])
 
 
 def partial(name: Name) -> Script[Kept | None]:

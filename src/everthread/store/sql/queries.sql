@@ -819,6 +819,10 @@ UPDATE leases SET at = :at, partial = '' WHERE tenant = :tenant AND name = :name
 -- name: partial
 SELECT holder, until, at, partial FROM leases WHERE tenant = :tenant AND name = :name
 
+-- name: lock_lease
+-- Goes before `keep_partial`, which then sees what others had under way on the row: a redaction counts itself elsewhere.
+UPDATE leases SET at = at WHERE tenant = :tenant AND name = :name AND holder = :holder
+
 -- name: keep_partial
 -- Unless the reply has been written meanwhile, another has the lease, or something was redacted that it may tell of.
 UPDATE leases SET partial = :partial
@@ -826,8 +830,8 @@ WHERE tenant = :tenant AND name = :name AND holder = :holder AND at = :at AND :f
     SELECT forgotten FROM conversations WHERE tenant = :tenant AND conversation = :conversation)
 
 -- name: forget_partials
--- Those of leases whose names begin with a prefix, which sorts before `end`.
-UPDATE leases SET partial = '' WHERE tenant = :tenant AND name >= :prefix AND name < :end AND partial <> ''
+-- Those of leases whose names begin with a prefix, which sorts before `end`; empty ones too, which may just be written.
+UPDATE leases SET partial = '' WHERE tenant = :tenant AND name >= :prefix AND name < :end
 
 -- name: remind
 INSERT INTO reminders (tenant, conversation, branch, "user", due)
