@@ -1,4 +1,4 @@
-"""Who runs a turn, and who listens.
+"""Who runs a turn, and who listens: read this first, then `listening`.
 
 A turn has one runner (`Run`) and any number of listeners. What the runner tells is heard at once by those who listen in
 its process, over the bus by those in others, and is kept once a second in the row of the turn's lease: so whoever joins
@@ -18,28 +18,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from everthread.core.branches import Line
 from everthread.core.deltas import Delta, Done
 from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
-from everthread.core.partial import Frame, Partial, Piece, Placed, frame, frames, read, written
-from everthread.errors import BadValue, Closed, EverthreadError
+from everthread.core.partial import Partial, Piece, Placed, frame, frames, written
+from everthread.errors import BadValue, Closed, EverthreadError, NotFound
+from everthread.listening import JOIN, LOOK, Channel, Ear, Place, place_of
 from everthread.store.bus import INTERVAL, LARGEST
-from everthread.store.leases import Held, Kept
+from everthread.store.leases import Held
 from everthread.store.log import Log
 
 KEEP = 1.0  # seconds after which what has come of a reply is kept
-LOOK = 5.0  # seconds after which a listener looks for itself, should a bell not ring
-GAP = 0.25  # seconds after which a listener that misses pieces looks whether they were kept
-BEHIND = 10_000  # items that wait for a listener before it has to read them from the log again
-AHEAD = 2_000  # frames that wait for those before them
 LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
 STOP = "stop"  # the command by which a turn is ended from anywhere
-JOIN = "join"  # asks a runner elsewhere to keep now what has come
 
 Heard = Logged | Delta
 
@@ -52,26 +48,12 @@ def stop_of(runner: str) -> Command:
 _log = logging.getLogger("everthread.live")
 
 
-class Place(NamedTuple):
-    """A branch, as the bus knows it."""
-
-    about: str
-    branch: int
-
-    @property
-    def topic(self) -> str:
-        return f"live/{self.about}/{self.branch}"
-
-
-def place_of(line: Line) -> Place:
-    return Place(line.about, line.branch.number)
-
-
 class Live:
     """The turns that run in this process, and all who listen in it."""
 
-    def __init__(self, log: Log) -> None:
-        self.log = log
+    def __init__(self, log: Log, *, close: Callable[[Line], Awaitable[object]]) -> None:
+        """`close` closes a turn whose runner is gone; TurnBusy where it is not."""
+        self.log, self.close_left = log, close
         self._runs: dict[Place, Run] = {}
         self._channels: dict[Place, Channel] = {}
         self._topics: dict[str, Place] = {}
@@ -116,6 +98,8 @@ class Live:
                     for item in items:
                         if isinstance(item, Placed):
                             yield item.piece
+                        elif isinstance(item, Done):
+                            yield item
                         elif item.seq > after:
                             after = item.seq
                             yield item
@@ -288,10 +272,14 @@ class Run:
             try:
                 if self._look or clock() - looked > LOOK:
                     self._look, looked = False, clock()
+                    await log.head(self.line)
                     self._check(await log.markers(self.line, "command", limit=5))
                 if self._hurry or clock() - kept >= KEEP:
                     self._hurry, kept = False, clock()
                     await self._keep()
+            except NotFound:  # erased: nothing of the reply may stay, so none of it should come
+                self._running.cancel()
+                return
             except EverthreadError as problem:
                 _log.debug("What has come of a reply is not kept yet: %s", problem)
 
@@ -304,237 +292,3 @@ class Run:
         await log.keep(self._held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten)
         if partial is self.partial:
             self._kept = length
-
-
-class Ear:
-    """One who listens: what was told and is not heard yet."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._known: Placed | None = None  # the last piece that was heard
-        self._items: list[Logged | Placed] = []
-        self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
-        self._begun = self._behind = False
-        self._problem: Exception | None = None
-
-    async def begin(self, after: int) -> int:
-        """Hear everything from now on, and first what has been told of the running reply. `after`: the last event that
-        the listener knows. The seq of the last event that is not heard this way."""
-        await asyncio.shield(self._channel.started)
-        await self._channel.catch_up_with(after)
-        self._items.extend(self._channel.told_since(self._known) if self._begun else self._channel.runs())
-        self._begun, self._behind = True, False
-        return self._channel.seq
-
-    def put(self, items: Sequence[Logged | Placed]) -> None:
-        if not self._begun or self._behind:
-            return
-        self._items += items
-        if len(self._items) > BEHIND:
-            self._items.clear()
-            self._behind = True
-        self._wake()
-
-    def fail(self, problem: Exception) -> None:
-        self._problem = problem
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-
-    async def hear(self) -> list[Logged | Placed]:
-        """All that was told and is not heard yet, as soon as there is anything. Nothing: it was too much to keep."""
-        while not self._items and not self._behind:
-            if self._problem:
-                raise self._problem
-            self._news = asyncio.get_running_loop().create_future()
-            await self._news
-        items, self._items = self._items, []
-        self._known = next((item for item in reversed(items) if isinstance(item, Placed)), self._known)
-        return items
-
-
-class Channel:
-    """All who listen to a branch in this process. `seq`: the event up to which they have been told."""
-
-    def __init__(self, live: Live, line: Line) -> None:
-        self._live, self._line, self._place = live, line, place_of(line)
-        self.ears: list[Ear] = []
-        self.seq = -1
-        self._partial: Partial | None = None
-        self._told = ("", 0)  # the partial reply that was told last, and up to which offset
-        self._over = 0  # partial replies that follow an earlier event than this are over
-        self._ahead: list[Frame] = []
-        self._bell = asyncio.Event()
-        self._gap: asyncio.TimerHandle | None = None
-        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._reading = asyncio.create_task(self._read())
-
-    def close(self) -> None:
-        self._reading.cancel()
-        self.started.cancel()
-        if self._gap:
-            self._gap.cancel()
-
-    def fail(self, problem: Exception) -> None:
-        for ear in self.ears:
-            ear.fail(problem)
-        if not self.started.done():
-            self.started.set_exception(problem)
-            self.started.exception()  # seen, whether or not anybody still waits for it
-        self._reading.cancel()
-        self._live.forget(self._place, self)
-
-    def look(self) -> None:
-        self._bell.set()
-
-    # -- events --------------------------------------------------------------------------------------------------
-
-    async def _read(self) -> None:
-        """Read what no bell brought along, whenever one rings."""
-        log = self._live.log
-        try:
-            with log.bells.hear(self._place.about, self._rung):
-                await log.watch()
-                log.bus.send(self._place.topic, JOIN)
-                while True:
-                    self._bell.clear()
-                    whole = await self._read_on()
-                    if not self.started.done():
-                        self.started.set_result(None)
-                    if whole:
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(LOOK):
-                                await self._bell.wait()
-        except Exception as problem:  # noqa: BLE001 -- whatever it is, it is told to those who listen
-            self.fail(problem)
-
-    async def _read_on(self) -> bool:
-        """Tell what is new. Whether that is all."""
-        found = await self._live.log.newest(self._line, after=None if self.seq < 0 else self.seq)
-        if self.seq < 0:
-            self.seq = found.seq
-        # A lease under which nothing has been written yet says that nobody replies. First of all what is over: nothing
-        # is told of a reply after the event that holds it.
-        running = found.running if found.running and found.running.at else None
-        self._over = max(self._over, running.at if running else found.seq)
-        self._take(found.events)
-        self._see(running)
-        return found.whole
-
-    async def catch_up_with(self, seq: int) -> None:
-        """Somebody knows event `seq`: should we not have heard of it yet, read what is there by now."""
-        while self.seq < seq and not await self._read_on():
-            pass
-
-    def _rung(self, news: Sequence[Logged] | None) -> None:
-        own = None if news is None else [event for event in news if event.branch == self._line.branch.number]
-        if own is None or self.seq < 0 or (own and own[0].seq > self.seq + 1):
-            self._bell.set()
-        elif own:
-            self._take(own)
-
-    def _take(self, events: Sequence[Logged]) -> None:
-        """Tell of events that follow what has been told."""
-        new = [event for event in events if event.seq > self.seq]
-        if new:
-            self.seq = new[-1].seq
-            self._put(new)
-            self._catch_up()
-
-    def _put(self, items: Sequence[Logged | Placed]) -> None:
-        for ear in self.ears:
-            ear.put(items)
-
-    # -- the running reply ---------------------------------------------------------------------------------------
-
-    def flush(self) -> None:
-        """Tell what has come of the running reply, once the events before it have been told."""
-        run = self._live.running(self._place)
-        if run is not None:
-            self._partial = run.partial
-        partial = self._partial
-        if partial is None or partial.at > self.seq:
-            return
-        if new := partial.since(self._offset(partial)):
-            self._told = (partial.id, new[-1].end)
-            self._put(new)
-
-    def _offset(self, partial: Partial) -> int:
-        id, offset = self._told
-        return offset if id == partial.id else 0
-
-    def runs(self) -> list[Placed]:
-        """What has been told of the running reply; nothing where its turn is over."""
-        told = self.told_since(None)
-        return [] if told and isinstance(told[-1].piece, Done) else told
-
-    def told_since(self, known: Placed | None) -> list[Placed]:
-        """What has been told of the running reply, after the last piece that somebody knows of it."""
-        partial = self._partial
-        if partial is None:
-            return []
-        later = partial.since(known.end if known and known.id == partial.id else 0)
-        return [placed for placed in later if placed.end <= self._offset(partial)]
-
-    def _see(self, kept: Kept | None) -> None:
-        """What the row says of a reply that runs in another process."""
-        if self._live.running(self._place) is not None:
-            self.flush()
-        elif kept is None:
-            self._partial = None
-        elif kept.at > self.seq:
-            self._bell.set()  # events have come meanwhile
-        elif kept.at >= self._over and (self._partial is None or self._partial.at <= kept.at):
-            self._merge(read(kept.text), kept.at)
-            self._catch_up()
-
-    def _merge(self, found: Partial | None, at: int) -> None:
-        """What was kept; nothing of it, where the reply that follows event `at` has just begun."""
-        if self._partial and self._partial.at < at:
-            self._partial = None
-        if found is None:
-            return
-        if self._partial is None or self._partial.id != found.id:
-            self._partial = found
-            return
-        for offset, piece in found.joined():
-            self._partial.put(offset, piece)
-
-    def heard(self, heard: Frame) -> None:
-        """Pieces that another process has sent."""
-        if heard.at < self._over or self._live.running(self._place) is not None:
-            return
-        self._ahead.append(heard)
-        del self._ahead[:-AHEAD]
-        self._catch_up()
-
-    def _catch_up(self) -> None:
-        """Put what has come over the bus where it belongs, and tell what follows on what has been told."""
-        waiting, self._ahead = self._ahead, []
-        for one in waiting:
-            if one.at > self.seq:
-                self._ahead.append(one)
-                self._bell.set()  # the events before it are on their way
-            elif one.at >= self._over and not self._fits(one):
-                self._ahead.append(one)
-                self._look_soon()
-        self.flush()
-
-    def _fits(self, one: Frame) -> bool:
-        partial = self._partial
-        if partial is None or (partial.id != one.id and partial.at <= one.at):
-            partial = self._partial = Partial(one.id, one.at)
-        if partial.id != one.id:
-            return True  # of one that is over
-        offset = one.offset
-        for piece in one.pieces:
-            if not partial.put(offset, piece):
-                return False
-            offset = partial.length
-        return True
-
-    def _look_soon(self) -> None:
-        if self._gap is None or self._gap.when() <= asyncio.get_running_loop().time():
-            self._gap = asyncio.get_running_loop().call_later(GAP, self._bell.set)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, live, user
+from everthread import Everthread, Talk, assistant, listening, user
 from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import AgentKilled, Assistant
 from everthread.core.logged import Logged
 from everthread.errors import BadSetting, TurnCancelled, WrongKey
-from everthread.live import place_of
+from everthread.listening import place_of
 from everthread.store.leases import of_turns
 from everthread.testing.scripted import script
 from tests.engine.conftest import Gate, Speak
@@ -81,7 +81,7 @@ class Ear:
 async def joined(talk: Talk) -> None:
     """Wait until all who listen have begun to: who joins after a turn's end is not told of it."""
     place, channels = place_of(await talk.line()), talk._desk.live._channels
-    await until(lambda: place in channels and all(ear._begun for ear in channels[place].ears))
+    await until(lambda: place in channels and all(ear.begun for ear in channels[place].ears))
 
 
 def is_over(ear: Ear) -> bool:
@@ -197,6 +197,59 @@ async def test_the_end_tells_what_was_sent_and_what_it_took(talk: Talk, speak: S
     assert done.calls == 1
     assert done.estimate == context.estimate
     assert done.budget == context.budget
+
+
+async def test_one_who_joins_after_the_end_is_told_of_it_and_one_who_knows_it_is_not(talk: Talk, speak: Speak) -> None:
+    speak("Hello.")
+    *_, done = await heard(talk.say("Hello?"))
+    late, knows = Ear(talk, after=1), Ear(talk, after=3)
+    await late.until(is_over)
+    assert late.items[-1] == done
+    assert [event.seq for event in late.events] == [2, 3]
+    await talk.append(user("And now?"))
+    await knows.until(lambda ear: ear.events)
+    assert [type(item) for item in knows.items] == [Logged]
+    await late.leave()
+    await knows.leave()
+
+
+async def test_one_who_listens_elsewhere_is_told_of_every_end(talk: Talk, other: Talk, speak: Speak) -> None:
+    """Also of those which another turn follows at once."""
+    speak("One.", "Two.", "Three.")
+    ear = Ear(other)
+    first, *rest = [talk.say(f"Number {number}.", detached=True) for number in range(3)]
+    await first
+    for saying in rest:
+        await saying
+    await ear.until(lambda ear: len(ear.events) == 9 and isinstance(ear.items[-1], Done))
+    ends = [item for item in ear.items if isinstance(item, Done)]
+    assert ends[-1].seq == 9
+    assert [done.seq for done in ends] == sorted({done.seq for done in ends} & {3, 6, 9})
+    await ear.leave()
+
+
+async def test_what_is_appended_by_hand_has_no_end_to_tell_of(talk: Talk) -> None:
+    ear = Ear(talk)
+    await talk.append(user("a"), assistant("b"), user("c"), assistant("d"))
+    await ear.until(lambda ear: len(ear.events) == 4)
+    await turned()
+    assert len(ear.items) == 4
+    await ear.leave()
+
+
+async def test_a_listener_has_a_turn_closed_whose_runner_was_killed(address: str, someone: str) -> None:
+    async with Everthread.open(address) as et:
+        talk = await et.begin(user=someone)
+        async with process(address, someone, talk.id, model="word", words=1_000, pace=0.05) as child:
+            ear = Ear(talk)
+            child.do("say", "ana", text="Talk for ever.")
+            await until_kept(talk, "word3")
+            await child.kill()
+        await ear.until(is_over)
+        assert [event.kind for event in ear.events] == ["user", "assistant", "agent_killed"]
+        assert ear.events[1].text.startswith("word0 word1 word2")
+        assert [item.state for item in ear.items if isinstance(item, Done)] == ["interrupted"]
+        await ear.leave()
 
 
 # -- going on and stopping -----------------------------------------------------------------------------------
@@ -430,7 +483,7 @@ async def test_what_is_wrong_with_a_detached_turn_is_logged_where_nobody_waits_f
 async def test_a_listener_that_falls_far_behind_misses_nothing_and_hears_nothing_twice(
     talk: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "BEHIND", 20)
+    monkeypatch.setattr(listening, "BEHIND", 20)
     speak(" ".join([WORDS] * 2), "Done.")
     items: list[Logged | Delta] = []
     async with aclosing(talk.listen()) as hearing:  # type: ignore[type-var]
@@ -450,10 +503,10 @@ async def test_pieces_that_the_bus_loses_are_made_up_for_by_what_is_kept(
     talk: Talk, other: Talk, speak: Speak, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On SQLite there is no bus, and all of it comes this way."""
-    heard_over_the_bus = live.Channel.heard
+    heard_over_the_bus = listening.Channel.heard
     lost = itertools.cycle([True, False, False])
     monkeypatch.setattr(
-        live.Channel, "heard", lambda channel, frame: None if next(lost) else heard_over_the_bus(channel, frame)
+        listening.Channel, "heard", lambda channel, frame: None if next(lost) else heard_over_the_bus(channel, frame)
     )
     whole = " ".join([WORDS] * 3)
     speak(whole, pace=0.03)

@@ -182,10 +182,10 @@ class ModelCall(_Event, tag="model_call", frozen=True):
     """One request to a provider, and what came of it.
 
     It was built before event `at`, with the turns from `cutoff` on, the memory of event `memory` (0: none), the factor
-    `factor` (0: none) and the model's window `window`. `inputs` are hashes of what else went into it, by name, and
-    `request` is the request's own; so it can be built again, or be told what is no longer the same. Tokens are the
-    provider's figures, all of them 0 where it gave none, `estimate` is ours; `price` is in US dollars, and times in
-    milliseconds.
+    `factor` (0: none) and the model's window `window`; `sent` and `past` count messages, and `degraded` is what was
+    given up. `inputs` are hashes of what else went into it, by name, and `request` is the request's own; so it can be
+    built again, or be told what is no longer the same. Tokens are the provider's figures, all of them 0 where it gave
+    none, `estimate` is ours; `price` is in US dollars, and times in milliseconds.
     """
 
     model: str
@@ -194,6 +194,10 @@ class ModelCall(_Event, tag="model_call", frozen=True):
     memory: int = 0
     factor: float = 1.0
     window: int = 0
+    sent: int = 0
+    past: int = 0
+    budget: int = 0
+    degraded: tuple[str, ...] = ()
     agent: str = ""
     address: str = ""  # of a server that is not the provider's own
     inputs: dict[str, str] = {}

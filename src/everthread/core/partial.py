@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.deltas import Delta, Done, Notice, ReasoningDelta, TextDelta
+from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
 
-Piece = TextDelta | ReasoningDelta | Notice | Done  # what a listener is told that is no event yet
+Piece = TextDelta | ReasoningDelta | Notice  # what a listener is told that is not in the log
 
 
 class Placed(NamedTuple):
@@ -67,7 +67,7 @@ class Partial:
         for kind, placed in groupby(self.since(offset), lambda placed: type(placed.piece)):
             run = list(placed)
             if kind in (TextDelta, ReasoningDelta):
-                whole: Piece = kind(text="".join(one.piece.text for one in run))  # type: ignore[union-attr]
+                whole: Piece = kind(text="".join(one.piece.text for one in run))
                 yield run[-1].end - size(whole), whole
             else:
                 yield from ((one.end - 1, one.piece) for one in run)

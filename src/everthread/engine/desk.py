@@ -28,6 +28,7 @@ from everthread.core.branches import Line
 from everthread.core.deltas import Usage
 from everthread.core.logged import readable
 from everthread.engine.leasing import Queues
+from everthread.engine.leaving import close
 from everthread.errors import Conflict
 from everthread.live import Live
 from everthread.providers.calling import Access, Client
@@ -71,10 +72,11 @@ class Desk:
         environ: Mapping[str, str] = MappingProxyType({}),
         keys: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.log, self.contexts, self.live = log, contexts, Live(log)
+        self.log, self.contexts = log, contexts
         self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
         self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
+        self.live = Live(log, close=lambda line: close(log, self.queues, line))
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys

@@ -12,7 +12,7 @@ from contextlib import aclosing
 
 from everthread.core.branches import Line
 from everthread.engine.desk import Desk
-from everthread.engine.turn import left_open
+from everthread.engine.leaving import close
 from everthread.errors import TurnBusy
 from everthread.live import stop_of
 from everthread.store.appending import Place
@@ -32,21 +32,12 @@ async def stop(desk: Desk, line: Line) -> bool:
             if not runner and (await log.head(line)).state != "open":
                 return False
             try:
-                return await _close(desk, line) or bool(asked)
+                return await close(log, desk.queues, line) or bool(asked)
             except TurnBusy:
                 if runner and not asked:
                     await log.append(_place(line), [stop_of(runner)])
                     asked = runner
     return bool(asked)
-
-
-async def _close(desk: Desk, line: Line) -> bool:
-    """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
-    async with desk.queues.turn(desk.log, line, wait=False) as held:
-        closing = await left_open(desk.log, line, await desk.log.head(line), held)
-        if closing:
-            await desk.log.append(_place(line), closing, under=held.lease)
-        return bool(closing)
 
 
 def _place(line: Line) -> Place:

@@ -19,7 +19,6 @@ import msgspec
 from everthread.config import Settings
 from everthread.context.building import Context
 from everthread.context.planning import Asked
-from everthread.core.branches import Line
 from everthread.core.deltas import CallDelta, Delta, Done, Notice, ResultDelta, TextDelta, Usage
 from everthread.core.events import (
     MEMORY,
@@ -33,13 +32,14 @@ from everthread.core.events import (
     text_of,
 )
 from everthread.core.logged import Logged
-from everthread.core.partial import Piece, read
+from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
+from everthread.engine.leaving import left_open
 from everthread.errors import (
     BadTool,
     BrokenOff,
@@ -57,11 +57,9 @@ from everthread.errors import (
 from everthread.live import Run
 from everthread.store.appending import Place
 from everthread.store.leases import Held
-from everthread.store.log import Log
 from everthread.tools import Toolbox
 
 CANCELLED, STOPPED = "cancelled", "stopped"
-LEFT_OPEN = "left open: its process ended in the middle of it, or nobody let the agent reply"
 APPROVE, REFUSE = "approve", "refuse"
 RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
@@ -106,7 +104,7 @@ class Turn:
             self._tell(Notice(text=note))
 
     def _tell(self, delta: Delta) -> None:
-        """Tell the caller, and those who listen what they do not hear as an event."""
+        """Tell the caller, and those who listen what they cannot read in the log."""
         self._tell_caller(delta)
         if isinstance(delta, Piece):
             self._live.tell(delta)
@@ -118,7 +116,7 @@ class Turn:
 
         async def begin() -> bool:
             head = await self._desk.log.head(self.line)
-            closing = await left_open(self._desk.log, self.line, head, self._held)
+            closing = await left_open(self._desk.log, head, self._held)
             if closing:
                 await self._append(*closing)
             logged, new = await finished(self._take(message, key, head))
@@ -156,7 +154,7 @@ class Turn:
             head: Head = await self._desk.log.head(self.line)
             if not head.turn_first or head.state not in ("open", "interrupted"):
                 raise NothingToResume(head.state if head.turn_first else "not begun")
-            closing = await left_open(self._desk.log, self.line, head, self._held)
+            closing = await left_open(self._desk.log, head, self._held)
             if closing:  # so that those who heard some of its reply know that another one begins
                 await self._append(*closing)
                 head = await self._desk.log.head(self.line)
@@ -411,16 +409,6 @@ class Turn:
         logged = await self._desk.log.append(self._place, events, under=self._held.lease)
         self._live.moved(logged[-1].seq)
         return logged
-
-
-async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]:
-    """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed."""
-    kept = await log.partial(held.lease.tenant, held.lease.name)
-    partial = read(kept.text) if kept else None
-    if partial and partial.text:  # nobody has written it, whatever else was written meanwhile
-        said = Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)
-        return [said, AgentKilled(reason=LEFT_OPEN)]
-    return [AgentKilled(reason=LEFT_OPEN)] if head.state == "open" and head.turn_first else []
 
 
 def _smaller(context: Context, problem: TooLong) -> int:

@@ -10,7 +10,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     writing      append (key: safe to repeat; expect: compare and set)  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
     windows      window  look
-    living       newest  changes  watch  bells  bus
+    living       newest  ended  changes  watch  bells  bus
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
     beside it    leases, documents, calibrations, usage: `beside.Beside`
@@ -31,6 +31,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from everthread.core.branches import ENDLESS, Line
+from everthread.core.deltas import Done
 from everthread.core.events import Event
 from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
@@ -282,6 +283,10 @@ class Log(Beside, Recalling):
     async def newest(self, line: Line, *, after: int | None = None) -> Newest:
         """A page of the events after seq `after` (None: only where the line ends), and the reply that runs."""
         return await self._engine.read(lambda: reading.news(line, after))
+
+    async def ended(self, line: Line, *, at: int | None = None) -> Done | None:
+        """How the newest turn, or that of event `at`, has ended; None where it is open, or no agent ran it."""
+        return await self._engine.read(lambda: reading.ended(line, at))
 
     async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:
         """The newest turns that begin at or before seq `last`, oldest first."""

@@ -10,8 +10,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from everthread.core.branches import ENDLESS, Line, Piece
-from everthread.core.logged import Logged, logged
-from everthread.core.turns import Head, Session, Turn, session_of, turn_of
+from everthread.core.deltas import Done
+from everthread.core.ended import done_of
+from everthread.core.events import MEMORY, ModelCall
+from everthread.core.logged import Logged, logged, readable
+from everthread.core.turns import Head, Session, State, Turn, session_of, turn_of
 from everthread.store.along import (
     EVENTS,
     MESSAGES,
@@ -32,13 +35,16 @@ from everthread.store.leases import Kept, Name, of_turns, partial
 
 ENDLESS_SUM = 2**62
 NEWS = 500  # events that those who listen are given at once
+CALLS = 1_000  # model calls of a turn that are added up
 
 
 class Newest(NamedTuple):
-    """What is new on a line: events, the seq where it ends (or where this page does), and the reply that runs."""
+    """What is new on a line: events, the seq where it ends (or where this page does), the state of its newest turn, and
+    the reply that runs."""
 
     events: list[Logged]
     seq: int
+    state: State
     running: Kept | None
 
     @property
@@ -48,11 +54,27 @@ class Newest(NamedTuple):
 
 def news(line: Line, after: int | None) -> Script[Newest]:
     """The events after seq `after`, and then the running reply: so it is never older than they are."""
-    newest = (yield from head(line)).seq  # raises when the conversation has been erased
-    events = (yield from onward(line, first=after + 1, limit=NEWS)) if after is not None and after < newest else []
-    seq = events[-1].seq if events else newest if after is None else after
+    newest = yield from head(line)  # raises when the conversation has been erased
+    events = (yield from onward(line, first=after + 1, limit=NEWS)) if after is not None and after < newest.seq else []
+    seq = events[-1].seq if events else newest.seq if after is None else after
     name = of_turns(line.conversation, line.branch.number)
-    return Newest(events, seq, (yield from partial(Name(line.tenant, name))))
+    return Newest(events, seq, newest.state, (yield from partial(Name(line.tenant, name))))
+
+
+def ended(line: Line, at: int | None) -> Script[Done | None]:
+    """How the turn that event `at` is in, or the newest, has ended so far as an agent ran it; None where it is open, or
+    none did."""
+    newest = yield from head(line, at=at)
+    if newest.state == "open" or not newest.turn_first:
+        return None
+    first, last = newest.turn_first, newest.seq
+    killed = yield from newest_markers(line, "agent_killed", first=first, last=last, limit=1)
+    made = yield from newest_markers(line, "model_call", first=first, last=last, limit=CALLS)
+    calls = [one for one in readable(made) if isinstance(one.event, ModelCall) and one.event.agent != MEMORY]
+    if not calls and not killed:
+        return None
+    seq = max(newest.spoken, *(one.seq for one in (*calls[:1], *killed)))
+    return done_of(newest.state, seq, [one.event for one in reversed(calls) if isinstance(one.event, ModelCall)])
 
 
 def newest(line: Line, *, limit: int, last: int = ENDLESS, messages: bool = False) -> Script[list[Logged]]:

@@ -1,0 +1,36 @@
+"""How a turn ended, as the log has it. Whoever reads the log can tell, so nobody has to have been there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from everthread.core.deltas import Done, Usage
+from everthread.core.events import ModelCall
+from everthread.core.turns import State
+
+
+def done_of(state: State, seq: int, calls: Sequence[ModelCall]) -> Done:
+    """The end of a turn that made these model calls, oldest first, and whose newest event is `seq`."""
+    if not calls:
+        return Done(state=state, model="", seq=seq)
+    last, told = calls[-1], [call for call in calls if not call.error]
+    prices = [call.price for call in told]
+    return Done(
+        state=state,
+        model=last.model,
+        seq=seq,
+        usage=reduce(Usage.__add__, map(usage_of, calls), Usage()),
+        price=None if None in prices else sum(price for price in prices if price),
+        calls=len(calls),
+        cutoff=last.cutoff,
+        sent=last.sent,
+        past=last.past,
+        estimate=last.estimate,
+        budget=last.budget,
+        degraded=last.degraded,
+    )
+
+
+def usage_of(call: ModelCall) -> Usage:
+    return Usage(**{name: getattr(call, name) for name in Usage.__struct_fields__})
