@@ -79,6 +79,13 @@ def seq(what: str, value: int) -> int:
     return value
 
 
+def known(what: str, value: int) -> int:
+    """The seq of the last event that somebody knows; 0 for none."""
+    if seq(what, value) < 0:
+        raise BadValue(what, value, "the seq of the last event that you know, or 0")
+    return value
+
+
 def branch(value: str | int) -> str | int:
     if not isinstance(value, str) and not whole(value):
         raise BadValue("branch", value, "the name of a branch, or its number")

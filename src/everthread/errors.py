@@ -299,9 +299,12 @@ class TakenOver(Conflict):
     """What was to be done alone is another's by now, and nothing was written."""
 
     def __init__(self, name: str) -> None:
+        kind, _, place = name.partition("/")
+        conversation, _, branch = place.partition("/")
         super().__init__(
-            f"Another process has taken over {name}, because this one was silent for longer than its lease: nothing of "
-            "what it made since was written. Look at what the other has written, and go on from there."
+            f"The {kind} of conversation {conversation}, branch {branch}, is another process's by now, because this "
+            "one was silent for longer than its lease, or it is gone: nothing of what was made since was written. Look "
+            "at what the log says, and go on from there."
         )
         self.name = name
 

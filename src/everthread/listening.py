@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from everthread.core.branches import Line
 from everthread.core.deltas import Done
@@ -20,10 +20,8 @@ from everthread.core.partial import Frame, Partial, Placed, read
 from everthread.errors import Conflict
 from everthread.store.holders import is_dead
 from everthread.store.leases import Kept, Name, of_turns
+from everthread.store.log import Log
 from everthread.store.reading import Newest
-
-if TYPE_CHECKING:
-    from everthread.live import Live
 
 LOOK = 5.0  # seconds after which a listener looks for itself, should a bell not ring
 GAP = 0.25  # seconds after which a listener that misses pieces looks whether they were kept
@@ -49,6 +47,27 @@ class Place(NamedTuple):
 
 def place_of(line: Line) -> Place:
     return Place(line.about, line.branch.number)
+
+
+class Running(Protocol):
+    """A turn that runs in this process, as far as listeners know of it."""
+
+    partial: Partial | None
+
+
+class Around(Protocol):
+    """What a channel is told by the rest of its process."""
+
+    log: Log
+
+    def running(self, place: Place) -> Running | None:
+        """The turn that runs on a branch in this process."""
+
+    async def close_left(self, line: Line) -> object:
+        """Close a turn whose runner is gone; TurnBusy where it is not."""
+
+    def forget(self, place: Place, channel: Channel) -> None:
+        """The channel is of no use any more."""
 
 
 class Ear:
@@ -106,7 +125,7 @@ class Ear:
 class Channel:
     """All who listen to a branch in this process. `seq`: the event up to which they have been told."""
 
-    def __init__(self, live: Live, line: Line) -> None:
+    def __init__(self, live: Around, line: Line) -> None:
         self._live, self._line, self._place = live, line, place_of(line)
         self.ears: list[Ear] = []
         self.seq = -1

@@ -53,7 +53,7 @@ class Live:
 
     def __init__(self, log: Log, *, close: Callable[[Line], Awaitable[object]]) -> None:
         """`close` closes a turn whose runner is gone; TurnBusy where it is not."""
-        self.log, self.close_left = log, close
+        self.log, self._close = log, close
         self._runs: dict[Place, Run] = {}
         self._channels: dict[Place, Channel] = {}
         self._topics: dict[str, Place] = {}
@@ -79,6 +79,10 @@ class Live:
 
     def running(self, place: Place) -> Run | None:
         return self._runs.get(place)
+
+    async def close_left(self, line: Line) -> None:
+        """Close a turn whose runner is gone."""
+        await self._close(line)
 
     def told(self, place: Place) -> None:
         """A run of this process has something new."""

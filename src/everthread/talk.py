@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from everthread.config import check
 from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.deltas import Delta
+from everthread.core.deltas import Delta, Notice
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, ToolCall, ToolResult, media_of, user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
@@ -44,6 +45,7 @@ from everthread.store.log import Log
 from everthread.store.usage import By, Usage
 
 LOOK_UP_SECONDS = 60.0
+WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
 
 T = TypeVar("T")
 Act = Callable[[Turn], Awaitable[None]]
@@ -159,7 +161,7 @@ class Talk:
         What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
         seq of the last event that you have heard.
         """
-        after = arguments.seq("after", after)
+        after = arguments.known("after", after)
         async with aclosing(self._desk.live.listen(await self.line(), after=after)) as heard:  # type: ignore[type-var]
             async for item in heard:
                 yield item
@@ -362,11 +364,11 @@ class Talk:
     ) -> Saying:
         """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
 
-        The message is on disk before anything else happens. `tools`: functions with type hints, objects with name,
-        schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch that
-        is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops listening
-        ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same key, it is
-        appended once. What goes wrong is raised.
+        The message is on disk before its turn does anything else. `tools`: functions with type hints, objects with
+        name, schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch
+        that is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops
+        listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same
+        key, it is appended once. What goes wrong is raised.
         """
         message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
         arguments.name("key", key, empty=True)
@@ -428,7 +430,7 @@ class Talk:
         async def work(tell: Tell, accept: Accept) -> None:
             async with (
                 self._desk.running(self.id) as running,
-                self._ours(wait) as (line, held),
+                self._ours(wait, tell) as (line, held),
                 prepared(self._desk, self.conversation, asked, told, tools, afresh=True) as ready,
             ):
                 with self._desk.live.run(line, held, running) as run:
@@ -437,11 +439,12 @@ class Talk:
         return Saying(work, detached=detached)
 
     @asynccontextmanager
-    async def _ours(self, wait: bool) -> AsyncIterator[tuple[Line, Held]]:
+    async def _ours(self, wait: bool, tell: Tell) -> AsyncIterator[tuple[Line, Held]]:
         """The branch, for us alone: the one that is current when it is our turn, not when we began to wait."""
         while True:
             line = await self.line()
-            async with self._desk.queues.turn(self._log, line, wait=wait) as held:
+            waits = partial(tell, Notice(text=WAITS))
+            async with self._desk.queues.turn(self._log, line, wait=wait, waits=waits) as held:
                 if (await self.line()).branch.number == line.branch.number:
                     yield line, held
                     return

@@ -7,6 +7,7 @@ What they share (which store, whose conversations, errors, tables, JSON) is in `
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from importlib import import_module
 
@@ -57,3 +58,5 @@ def main() -> None:
     # What the terminal's encoding does not have is shown as a question mark, not as a traceback.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    # What goes wrong with a turn is told by the command; a logger without a handler would tell it once more.
+    logging.getLogger("everthread.engine").addHandler(logging.NullHandler())

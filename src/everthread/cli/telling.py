@@ -23,6 +23,7 @@ from everthread.providers.choosing import TINY
 
 SHORT = 200  # characters of a tool's arguments or result that are shown
 STOPPED = "Stopped. What had come of the reply is kept."
+UNSAID = "Stopped. Nothing was said: it was not this message's turn yet."
 
 Form = Literal["words", "json", "silent"]
 
@@ -49,7 +50,7 @@ class Teller:
                     self._keep(delta)
                     self._tell(delta)
             except asyncio.CancelledError:
-                self._stopped()
+                self._stopped(STOPPED if saying.is_accepted else UNSAID)
                 raise
             except EverthreadError as problem:
                 if self.done is None:  # there was no turn
@@ -119,12 +120,12 @@ class Teller:
         tell(text, colour=colour)
         self._spinner.words, self._spinner.waiting = "", True
 
-    def _stopped(self) -> None:
+    def _stopped(self, words: str) -> None:
         if self._form != "words":
             return
         if self._raw and sys.stderr.isatty():  # there stands the ^C that the terminal has shown
             click.echo(err=True)
-        self._aside(STOPPED, colour="yellow")
+        self._aside(words, colour="yellow")
 
     def _end_line(self) -> None:
         if self._unfinished:

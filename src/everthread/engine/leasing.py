@@ -9,7 +9,7 @@ write is refused by the store.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
@@ -37,8 +37,11 @@ class Queues:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def turn(self, log: Log, line: Line, *, wait: bool) -> AsyncIterator[Held]:
-        """Be the one who runs a turn of this branch. TurnBusy: somebody does, and we were not to wait."""
+    async def turn(
+        self, log: Log, line: Line, *, wait: bool, waits: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[Held]:
+        """Be the one who runs a turn of this branch. TurnBusy: somebody does, and we were not to wait. `waits` is
+        called when we have to."""
         name = leases.of_turns(line.conversation, line.branch.number)
         place = f"{line.tenant}/{name}"
         if place in _within.get():
@@ -46,10 +49,12 @@ class Queues:
         lock = self._locks.setdefault(place, asyncio.Lock())
         if lock.locked() and not wait:
             raise TurnBusy(line.conversation, "in this process")
+        if lock.locked():
+            waits()
         async with lock:
             inside = _within.set(_within.get() | {place})
             try:
-                async with leased(log, line, name, wait=wait, running=asyncio.current_task()) as held:
+                async with leased(log, line, name, wait=wait, waits=waits, running=asyncio.current_task()) as held:
                     if held is None:
                         raise TurnBusy(line.conversation, "in another process")
                     yield held
@@ -59,14 +64,20 @@ class Queues:
 
 @asynccontextmanager
 async def leased(
-    log: Log, line: Line, name: str, *, wait: bool, running: asyncio.Task[Any] | None = None
+    log: Log,
+    line: Line,
+    name: str,
+    *,
+    wait: bool,
+    waits: Callable[[], None] = lambda: None,
+    running: asyncio.Task[Any] | None = None,
 ) -> AsyncIterator[Held | None]:
     """Hold a lease that concerns a branch; None where another has it, and it was not to be waited for. `running` is
     cancelled if it is lost."""
     held = Held(Lease(line.tenant, name, holder()))
     ours = True  # until we know better: who is cancelled while taking it may have it
     try:
-        ours = await _take(log, held, wait=wait)
+        ours = await _take(log, held, wait=wait, waits=waits)
         if ours:
             keeping = asyncio.create_task(_keep(log, held, running))
             try:
@@ -81,9 +92,9 @@ async def leased(
                 await finished(log.release(line.tenant, name, holder=held.lease.holder))
 
 
-async def _take(log: Log, held: Held, *, wait: bool) -> bool:
+async def _take(log: Log, held: Held, *, wait: bool, waits: Callable[[], None]) -> bool:
     tenant, name, me = held.lease
-    over = ""
+    over, waited = "", False
     while True:
         held.until = log.now + int(SECONDS * 1e6)
         has = await finished(log.lease(tenant, name, holder=me, seconds=SECONDS, over=over))
@@ -94,7 +105,9 @@ async def _take(log: Log, held: Held, *, wait: bool) -> bool:
         elif not wait:
             return False
         else:
-            over = ""
+            if not waited:
+                waits()
+            over, waited = "", True
             await asyncio.sleep(LOOK)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.core.logged import Logged
-from everthread.errors import TurnCancelled
+from everthread.errors import BadValue, TurnCancelled
 
 Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
 
@@ -45,12 +45,21 @@ class Saying:
 
     def _begin(self) -> asyncio.Task[None]:
         if self._task is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                raise BadValue("detached", True, "given where an event loop runs: in a coroutine") from None
             # The task must not know of us: nobody listening is what ends it.
-            tell, accepted = self._deltas.put_nowait, asyncio.get_running_loop().create_future()
+            tell, accepted = self._deltas.put_nowait, loop.create_future()
             self._accepted = accepted
             self._task = asyncio.create_task(self._work(tell, accepted.set_result))
             self._task.add_done_callback(lambda task: _over(task, tell, accepted))
         return self._task
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the message is in the log."""
+        return self._accepted is not None and self._accepted.done() and not self._accepted.cancelled()
 
     async def accepted(self) -> Logged:
         """The message as it stands in the log, as soon as it does. Raises what went wrong before that."""
