@@ -71,7 +71,7 @@ class Around(Protocol):
 
 
 class Ear:
-    """One who listens: what was told and is not heard yet. `after`: the last event that was known at the beginning."""
+    """One who listens: what was told and is not heard yet. `after`: of turns that ended later, the end is to be told."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -89,7 +89,7 @@ class Ear:
         await self._channel.catch_up_with(after)
         if not self.begun:
             self.after = after
-            self._items.extend(self._channel.ends_after(after))
+        self._items.extend(self._channel.ends_after(self.after))
         self._items.extend(self._channel.told_since(self._known))
         self.begun, self._behind = True, False
         return self._channel.seq
@@ -119,6 +119,7 @@ class Ear:
             await self._news
         items, self._items = self._items, []
         self._known = next((item for item in reversed(items) if isinstance(item, Placed)), self._known)
+        self.after = next((item.seq for item in reversed(items) if isinstance(item, Done)), self.after)
         return items
 
 
