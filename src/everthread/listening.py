@@ -71,7 +71,7 @@ class Around(Protocol):
 
 
 class Ear:
-    """One who listens: what was told and is not heard yet. `after`: of turns that ended later, the end is to be told."""
+    """One who listens: what was told and is not heard yet. Of turns that ended after event `after` the end is told."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
