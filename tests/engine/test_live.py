@@ -237,6 +237,18 @@ async def test_what_is_appended_by_hand_has_no_end_to_tell_of(talk: Talk) -> Non
     await ear.leave()
 
 
+async def test_nor_has_a_turn_that_nobody_let_the_agent_reply_to(talk: Talk, speak: Speak) -> None:
+    speak("Hello.")
+    await talk.append(user("Never answered."))
+    ear = Ear(talk)
+    await joined(talk)
+    *_, done = await heard(talk.say("Hello?"))
+    await ear.until(is_over)
+    assert [event.kind for event in ear.events] == ["user", "agent_killed", "user", "assistant", "model_call"]
+    assert [item for item in ear.items if isinstance(item, Done)] == [done]
+    await ear.leave()
+
+
 async def test_a_listener_has_a_turn_closed_whose_runner_was_killed(address: str, someone: str) -> None:
     async with Everthread.open(address) as et:
         talk = await et.begin(user=someone)

@@ -168,6 +168,9 @@ class Summary(_Event, tag="summary", frozen=True):
     known_at: int = 0
 
 
+UNANSWERED = "nobody let the agent reply"  # why a turn was closed that no agent has run
+
+
 class AgentKilled(_Event, tag="agent_killed", frozen=True):
     """The turn ended before the agent was idle: cancelled, failed, or its process died."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everthread.core.branches import Line
-from everthread.core.events import AgentKilled, Assistant, Event
+from everthread.core.events import UNANSWERED, AgentKilled, Assistant, Event
 from everthread.core.partial import read
 from everthread.core.parts import Text
 from everthread.core.turns import Head
@@ -12,7 +12,7 @@ from everthread.store.appending import Place
 from everthread.store.leases import Held
 from everthread.store.log import Log
 
-LEFT_OPEN = "left open: its process ended or slept in the middle of it, or nobody let the agent reply"
+LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 
 
 async def left_open(log: Log, head: Head, held: Held) -> list[Event]:
@@ -22,7 +22,12 @@ async def left_open(log: Log, head: Head, held: Held) -> list[Event]:
     if partial and partial.text:  # nobody has written it, whatever else was written meanwhile
         said = Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)
         return [said, AgentKilled(reason=LEFT_OPEN)]
-    return [AgentKilled(reason=LEFT_OPEN)] if head.state == "open" and head.turn_first else []
+    if head.state != "open" or not head.turn_first:
+        return []
+    ran = (
+        kept is not None and kept.at >= head.turn_first
+    )  # whoever had the lease before wrote under it, and did not end
+    return [AgentKilled(reason=LEFT_OPEN if ran else UNANSWERED)]
 
 
 async def close(log: Log, queues: Queues, line: Line) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from everthread.core.branches import ENDLESS, Line, Piece
 from everthread.core.deltas import Done
 from everthread.core.ended import done_of
-from everthread.core.events import MEMORY, ModelCall
+from everthread.core.events import MEMORY, UNANSWERED, ModelCall
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head, Session, State, Turn, session_of, turn_of
 from everthread.store.along import (
@@ -68,7 +68,8 @@ def ended(line: Line, at: int | None) -> Script[Done | None]:
     if newest.state == "open" or not newest.turn_first:
         return None
     first, last = newest.turn_first, newest.seq
-    killed = yield from newest_markers(line, "agent_killed", first=first, last=last, limit=1)
+    found = yield from newest_markers(line, "agent_killed", first=first, last=last, limit=1)
+    killed = [one for one in found if getattr(one.event, "reason", "") != UNANSWERED]
     made = yield from newest_markers(line, "model_call", first=first, last=last, limit=CALLS)
     calls = [one for one in readable(made) if isinstance(one.event, ModelCall) and one.event.agent != MEMORY]
     if not calls and not killed:
