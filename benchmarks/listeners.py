@@ -33,8 +33,8 @@ from everthread.providers.calling import Access, Piece, Replied
 
 APART = 0.03  # seconds between two deltas of a stream
 WRITERS = 64
-EACH = 10  # events that a writer appends in a block
-BLOCKS = 40  # with listeners, and as many without
+EACH = 50  # events that a writer appends in a block: long enough that the end of a block does not weigh
+BLOCKS = 16  # with listeners, and as many without
 MOST = 1.2  # times as long may appends take while somebody listens
 PATIENCE = 120.0  # seconds, only so that what is broken fails instead of hanging
 ANA = "ana"

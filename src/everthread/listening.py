@@ -25,7 +25,7 @@ from everthread.store.reading import Newest
 
 LOOK = 5.0  # seconds after which a listener looks for itself, should a bell not ring
 GAP = 0.25  # seconds after which a listener that misses pieces looks whether they were kept
-PAUSE = 0.01  # seconds between two times that listeners are woken
+PAUSE = 0.02  # seconds between two times that listeners are woken
 BEHIND = 10_000  # items that wait for a listener before it has to read them from the log again
 AHEAD = 2_000  # frames that wait for those before them
 JOIN = "join"  # asks a runner elsewhere to keep now what has come
@@ -222,13 +222,13 @@ class Channel:
         if not new:
             return
         self.seq = new[-1].seq
-        for event in new:
-            self._owes = self._owes or event.kind in ENDS
-            if event.kind == "user":
-                self._last.clear()
+        kinds = [event.kind for event in new]
+        if "user" in kinds:
+            self._last.clear()
         self._put(new)
         self._catch_up()
-        if self._owes:
+        if self._owes or any(kind in ENDS for kind in kinds):
+            self._owes = True
             self._bell.set()  # a turn may be over
 
     def _put(self, items: Sequence[Item]) -> None:

@@ -91,8 +91,10 @@ class Live:
 
     # -- listening -----------------------------------------------------------------------------------------------
 
-    async def listen(self, line: Line, *, after: int) -> AsyncIterator[Heard]:
-        """The events after seq `after`, then the reply that runs from its first word, then whatever comes."""
+    async def listen(self, branch: Callable[[], Awaitable[Line]], *, after: int) -> AsyncIterator[Heard]:
+        """The events after seq `after`, then the reply that runs from its first word, then whatever comes. It stays on
+        the branch that is given when somebody begins to listen."""
+        line = await branch()
         with self._joined(line) as ear:
             while True:  # a listener that fell far behind begins anew from where it is
                 async for event in self._between(line, after, await ear.begin(after)):

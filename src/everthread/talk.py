@@ -7,7 +7,7 @@ one branch (`talk.on("main")`, or what `fork` returns).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -154,17 +154,14 @@ class Talk:
         first, last = arguments.seq("first", first), arguments.seq("last", last)
         return await self._log.range(await self.line(), first, last)
 
-    async def listen(self, *, after: int = 0) -> AsyncIterator[Logged | Delta]:
+    def listen(self, *, after: int = 0) -> AsyncIterator[Logged | Delta]:
         """The events after seq `after`, then the reply that runs from its first word, then deltas and events as they
         come, whoever runs the turn: without gap, and nothing twice. Stays on the branch that is current now.
 
         What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
         seq of the last event that you have heard.
         """
-        after = arguments.known("after", after)
-        async with aclosing(self._desk.live.listen(await self.line(), after=after)) as heard:  # type: ignore[type-var]
-            async for item in heard:
-                yield item
+        return self._desk.live.listen(self.line, after=arguments.known("after", after))
 
     async def turns(self, *, limit: int = 50) -> list[TurnRow]:
         """The newest turns, oldest first, with their sizes and states."""
