@@ -32,6 +32,10 @@ async def _refused(work: Awaitable[Any], kind: type[EverthreadError] = BadValue)
     return refused.value
 
 
+async def _heard(talk: Talk, after: Any) -> Any:
+    return await anext(talk.listen(after=after))
+
+
 # -- numbers of events -------------------------------------------------------------------------------------
 
 NUMBERED: dict[str, Callable[[Talk, Any], Awaitable[Any]]] = {
@@ -45,7 +49,7 @@ NUMBERED: dict[str, Callable[[Talk, Any], Awaitable[Any]]] = {
     "seq of after": lambda talk, bad: talk.after(bad),
     "first of range": lambda talk, bad: talk.range(bad, 3),
     "last of range": lambda talk, bad: talk.range(1, bad),
-    "after of listen": lambda talk, bad: anext(talk.listen(after=bad)),
+    "after of listen": lambda talk, bad: _heard(talk, bad),
     "expect of append": lambda talk, bad: talk.append(user("four"), expect=bad),
 }
 
@@ -55,6 +59,10 @@ NUMBERED: dict[str, Callable[[Talk, Any], Awaitable[Any]]] = {
 async def test_the_number_of_an_event_is_a_whole_number(et: Everthread, said: Talk, what: str, bad: Any) -> None:
     assert clear(await _refused(NUMBERED[what](said, bad)), f"{what.split()[0]} is {bad!r}", "the seq of an event")
     assert await sound(et, said) == ["one", "two", "three"]
+
+
+async def test_nobody_knows_an_event_before_the_first(said: Talk) -> None:
+    assert clear(await _refused(_heard(said, -1)), "after is -1", "the last event that you know, or 0")
 
 
 @pytest.mark.parametrize("verb", ["before", "after", "redact", "pin", "unpin"])
