@@ -101,24 +101,32 @@ SELECT branch FROM branches
 WHERE tenant = :tenant AND conversation = :conversation AND name = :name
 
 -- name: branch
--- One branch; the current one where none is given.
-SELECT branch, name, parent, at, time FROM branches
-WHERE tenant = :tenant AND conversation = :conversation
-    AND branch = coalesce(CAST(:branch AS integer),
-        (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
+-- One branch; the current one where none is given. Asked for as the newest up to it: PostgreSQL might take the index on names
+-- for an equality, and read all branches.
+SELECT branch, name, parent, at, time FROM (
+    SELECT branch, name, parent, at, time FROM branches
+    WHERE tenant = :tenant AND conversation = :conversation
+        AND branch <= coalesce(CAST(:branch AS integer),
+            (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
+    ORDER BY branch DESC LIMIT 1) AS found
+WHERE branch = coalesce(CAST(:branch AS integer),
+    (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
 
 -- name: lineage
 -- A branch and its ancestors, itself first: number, parent, and the last event they share; and the newest marker of each kind
--- on its parent up to there. Each is looked up by itself: PostgreSQL might read all branches for every step of a join.
+-- on its parent up to there. Each is looked up by itself, and as the newest up to it: PostgreSQL might read all branches for
+-- every step.
 WITH RECURSIVE lineage (depth, branch, parent, at) AS (
     SELECT 0, branch, parent, at FROM branches
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     UNION ALL
     SELECT depth + 1, lineage.parent,
         (SELECT b.parent FROM branches b
-            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent),
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch <= lineage.parent
+            ORDER BY b.branch DESC LIMIT 1),
         (SELECT b.at FROM branches b
-            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch = lineage.parent)
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch <= lineage.parent
+            ORDER BY b.branch DESC LIMIT 1)
     FROM lineage WHERE lineage.parent IS NOT NULL
 )
 SELECT lineage.branch, lineage.parent, lineage.at,
