@@ -107,7 +107,7 @@ class Play:
         """Wake everybody, let every turn come to its end, and wait until all who listen have heard the last word."""
         await self._wake("")
         for where in self._processes.values():
-            begun = {one for one in where.orders if one.startswith("say")}
+            begun = {one for one in where.orders if not one.startswith("ear")}
             await where.until(lambda told, begun=begun: begun <= _ended(told))  # type: ignore[misc]
         await self._talk.stop()
         await self._talk.append(user(LAST))
@@ -117,7 +117,7 @@ class Play:
 
 
 def _ended(told: list[dict[str, Any]]) -> set[str]:
-    return {one["name"] for one in told if "over" in one or "error" in one}
+    return {one["name"] for one in told if one.keys() & {"over", "error", "appended", "stopped"}}
 
 
 def _text_of_last(told: list[dict[str, Any]], who: str) -> str:
