@@ -54,6 +54,10 @@ class Running(Protocol):
 
     partial: Partial | None
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it may speak: its lease has not run out."""
+
 
 class Around(Protocol):
     """What a channel is told by the rest of its process."""
@@ -295,6 +299,8 @@ class Channel:
     def flush(self) -> None:
         """Tell what has come of the running reply, once the events before it have been told."""
         run = self._live.running(self._place)
+        if run is not None and not run.is_ours:
+            return
         if run is not None:
             self._partial = run.partial
         partial = self._partial

@@ -219,19 +219,20 @@ class Run:
 
     def flush(self) -> None:
         """Pass on what was told, unless the lease has run out: it may be another's turn by now."""
-        if not self._is_ours:
+        if not self.is_ours:
             return
         self._live.told(self._place)
         if self._pause is None:
             self.send()
 
     @property
-    def _is_ours(self) -> bool:
+    def is_ours(self) -> bool:
+        """Whether the turn is ours for certain: the lease has not run out."""
         return not self._held.lost and self._live.log.now < self._held.until
 
     def send(self) -> None:
         """Tell other processes now what they have not been told, and then not for a moment: texts are joined."""
-        if self.partial is None or self.partial.length == self._sent or not self._is_ours:
+        if self.partial is None or self.partial.length == self._sent or not self.is_ours:
             return
         for one in frames(self.partial, self._sent, longest=LONGEST):
             with suppress(BadValue):  # longer than the bus takes: those elsewhere read it from the row
