@@ -191,5 +191,5 @@ async def test_what_every_listener_saw_equals_the_log(address: str, someone: str
 async def test_and_so_do_the_pieces_of_replies_however_often_it_is_played(
     address: str, someone: str, seed: int
 ) -> None:
-    """Known to fail for some: in a process that slept, a piece of a reply may be heard after the turn was taken over."""
+    """Known to fail for some: where a process slept, a piece of a reply may be heard after its turn was taken over."""
     await play(address, someone, seed, pieces=True)
