@@ -11,15 +11,20 @@ import pytest
 
 from everthread import Everthread, Talk, user
 from everthread.core.deltas import Delta, Done, TextDelta
+from everthread.core.events import AgentKilled
 from everthread.core.logged import Logged
-from everthread.errors import TurnCancelled, Unavailable
+from everthread.core.partial import Frame
+from everthread.engine.leaving import LEFT_OPEN
+from everthread.errors import TakenOver, TurnCancelled, Unavailable
+from everthread.listening import place_of
+from everthread.store.appending import Place
 from everthread.store.leases import Lease, of_turns
 from everthread.testing.scripted import call, script
 from tests.engine.conftest import Speak
 from tests.engine.processes import process
 from tests.engine.support import state, until_kept
-from tests.engine.test_live import Ear, is_over
-from tests.waiting import PATIENCE
+from tests.engine.test_live import Ear, is_over, joined
+from tests.waiting import PATIENCE, turned
 
 WORDS = " ".join(f"word{number}" for number in range(40))
 LONG = " ".join([WORDS] * 50)
@@ -322,6 +327,46 @@ async def test_what_a_process_writes_itself_rings_once(talk: Talk) -> None:
             await talk.append(user(str(number)))
             await asyncio.sleep(0.2)
     assert rung == [True] * 3
+
+
+# -- turns that are another's by now -----------------------------------------------------------------------------
+
+
+async def test_nobody_who_joins_hears_a_reply_whose_turn_was_closed_while_its_process_slept(
+    address: str, talk: Talk, speak: Speak
+) -> None:
+    speak(LONG, pace=0.02)
+    first = Ear(talk)
+    saying = talk.say("One.", detached=True)
+    await first.until(lambda ear: ear.text)
+    run: Any = talk._desk.live.running(place_of(await talk.line()))
+    run._held.until = 0  # as after a sleep: it has not looked at its lease yet
+    async with Everthread.open(address) as et:
+        name, place = of_turns(talk.id, 1), Place("default", talk.id, 1)
+        assert await et.log.lease("default", name, holder="bob", seconds=60, over=run._held.lease.holder) == "bob"
+        await et.log.append(place, [AgentKilled(reason=LEFT_OPEN)], under=Lease("default", name, "bob"))
+    await first.until(lambda ear: ear.events[-1:] and ear.events[-1].kind == "agent_killed")
+    second = Ear(talk)
+    await second.until(lambda ear: len(ear.events) == 2)
+    await turned()
+    assert [type(item) for item in second.items if isinstance(item, TextDelta)] == []
+    with pytest.raises(TakenOver):
+        await saying
+    await first.leave()
+    await second.leave()
+
+
+async def test_a_piece_that_comes_over_the_bus_after_its_turn_was_closed_here_is_not_heard(talk: Talk) -> None:
+    ear = Ear(talk)
+    live, line = talk._desk.live, await talk.line()
+    await joined(talk)
+    late = Frame("gone/1", 1, 0, [TextDelta(text="late")]).written()
+    await talk.append(user("One."))
+    with talk._log.bells.hear(line.about, lambda _: live._heard(place_of(line).topic, late)):
+        await talk._log.append(Place("default", talk.id, 1), [AgentKilled(reason=LEFT_OPEN)])
+    await ear.until(is_over)
+    assert ear.text == ""
+    await ear.leave()
 
 
 # -- forgetting ------------------------------------------------------------------------------------------------
