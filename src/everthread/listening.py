@@ -229,6 +229,7 @@ class Channel:
         kinds = [event.kind for event in new]
         if "user" in kinds:
             self._last.clear()
+        self._over = max([self._over, *(event.seq for event in new if event.kind == "agent_killed")])
         self._put(new)
         self._catch_up()
         if self._owes or any(kind in ENDS for kind in kinds):
@@ -304,8 +305,9 @@ class Channel:
         if run is not None:
             self._partial = run.partial
         partial = self._partial
-        if partial is None or partial.at > self.seq:
+        if partial is None or not self._over <= partial.at <= self.seq:
             return
+        self._over = partial.at
         if new := partial.since(self._offset(partial)):
             self._told = (partial.id, new[-1].end)
             self._put(new)
@@ -317,7 +319,7 @@ class Channel:
     def told_since(self, known: Placed | None) -> list[Placed]:
         """What has been told of the running reply, after the last piece that somebody knows of it."""
         partial = self._partial
-        if partial is None:
+        if partial is None or partial.at < self._over:
             return []
         later = partial.since(known.end if known and known.id == partial.id else 0)
         return [placed for placed in later if placed.end <= self._offset(partial)]
