@@ -79,7 +79,7 @@ class Ear:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._known: Placed | None = None  # the last piece that was heard
+        self.known: Placed | None = None  # the last piece that was heard
         self._items: list[Item] = []
         self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
         self.begun = self._behind = False
@@ -94,7 +94,7 @@ class Ear:
         if not self.begun:
             self.after = after
         self._items.extend(self._channel.ends_after(self.after))
-        self._items.extend(self._channel.told_since(self._known))
+        self._items.extend(self._channel.told_since(self.known))
         self.begun, self._behind = True, False
         return self._channel.seq
 
@@ -122,8 +122,6 @@ class Ear:
             self._news = asyncio.get_running_loop().create_future()
             await self._news
         items, self._items = self._items, []
-        self._known = next((item for item in reversed(items) if isinstance(item, Placed)), self._known)
-        self.after = next((item.seq for item in reversed(items) if isinstance(item, Done)), self.after)
         return items
 
 
@@ -229,9 +227,13 @@ class Channel:
         kinds = [event.kind for event in new]
         if "user" in kinds:
             self._last.clear()
-        self._over = max([self._over, *(event.seq for event in new if event.kind == "agent_killed")])
+        if "agent_killed" in kinds:
+            self._over = max(event.seq for event in new if event.kind == "agent_killed")
         self._put(new)
-        self._catch_up()
+        if self._ahead:
+            self._catch_up()
+        else:
+            self.flush()
         if self._owes or any(kind in ENDS for kind in kinds):
             self._owes = True
             self._bell.set()  # a turn may be over
@@ -300,10 +302,10 @@ class Channel:
     def flush(self) -> None:
         """Tell what has come of the running reply, once the events before it have been told."""
         run = self._live.running(self._place)
-        if run is not None and not run.is_ours:
-            return
         if run is not None:
             self._partial = run.partial
+            if not run.is_ours:
+                return
         partial = self._partial
         if partial is None or not self._over <= partial.at <= self.seq:
             return

@@ -73,7 +73,7 @@ class Live:
                 yield run
         finally:
             attending.cancel()
-            run.send()  # before anybody else's turn begins
+            run.moves()  # whatever was told is an event by now, or was in vain
             del self._runs[place]
             self._tidy(place)
 
@@ -103,8 +103,10 @@ class Live:
                 while items := await ear.hear():
                     for item in items:
                         if isinstance(item, Placed):
+                            ear.known = item
                             yield item.piece
                         elif isinstance(item, Done):
+                            ear.after = item.seq
                             yield item
                         elif item.seq > after:
                             after = item.seq
@@ -198,7 +200,7 @@ class Run:
 
     def moves(self) -> None:
         """Something is about to be written: who joins from now on hears what was told as an event, or not at all."""
-        self.send()  # before the bell that tells of it
+        self.send()  # before the bell that tells of it, and before anybody else's turn begins
         self.partial = None
         self._live.told(self._place)
 

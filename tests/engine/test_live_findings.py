@@ -356,6 +356,26 @@ async def test_nobody_who_joins_hears_a_reply_whose_turn_was_closed_while_its_pr
     await second.leave()
 
 
+async def test_nothing_is_told_of_a_reply_after_its_event_though_its_lease_ran_out_meanwhile(
+    talk: Talk, speak: Speak
+) -> None:
+    """Nobody has taken it over, so it may write."""
+    speak(WORDS, pace=0.01)
+    ear = Ear(talk)
+    saying = talk.say("One.", detached=True)
+    await ear.until(lambda ear: ear.text)
+    place, live = place_of(await talk.line()), talk._desk.live
+    run: Any = live.running(place)
+    run._held.until = 0
+    told: list[Any] = []
+    with talk._log.bells.hear(place.about, lambda _: told.extend(live._channels[place].told_since(None))):
+        await saying
+    assert told == []
+    await ear.until(is_over)
+    assert ear.text == ""
+    await ear.leave()
+
+
 async def test_a_piece_that_comes_over_the_bus_after_its_turn_was_closed_here_is_not_heard(talk: Talk) -> None:
     ear = Ear(talk)
     live, line = talk._desk.live, await talk.line()

@@ -101,7 +101,7 @@ def in_words(parts: tuple[Part | Call, ...] | tuple[Part, ...], media: Media) ->
             told.append(part.text)
         elif isinstance(part, Image | File):
             told.append(media.tell(part))
-    return "\n\n".join(text for text in told if text)
+    return "\n\n".join([text for text in told if text])
 
 
 def input_of(call: Call) -> dict[str, Any]:

@@ -49,11 +49,12 @@ def check(body: dict[str, Any]) -> list[str]:
             continue
         if waiting:
             problems.append(f"tool calls {waiting} have no result")
-        waiting = [call["id"] for call in message.get("tool_calls", ())]
-        if len(set(waiting)) != len(waiting):
-            problems.append("an id of a tool call occurs twice")
-        if message["content"] is None and not waiting:
+        calls = message.get("tool_calls")
+        waiting = [call["id"] for call in calls] if calls else []
+        if not calls and message["content"] is None:
             problems.append("a message has no content")
+        if calls and len(set(waiting)) != len(waiting):
+            problems.append("an id of a tool call occurs twice")
     return [*problems, *([f"tool calls {waiting} have no result"] if waiting else [])]
 
 
