@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 PATIENCE = 120.0  # seconds, only so that what is broken fails instead of hanging
+WHOLE = 10 * PATIENCE  # for a program that runs from its start to its end, such as a benchmark
 
 
 async def until(true: Callable[[], bool | Awaitable[bool]]) -> None:

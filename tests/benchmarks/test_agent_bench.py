@@ -13,6 +13,7 @@ import pytest
 from benchmarks.agent import MODELS, Result
 from benchmarks.clocked import NOW, Clocked, asking, moment, now
 from benchmarks.start import PROCESSES
+from tests.waiting import WHOLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     options = ["--parts", "calls", "starts", "--messages", "300", "--turns", "1", "--starts", "1", "--json"]
     folder = tmp_path_factory.mktemp("bench")
     command = [sys.executable, "-m", "benchmarks.agent", *options, "--folder", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=WHOLE)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.listeners import MOST
+from tests.waiting import WHOLE
 
 ROOT = Path(__file__).parents[2]
 IN_ITS_PROCESS = [f"delta to {count} listeners of one reply, in its process" for count in (1, 2, 8)]
@@ -26,7 +27,7 @@ WHAT = {"sqlite": [*IN_ITS_PROCESS, APPENDS], "postgres": [*IN_ITS_PROCESS, *IN_
 def test_deltas_are_timed_and_appends_have_a_bar(engine: str, tmp_path: Path) -> None:
     options = ["--parts", "listeners", "--listeners", "8", "--seconds", "0.2", "--json"]
     command = [sys.executable, "-m", "benchmarks.agent", "--engine", engine, *options, "--folder", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=WHOLE)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
     assert [result["what"] for result in found] == WHAT[engine]

@@ -16,6 +16,7 @@ from benchmarks.facts import KINDS, conversation
 from benchmarks.memory import endless, fitting
 from everthread.config import Settings
 from everthread.core.tokens import count
+from tests.waiting import WHOLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +28,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     command += ["--folder", str(tmp_path_factory.mktemp("bench"))]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=WHOLE, env=environment)
     assert done.returncode == 0, done.stderr
     return {result["what"]: result for result in json.loads(done.stdout)}
 

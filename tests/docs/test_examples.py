@@ -19,6 +19,7 @@ from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server
 from tests.providers.behaviours import BEHAVIOURS
 from tests.redis_server import RedisServer
+from tests.waiting import WHOLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +73,7 @@ def run(example: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=WHOLE,
     )
     return done.stdout
 

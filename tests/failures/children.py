@@ -22,6 +22,7 @@ import apsw
 
 import everthread.store.sqlite  # noqa: F401  (loaded before rights are given up)
 from everthread import Everthread, EverthreadError, user
+from tests.waiting import WHOLE
 
 NOBODY = 65534
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(name: str, *arguments: object) -> Any:
     """Run one of the functions below in a child, and what it printed."""
-    done = subprocess.run(command(name, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command(name, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=WHOLE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

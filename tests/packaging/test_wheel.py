@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.waiting import WHOLE
 
 pytestmark = pytest.mark.wheel
 
@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def _done(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=5 * PATIENCE)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=WHOLE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
