@@ -320,7 +320,8 @@ class NothingToResume(Conflict):
     """There is no turn that could go on."""
 
     def __init__(self, state: str) -> None:
-        super().__init__(f"There is nothing to resume: the newest turn is {state}. Say something with `talk.say`.")
+        todo = "Approve or refuse what waits" if state == "waiting" else "Say something with `talk.say`"
+        super().__init__(f"There is nothing to resume: the newest turn is {state}. {todo}.")
 
 
 class NotWaiting(Conflict):

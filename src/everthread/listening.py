@@ -265,7 +265,7 @@ class Channel:
             return
         if lease and lease.until > live.log.now and not is_dead(lease.holder):
             return
-        if lease and (lease.text or found.state == "open"):
+        if lease:
             with suppress(Conflict):  # somebody else was faster
                 await live.close_left(self._line)
         else:
