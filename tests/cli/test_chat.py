@@ -98,12 +98,12 @@ def test_lines_are_edited_and_found_again_and_the_chat_outlives_what_is_stopped(
 def test_memory_is_made_while_the_user_sits_at_the_prompt(store: str) -> None:
     """Nobody presses a key until there is a brief; then the chat goes on as if nothing had happened."""
     models = "script('guide', 'To Porto.', 'By train.'); script('memory', *['They plan a trip.'] * 20)"
-    given = ("--model", "scripted:guide", "--set", "summary_model=scripted:memory")
+    given = ("chat", "--model", "scripted:guide")
 
     async def has_brief(talk: Talk) -> bool:
         return "brief_updated" in await _kinds(talk)
 
-    with Terminal("chat", *given, before=models) as terminal:
+    with Terminal(*given, before=models, EVERTHREAD_SUMMARY_MODEL="scripted:memory") as terminal:
         terminal.say("Where to?")
         terminal.expect("To Porto.")
         terminal.expect("you ›")

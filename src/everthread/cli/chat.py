@@ -1,14 +1,14 @@
 """`everthread chat`: a plain chat, line by line.
 
 At the start stand the newest turns, with the rule where the window begins: what the model sees word for word lies
-below it. After each reply stands what it took, and when the window has moved, where it begins now. Between two turns
-nothing runs, so lines are read as any program reads them. From a pipe it chats as well: a line is a message, and
+below it. After each reply stands what it took, and when the window has moved, where it begins now. While the user
+types, memory does its work in a loop beside (`cli.beside`). From a pipe it chats as well: a line is a message, and
 standard output holds the replies alone.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import sys
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
+from everthread.cli.beside import Beside
 from everthread.cli.commands import Commands
 from everthread.cli.lines import Lines
 from everthread.cli.shared import (
@@ -59,13 +60,14 @@ def chat_command(**given: Any) -> None:
     where = scope_of(**given)
 
     def work() -> None:
-        with asyncio.Runner() as runner:
-            chat = Chat(runner, where, partner)
+        logging.getLogger("everthread.memory").addHandler(logging.NullHandler())  # /brief tells what went wrong
+        with Beside() as beside:
+            chat = Chat(beside, where, partner)
             try:
-                runner.run(chat.open())
+                beside.run(chat.open())
                 chat.go()
             finally:
-                runner.run(chat.close())
+                beside.run(chat.close())
         if chat.failed and not somebody_types():
             sys.exit(1)
 
@@ -75,8 +77,8 @@ def chat_command(**given: Any) -> None:
 class Chat:
     """`failed`: whether a turn or a command has. `over`: whether the user has had enough."""
 
-    def __init__(self, runner: asyncio.Runner, where: Scope, partner: Partner) -> None:
-        self._runner, self._where, self._partner = runner, where, partner
+    def __init__(self, beside: Beside, where: Scope, partner: Partner) -> None:
+        self._beside, self._where, self._partner = beside, where, partner
         self._out = console(err=True)
         self._stack = AsyncExitStack()
         self._cutoff = 0
@@ -176,19 +178,23 @@ class Chat:
 
     def go(self) -> None:
         """Until the end of the input, or /quit."""
-        lines, commands = Lines(self._runner.run(self._history())), Commands(self)
+        lines, commands = Lines(self._beside.run(self._history())), Commands(self)
         while not self.over:
             try:
                 line = lines.next()
                 if line is None:
                     return
-                self._runner.run(self._obey(commands, line))
+                self._beside.run(self._obey(commands, line))
             except EverthreadError as problem:
                 self._fail(problem)
             except KeyboardInterrupt:
                 self.failed = True
                 if told_to_end() or not somebody_types():
                     raise
+
+    async def sure(self, question: str) -> bool:
+        """Whether the user says yes. Ctrl-C is a no."""
+        return await self._beside.ask(lambda: _confirmed(question))
 
     async def _obey(self, commands: Commands, line: str) -> None:
         if line.startswith("/") and not line.startswith("//"):
@@ -235,3 +241,13 @@ class Chat:
             self._rule(f"the window now begins at event {done.cutoff}")
             tell(f"{counted(done.past, 'message')} before it: kept, and not sent.")
         self._cutoff = done.cutoff or self._cutoff
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        click.echo(err=True)
+        if told_to_end():
+            raise KeyboardInterrupt from None
+        return False

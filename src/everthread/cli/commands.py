@@ -118,7 +118,7 @@ class Commands:
         """take what an event says out of the log and of memory, for ever"""
         if not _is_number(event):
             raise BadValue("the event", event, "the number of one, as /brief and /recall show them")
-        if somebody_types() and not click.confirm(f"  Take out what event {event} says, for ever?"):
+        if somebody_types() and not await self._chat.sure(f"  Take out what event {event} says, for ever?"):
             return
         await self._chat.talk.redact(int(event))
         click.echo("  Gone. What was remembered since, your corrections too, is made anew without it.")
