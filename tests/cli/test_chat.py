@@ -118,6 +118,31 @@ def test_memory_is_made_while_the_user_sits_at_the_prompt(store: str) -> None:
     assert [event.text for event in said if event.kind == "user"] == ["Where to?", "And how?"]
 
 
+def test_after_a_failure_enter_tries_again_and_so_does_the_same_line(store: str) -> None:
+    """The message stands in the log once, however often it is tried."""
+    down = "from everthread.errors import Overloaded; down = lambda _: Overloaded('scripted', 'busy', after=3600)"
+    with Terminal(
+        "chat", "--model", "scripted:guide", before=f"{down}; script('guide', down, down, down, 'To Porto.')"
+    ) as terminal:
+        terminal.say("Where to?")
+        terminal.expect("Error: scripted cannot reply now (busy)")
+        terminal.expect("Enter tries again")
+        terminal.say("")
+        terminal.expect("Enter tries again")
+        terminal.expect("you ›")
+        terminal.press(UP + ENTER)
+        terminal.expect("not said twice")
+        terminal.expect("Enter tries again")
+        terminal.say("")
+        terminal.expect("To Porto.")
+        terminal.say("")  # nothing failed: an empty line is nothing
+        terminal.say("/retry")
+        terminal.expect("There is nothing to go on with")
+    assert "talk.resume" not in terminal.shown
+    said = _with(store, lambda talk: talk.after(limit=1000))
+    assert [event.kind for event in said if event.kind in ("user", "assistant")] == ["user", "assistant"]
+
+
 def test_ctrl_c_at_a_question_is_a_no_and_the_chat_goes_on(store: str) -> None:
     _fill(store, 1)
     with Terminal("chat", *ECHO) as terminal:

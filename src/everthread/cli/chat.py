@@ -47,6 +47,9 @@ from everthread.errors import Corrupt, EverthreadError
 from everthread.talk import Talk
 
 EARLIER = 3  # turns that are shown at the start
+AGAIN = "The message is kept: Enter tries again, or say something else."
+SAID = "This was said and had no reply: it is tried again, and not said twice."
+NO_END = "The last turn has no end: unless it runs elsewhere, /retry goes on with it."
 HISTORY = 200  # messages of the conversation, of which the user's own are in the history of lines
 
 
@@ -88,6 +91,7 @@ class Chat:
         self.et: Everthread
         self.talk: Talk
         self.failed = self.over = False
+        self._again = False  # whether a turn has failed that an empty line tries again
 
     # -- opening and closing -----------------------------------------------------------------------------------
 
@@ -162,10 +166,13 @@ class Chat:
         self._out.rule(words, style="green")
 
     async def _tell_what_waits(self) -> None:
-        newest = await self.talk.turns(limit=1)
-        if newest and newest[-1].state == "interrupted":
+        newest, waiting = await self.talk.turns(limit=1), await self.talk.waiting()
+        state = newest[-1].state if newest else "idle"
+        if state == "interrupted":
             tell("The last turn was interrupted: /retry goes on with it.", colour="yellow")
-        for call in await self.talk.waiting():
+        elif state == "open" or (state == "waiting" and not waiting):
+            tell(NO_END, colour="yellow")
+        for call in waiting:
             self._ask_for(call)
 
     def _ask_for(self, call: Logged) -> None:
@@ -181,9 +188,10 @@ class Chat:
         lines, commands = Lines(self._beside.run(self._history())), Commands(self)
         while not self.over:
             try:
-                line = lines.next()
+                line = lines.next(empty=self._again)
                 if line is None:
                     return
+                self._again = False
                 self._beside.run(self._obey(commands, line))
             except EverthreadError as problem:
                 self._fail(problem)
@@ -197,11 +205,31 @@ class Chat:
         return await self._beside.ask(lambda: _confirmed(question))
 
     async def _obey(self, commands: Commands, line: str) -> None:
-        if line.startswith("/") and not line.startswith("//"):
+        if not line:
+            await commands.obey("/retry")
+        elif line.startswith("/") and not line.startswith("//"):
             await commands.obey(line)
         else:
-            said = line.removeprefix("/") if line.startswith("//") else line
-            await self.hear(self.talk.say(said, model=self.model, settings=self.settings))
+            await self._say(line.removeprefix("/") if line.startswith("//") else line)
+
+    async def _say(self, text: str) -> None:
+        """A message; one that was said last and had no reply is not said twice, unless a program says it."""
+        if somebody_types() and await self._has_no_reply(text):
+            tell(SAID, colour="yellow")
+            await self.retry()
+        else:
+            await self.hear(self.talk.say(text, model=self.model, settings=self.settings))
+
+    async def _has_no_reply(self, text: str) -> bool:
+        newest = await self.talk.turns(limit=1)
+        if not newest or newest[-1].state != "interrupted":
+            return False
+        messages = [event for event in await self.talk.tail(turns=1) if event.kind in MESSAGES]
+        return [event.kind for event in messages] == ["user"] and messages[0].text == text
+
+    async def retry(self) -> None:
+        """Go on with a turn that failed or was cut short."""
+        await self.hear(self.talk.resume(model=self.model, settings=self.settings))
 
     async def _history(self) -> list[str]:
         """The user's own messages of one line, oldest first."""
@@ -233,6 +261,9 @@ class Chat:
         if done.calls:
             tell(price_line(done))
         self._tell_step(done)
+        if teller.failed and teller.failed.kept and somebody_types():
+            self._again = True
+            tell(AGAIN, colour="yellow")
         if done.state == "waiting":
             await self._tell_what_waits()
 

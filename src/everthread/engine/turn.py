@@ -27,9 +27,10 @@ from everthread.core.events import (
     ModelCall,
     ToolCall,
     ToolResult,
+    detach,
     text_of,
 )
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, readable
 from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
@@ -58,6 +59,10 @@ from everthread.store.appending import Place
 from everthread.store.leases import Held
 from everthread.tools import Toolbox
 
+SAID_AGAIN = (
+    "The same was said before and had no reply, so it stands there twice now: `talk.resume()` goes on without saying "
+    "it again, and with a key it is said once."
+)
 CANCELLED, STOPPED = "cancelled", "stopped"
 RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
@@ -115,6 +120,7 @@ class Turn:
 
         async def begin() -> bool:
             head, _ = await self.close_left()
+            await self._offer(head, message, key)
             logged, new = await finished(self._take(message, key, head))
             if new:
                 self._greet(head, logged)
@@ -135,6 +141,14 @@ class Turn:
         if new:
             self._live.moved(logged.seq)
         return logged, new
+
+    async def _offer(self, head: Head, message: Event, key: str) -> None:
+        """Say so where the same was said last and had no reply."""
+        if key or head.state != "interrupted" or head.spoken != head.turn_first:
+            return
+        before = await self._desk.log.range(self.line, head.turn_first, head.turn_first)
+        if any(one.event == detach(message) for one in readable(before)):
+            self._tell(Notice(text=SAID_AGAIN))
 
     def _greet(self, head: Head, message: Logged) -> None:
         """Say so where a message begins a new session."""
@@ -368,7 +382,9 @@ class Turn:
         """Close the turn as interrupted, and raise what went wrong."""
         known = isinstance(problem, EverthreadError)
         try:
-            await finished(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
+            head = await finished(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
+            if known and not _over(head):
+                problem.kept = head.turn_first  # type: ignore[attr-defined]
         except TakenOver:
             raise
         except EverthreadError as further:  # the store is away: whoever comes next closes the turn
@@ -381,7 +397,7 @@ class Turn:
             raise TakenOver(self._held.lease.name)
         await finished(self._end(STOPPED if self._live.stopped else CANCELLED))
 
-    async def _end(self, reason: str) -> None:
+    async def _end(self, reason: str) -> Head:
         """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end, or waits
         for approval."""
         came: list[Event] = []
@@ -394,16 +410,17 @@ class Turn:
         late, self._late = self._late, None
         if events := await closing(self._desk.log, self.line, head, came, reason=reason, late=late):
             await self._append(*events)
-        await self._done()
+        return await self._done()
 
-    async def _done(self) -> None:
+    async def _done(self) -> Head:
         self._remind()
-        head = await self._desk.log.head(self.line)
+        head: Head = await self._desk.log.head(self.line)
         price = self._price if self._priced else None
         figures: dict[str, Any] = {"usage": self._usage, "price": price, "calls": self._calls}
         if self._sent:
             figures |= {name: getattr(self._sent, name) for name in OF_CONTEXT}
         self._tell(Done(state=head.state, model=self._model, seq=head.seq, **figures))
+        return head
 
     def _remind(self) -> None:
         if self._desk.memory is not None:
