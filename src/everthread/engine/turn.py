@@ -34,7 +34,7 @@ from everthread.core.logged import Logged, readable
 from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
-from everthread.core.turns import Head
+from everthread.core.turns import Head, State
 from everthread.engine.answering import refusal, verdict
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
@@ -103,6 +103,7 @@ class Turn:
         self._usage, self._price, self._calls = Usage(), 0.0, 0
         self._priced = True
         self._model = ""
+        self._seq = 0  # of the newest event that we know of
         self._limits = Settings()
         for note in prepared.notes:
             self._tell(Notice(text=note))
@@ -138,6 +139,7 @@ class Turn:
         [logged] = await self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
+        self._seq = logged.seq
         if new:
             self._live.moved(logged.seq)
         return logged, new
@@ -389,13 +391,20 @@ class Turn:
             raise
         except EverthreadError as further:  # the store is away: whoever comes next closes the turn
             _log.warning("The turn of conversation %s could not be closed: %s", self.line.conversation, further)
+            self._tell_end("interrupted", self._seq)
         raise problem from cause
 
     async def _cancelled(self) -> None:
         """Somebody ended the turn; or it is another's by now, and nothing may be written any more."""
         if self._held.lost:
             raise TakenOver(self._held.lease.name)
-        await finished(self._end(STOPPED if self._live.stopped else CANCELLED))
+        try:
+            await finished(self._end(STOPPED if self._live.stopped else CANCELLED))
+        except TakenOver:
+            raise
+        except EverthreadError:  # the conversation was erased, or the store is away
+            self._tell_end("interrupted", self._seq)
+            raise
 
     async def _end(self, reason: str) -> Head:
         """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end, or waits
@@ -415,12 +424,15 @@ class Turn:
     async def _done(self) -> Head:
         self._remind()
         head: Head = await self._desk.log.head(self.line)
+        self._tell_end(head.state, head.seq)
+        return head
+
+    def _tell_end(self, state: State, seq: int) -> None:
         price = self._price if self._priced else None
         figures: dict[str, Any] = {"usage": self._usage, "price": price, "calls": self._calls}
         if self._sent:
             figures |= {name: getattr(self._sent, name) for name in OF_CONTEXT}
-        self._tell(Done(state=head.state, model=self._model, seq=head.seq, **figures))
-        return head
+        self._tell(Done(state=state, model=self._model, seq=seq, **figures))
 
     def _remind(self) -> None:
         if self._desk.memory is not None:
@@ -433,7 +445,8 @@ class Turn:
     async def _write(self, events: Sequence[Event]) -> list[Logged]:
         self._live.moves()
         logged = await self._desk.log.append(self._place, events, under=self._held.lease)
-        self._live.moved(logged[-1].seq)
+        self._seq = logged[-1].seq
+        self._live.moved(self._seq)
         return logged
 
 
