@@ -10,9 +10,21 @@ from __future__ import annotations
 import re
 import reprlib
 
+GO_ON = "The message is kept: `talk.resume()` tries again without saying it twice."
+
 
 class EverthreadError(Exception):
-    """The root of the tree."""
+    """The root of the tree. `kept`: where it ended a turn that can be gone on with, the seq of that turn's message."""
+
+    kept = 0
+
+    @property
+    def sentence(self) -> str:
+        """What happened, without how a program goes on: a face says that in its own words."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {GO_ON}" if self.kept else self.sentence
 
 
 # -- what the caller gave --------------------------------------------------------------------------------
@@ -236,9 +248,7 @@ class RequestRefused(ModelError):
     """The provider's rules forbid the request, or it declined to take it."""
 
     def __init__(self, provider: str, said: str) -> None:
-        super().__init__(
-            f"{provider} refused the request ({said}): `everthread context --request` shows it; the message is kept."
-        )
+        super().__init__(f"{provider} refused the request ({said}): `everthread context --request` shows it.")
 
 
 class Overloaded(ModelError):
@@ -264,7 +274,7 @@ class BrokenOff(ModelError):
     again = True
 
     def __init__(self, provider: str, why: str) -> None:
-        super().__init__(f"The reply of {provider} broke off ({why}): what came of it is kept; ask again to go on.")
+        super().__init__(f"The reply of {provider} broke off ({why}): what came of it is kept.")
 
 
 class NoModelFile(ModelError):
@@ -320,7 +330,8 @@ class NothingToResume(Conflict):
     """There is no turn that could go on."""
 
     def __init__(self, state: str) -> None:
-        super().__init__(f"There is nothing to resume: the newest turn is {state}. Say something with `talk.say`.")
+        todo = "Approve or refuse what waits" if state == "waiting" else "Say something with `talk.say`"
+        super().__init__(f"There is nothing to resume: the newest turn is {state}. {todo}.")
 
 
 class NotWaiting(Conflict):

@@ -267,7 +267,7 @@ class Channel:
             return
         if lease and lease.until > live.log.now and not is_dead(lease.holder):
             return
-        if lease and (lease.text or found.state == "open"):
+        if lease:
             with suppress(Conflict):  # somebody else was faster
                 await live.close_left(self._line)
         else:
@@ -376,12 +376,7 @@ class Channel:
             partial = self._partial = Partial(one.id, one.at)
         if partial.id != one.id:
             return True  # of one that is over
-        offset = one.offset
-        for piece in one.pieces:
-            if not partial.put(offset, piece):
-                return False
-            offset = partial.length
-        return True
+        return partial.take(one)
 
     def _look_soon(self) -> None:
         if self._gap is None or self._gap.when() <= self._loop.time():

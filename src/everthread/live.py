@@ -35,6 +35,7 @@ from everthread.store.log import Log
 
 KEEP = 1.0  # seconds after which what has come of a reply is kept
 LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
+ASKED = 60_000_000  # microseconds before a turn began in which nobody can have asked for its end: clocks differ
 STOP = "stop"  # the command by which a turn is ended from anywhere
 
 Heard = Logged | Delta
@@ -57,7 +58,7 @@ class Live:
         self._runs: dict[Place, Run] = {}
         self._channels: dict[Place, Channel] = {}
         self._topics: dict[str, Place] = {}
-        log.bus.hear(self._heard, self._lost)
+        self._leave_bus: Callable[[], None] | None = None  # heard only while there is a topic: we may be dropped
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ class Live:
         """Be the one who runs a turn of this branch, under a lease. `running` is cancelled when somebody stops it."""
         place = place_of(line)
         run = self._runs[place] = Run(self, line, held, running)
-        self._topics[place.topic] = place
+        self._attend_to(place)
         attending = asyncio.create_task(run.attend())
         try:
             with self.log.bells.hear(line.about, run.rung):
@@ -126,7 +127,7 @@ class Live:
         channel = self._channels.get(place)
         if channel is None:
             channel = self._channels[place] = Channel(self, line)
-            self._topics[place.topic] = place
+            self._attend_to(place)
         ear = Ear(channel)
         channel.ears.append(ear)
         try:
@@ -143,9 +144,17 @@ class Live:
             del self._channels[place]
             self._tidy(place)
 
+    def _attend_to(self, place: Place) -> None:
+        self._topics[place.topic] = place
+        if self._leave_bus is None:
+            self._leave_bus = self.log.bus.hear(self._heard, self._lost)
+
     def _tidy(self, place: Place) -> None:
         if place not in self._runs and place not in self._channels:
             self._topics.pop(place.topic, None)
+        if not self._topics and self._leave_bus is not None:
+            self._leave_bus()
+            self._leave_bus = None
 
     # -- the bus -------------------------------------------------------------------------------------------------
 
@@ -186,6 +195,7 @@ class Run:
         self._pause: asyncio.TimerHandle | None = None
         self._kept = 0
         self._wake = asyncio.Event()
+        self._looked, self._since = 0, live.log.now - ASKED  # the newest command that was looked at; and since when
         self._hurry, self._look = False, True  # somebody may have asked for the end before we were there
 
     # -- telling -------------------------------------------------------------------------------------------------
@@ -282,7 +292,7 @@ class Run:
                 if self._look or clock() - looked > LOOK:
                     self._look, looked = False, clock()
                     await log.head(self.line)
-                    self._check(await log.markers(self.line, "command", limit=5))
+                    self._check(await self._commands())
                 if self._hurry or clock() - kept >= KEEP:
                     self._hurry, kept = False, clock()
                     await self._keep()
@@ -291,6 +301,17 @@ class Run:
                 return
             except EverthreadError as problem:
                 _log.debug("What has come of a reply is not kept yet: %s", problem)
+
+    async def _commands(self) -> list[Logged]:
+        """The newest commands, back to the one that was looked at last, or to a while before the turn began."""
+        limit = 5
+        while True:
+            found = await self._live.log.markers(self.line, "command", limit=limit)
+            if len(found) < limit or found[-1].seq <= self._looked or found[-1].at < self._since:
+                break
+            limit *= 4
+        self._looked = max([self._looked, *(one.seq for one in found[:1])])
+        return found
 
     async def _keep(self) -> None:
         partial = self.partial

@@ -448,7 +448,9 @@ class Talk:
 
     def _settling(self, call: str | int | None, *, approved: bool, why: str = "") -> Act:
         async def act(turn: Turn) -> None:
-            found = the_one(await waiting(self._log, turn.line), call)
+            _, closed = await turn.close_left()
+            lost = any(isinstance(event, ToolResult) for event in closed)
+            found = the_one(await waiting(self._log, turn.line), call, lost=lost)
             await turn.settle(found, approved=approved, why=why)
 
         return act

@@ -16,6 +16,7 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.testing.scripted import broken, call, script
 from tests.cli.conftest import Do
 from tests.cli.terminal import BEGINNING, CTRL_C, CTRL_D, ENTER, LEFT, UP, Terminal
+from tests.waiting import comes_true
 
 ECHO = ("--model", "scripted:echo", "--set", "clock=off")
 TILL = """
@@ -92,6 +93,66 @@ def test_lines_are_edited_and_found_again_and_the_chat_outlives_what_is_stopped(
     said = _with(store, lambda talk: talk.after(limit=1000))
     assert [event.text for event in said if event.kind == "user"] == ["Hello", "Hello!", "first \nsecond"]
     assert [event.kind for event in said].count("agent_killed") == 1
+
+
+def test_memory_is_made_while_the_user_sits_at_the_prompt(store: str) -> None:
+    """Nobody presses a key until there is a brief; then the chat goes on as if nothing had happened."""
+    models = "script('guide', 'To Porto.', 'By train.'); script('memory', *['They plan a trip.'] * 20)"
+    given = ("chat", "--model", "scripted:guide")
+
+    async def has_brief(talk: Talk) -> bool:
+        return "brief_updated" in await _kinds(talk)
+
+    with Terminal(*given, before=models, EVERTHREAD_SUMMARY_MODEL="scripted:memory") as terminal:
+        terminal.say("Where to?")
+        terminal.expect("To Porto.")
+        terminal.expect("you ›")
+        terminal.press("And how")
+        assert comes_true(lambda: bool(_with(store, has_brief)))
+        terminal.press("?" + ENTER)
+        terminal.expect("By train.")
+        terminal.expect("you ›")
+        terminal.press(CTRL_D)
+        assert terminal.end() == 0
+    said = _with(store, lambda talk: talk.after(limit=1000))
+    assert [event.text for event in said if event.kind == "user"] == ["Where to?", "And how?"]
+
+
+def test_after_a_failure_enter_tries_again_and_so_does_the_same_line(store: str) -> None:
+    """The message stands in the log once, however often it is tried."""
+    down = "from everthread.errors import Overloaded; down = lambda _: Overloaded('scripted', 'busy', after=3600)"
+    with Terminal(
+        "chat", "--model", "scripted:guide", before=f"{down}; script('guide', down, down, down, 'To Porto.')"
+    ) as terminal:
+        terminal.say("Where to?")
+        terminal.expect("Error: scripted cannot reply now (busy)")
+        terminal.expect("Enter tries again")
+        terminal.say("")
+        terminal.expect("Enter tries again")
+        terminal.expect("you ›")
+        terminal.press(UP + ENTER)
+        terminal.expect("not said twice")
+        terminal.expect("Enter tries again")
+        terminal.say("")
+        terminal.expect("To Porto.")
+        terminal.say("")  # nothing failed: an empty line is nothing
+        terminal.say("/retry")
+        terminal.expect("There is nothing to go on with")
+    assert "talk.resume" not in terminal.shown
+    said = _with(store, lambda talk: talk.after(limit=1000))
+    assert [event.kind for event in said if event.kind in ("user", "assistant")] == ["user", "assistant"]
+
+
+def test_ctrl_c_at_a_question_is_a_no_and_the_chat_goes_on(store: str) -> None:
+    _fill(store, 1)
+    with Terminal("chat", *ECHO) as terminal:
+        terminal.say("/forget 1")
+        terminal.expect("for ever?")
+        terminal.press_until(CTRL_C, "you ›")
+        terminal.press("Hello." + ENTER)
+        terminal.expect("You said: “Hello.”")
+    said = _with(store, lambda talk: talk.after(limit=1))
+    assert said[0].text.startswith("Question 1?")
 
 
 def test_the_prompt_tells_readline_which_characters_take_no_room(store: str) -> None:

@@ -11,6 +11,7 @@ from everthread import Agent, Everthread, Talk, tool
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Delta, Done, TextDelta, Usage
 from everthread.engine import leasing
+from everthread.engine.answering import CUT_SHORT
 from everthread.errors import (
     BadSetting,
     BadTool,
@@ -141,7 +142,7 @@ async def test_what_a_tool_gave_before_the_turn_was_cancelled_is_kept(talk: Talk
     await turned()  # it has ended, too
     await saying.cancel()
     await task
-    assert [result.text for result in await results(talk)] == ["sent"]
+    assert [result.text for result in await results(talk)] == ["sent", CUT_SHORT]
     await assert_valid(talk)
 
 

@@ -95,5 +95,5 @@ def _as_json(talk: Talk, teller: Teller) -> dict[str, Any]:
     del done["kind"]
     said = {"conversation": talk.id, "text": teller.text, **done}
     if teller.failed:
-        said["error"] = {"type": type(teller.failed).__name__, "message": str(teller.failed)}
+        said["error"] = {"type": type(teller.failed).__name__, "message": teller.failed.sentence}
     return said

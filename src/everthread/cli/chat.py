@@ -1,14 +1,14 @@
 """`everthread chat`: a plain chat, line by line.
 
 At the start stand the newest turns, with the rule where the window begins: what the model sees word for word lies
-below it. After each reply stands what it took, and when the window has moved, where it begins now. Between two turns
-nothing runs, so lines are read as any program reads them. From a pipe it chats as well: a line is a message, and
+below it. After each reply stands what it took, and when the window has moved, where it begins now. While the user
+types, memory does its work in a loop beside (`cli.beside`). From a pipe it chats as well: a line is a message, and
 standard output holds the replies alone.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import sys
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
+from everthread.cli.beside import Beside
 from everthread.cli.commands import Commands
 from everthread.cli.lines import Lines
 from everthread.cli.shared import (
@@ -46,6 +47,9 @@ from everthread.errors import Corrupt, EverthreadError
 from everthread.talk import Talk
 
 EARLIER = 3  # turns that are shown at the start
+AGAIN = "The message is kept: Enter tries again, or say something else."
+SAID = "This was said and had no reply: it is tried again, and not said twice."
+NO_END = "The last turn has no end: unless it runs elsewhere, /retry goes on with it."
 HISTORY = 200  # messages of the conversation, of which the user's own are in the history of lines
 
 
@@ -59,13 +63,14 @@ def chat_command(**given: Any) -> None:
     where = scope_of(**given)
 
     def work() -> None:
-        with asyncio.Runner() as runner:
-            chat = Chat(runner, where, partner)
+        logging.getLogger("everthread.memory").addHandler(logging.NullHandler())  # /brief tells what went wrong
+        with Beside() as beside:
+            chat = Chat(beside, where, partner)
             try:
-                runner.run(chat.open())
+                beside.run(chat.open())
                 chat.go()
             finally:
-                runner.run(chat.close())
+                beside.run(chat.close())
         if chat.failed and not somebody_types():
             sys.exit(1)
 
@@ -75,8 +80,8 @@ def chat_command(**given: Any) -> None:
 class Chat:
     """`failed`: whether a turn or a command has. `over`: whether the user has had enough."""
 
-    def __init__(self, runner: asyncio.Runner, where: Scope, partner: Partner) -> None:
-        self._runner, self._where, self._partner = runner, where, partner
+    def __init__(self, beside: Beside, where: Scope, partner: Partner) -> None:
+        self._beside, self._where, self._partner = beside, where, partner
         self._out = console(err=True)
         self._stack = AsyncExitStack()
         self._cutoff = 0
@@ -86,6 +91,7 @@ class Chat:
         self.et: Everthread
         self.talk: Talk
         self.failed = self.over = False
+        self._again = False  # whether a turn has failed that an empty line tries again
 
     # -- opening and closing -----------------------------------------------------------------------------------
 
@@ -160,10 +166,13 @@ class Chat:
         self._out.rule(words, style="green")
 
     async def _tell_what_waits(self) -> None:
-        newest = await self.talk.turns(limit=1)
-        if newest and newest[-1].state == "interrupted":
+        newest, waiting = await self.talk.turns(limit=1), await self.talk.waiting()
+        state = newest[-1].state if newest else "idle"
+        if state == "interrupted":
             tell("The last turn was interrupted: /retry goes on with it.", colour="yellow")
-        for call in await self.talk.waiting():
+        elif state == "open" or (state == "waiting" and not waiting):
+            tell(NO_END, colour="yellow")
+        for call in waiting:
             self._ask_for(call)
 
     def _ask_for(self, call: Logged) -> None:
@@ -176,13 +185,14 @@ class Chat:
 
     def go(self) -> None:
         """Until the end of the input, or /quit."""
-        lines, commands = Lines(self._runner.run(self._history())), Commands(self)
+        lines, commands = Lines(self._beside.run(self._history())), Commands(self)
         while not self.over:
             try:
-                line = lines.next()
+                line = lines.next(empty=self._again)
                 if line is None:
                     return
-                self._runner.run(self._obey(commands, line))
+                self._again = False
+                self._beside.run(self._obey(commands, line))
             except EverthreadError as problem:
                 self._fail(problem)
             except KeyboardInterrupt:
@@ -190,12 +200,36 @@ class Chat:
                 if told_to_end() or not somebody_types():
                     raise
 
+    async def sure(self, question: str) -> bool:
+        """Whether the user says yes. Ctrl-C is a no."""
+        return await self._beside.ask(lambda: _confirmed(question))
+
     async def _obey(self, commands: Commands, line: str) -> None:
-        if line.startswith("/") and not line.startswith("//"):
+        if not line:
+            await commands.obey("/retry")
+        elif line.startswith("/") and not line.startswith("//"):
             await commands.obey(line)
         else:
-            said = line.removeprefix("/") if line.startswith("//") else line
-            await self.hear(self.talk.say(said, model=self.model, settings=self.settings))
+            await self._say(line.removeprefix("/") if line.startswith("//") else line)
+
+    async def _say(self, text: str) -> None:
+        """A message; one that was said last and had no reply is not said twice, unless a program says it."""
+        if somebody_types() and await self._has_no_reply(text):
+            tell(SAID, colour="yellow")
+            await self.retry()
+        else:
+            await self.hear(self.talk.say(text, model=self.model, settings=self.settings))
+
+    async def _has_no_reply(self, text: str) -> bool:
+        newest = await self.talk.turns(limit=1)
+        if not newest or newest[-1].state != "interrupted":
+            return False
+        messages = [event for event in await self.talk.tail(turns=1) if event.kind in MESSAGES]
+        return [event.kind for event in messages] == ["user"] and messages[0].text == text
+
+    async def retry(self) -> None:
+        """Go on with a turn that failed or was cut short."""
+        await self.hear(self.talk.resume(model=self.model, settings=self.settings))
 
     async def _history(self) -> list[str]:
         """The user's own messages of one line, oldest first."""
@@ -227,6 +261,9 @@ class Chat:
         if done.calls:
             tell(price_line(done))
         self._tell_step(done)
+        if teller.failed and teller.failed.kept and somebody_types():
+            self._again = True
+            tell(AGAIN, colour="yellow")
         if done.state == "waiting":
             await self._tell_what_waits()
 
@@ -235,3 +272,13 @@ class Chat:
             self._rule(f"the window now begins at event {done.cutoff}")
             tell(f"{counted(done.past, 'message')} before it: kept, and not sent.")
         self._cutoff = done.cutoff or self._cutoff
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        click.echo(err=True)
+        if told_to_end():
+            raise KeyboardInterrupt from None
+        return False

@@ -16,7 +16,7 @@ from everthread.cli.shared import counted, printable, somebody_types, tell
 from everthread.cli.speaking import warn
 from everthread.cli.usage import price_of
 from everthread.config import DEFAULT, check, parse
-from everthread.errors import BadValue, Conflict
+from everthread.errors import BadValue, Conflict, NothingToResume
 
 if TYPE_CHECKING:
     from everthread.cli.chat import Chat
@@ -118,7 +118,7 @@ class Commands:
         """take what an event says out of the log and of memory, for ever"""
         if not _is_number(event):
             raise BadValue("the event", event, "the number of one, as /brief and /recall show them")
-        if somebody_types() and not click.confirm(f"  Take out what event {event} says, for ever?"):
+        if somebody_types() and not await self._chat.sure(f"  Take out what event {event} says, for ever?"):
             return
         await self._chat.talk.redact(int(event))
         click.echo("  Gone. What was remembered since, your corrections too, is made anew without it.")
@@ -193,11 +193,9 @@ class Commands:
 
     async def retry(self) -> None:
         """go on with a turn that failed or was stopped"""
-        chat = self._chat
-        newest = await chat.talk.turns(limit=1)
-        if newest and newest[-1].state in ("open", "interrupted"):
-            await chat.hear(chat.talk.resume(model=chat.model, settings=chat.settings))
-        else:
+        try:
+            await self._chat.retry()
+        except NothingToResume:
             tell("  There is nothing to go on with: no turn was interrupted.")
 
     async def quit(self) -> None:

@@ -28,8 +28,9 @@ class Lines:
             sys.stdin.reconfigure(errors="surrogateescape")
         self._edited = self._typed and sys.stdout.isatty() and _with_readline(history)
 
-    def next(self) -> str | None:
-        """The next message, never empty; None at the end. A line that ends in a backslash goes on in the next.
+    def next(self, *, empty: bool = False) -> str | None:
+        """The next message, not empty unless that is wanted; None at the end. A line that ends in a backslash goes on
+        in the next.
 
         Raises BadValue for a line that is no text; the next one may be.
         """
@@ -42,7 +43,7 @@ class Lines:
                 click.echo(err=True)
                 tell(HINT)
                 continue
-            if message is None or message.strip():
+            if message is None or empty or message.strip():
                 return message and message.strip()
 
     def _message(self) -> str | None:

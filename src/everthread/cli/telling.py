@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import click
 import msgspec
@@ -73,7 +73,7 @@ class Teller:
         if self._form == "json":
             click.echo(json_text(error_as_json(problem)))
         elif self._form == "words":
-            self._aside(f"Error: {problem}", colour="red")
+            self._aside(f"Error: {problem.sentence}", colour="red")
 
     def _tell(self, delta: Delta) -> None:
         if self._form == "json":
@@ -134,8 +134,10 @@ class Teller:
             self._wrapping = Wrapping()
 
 
-def error_as_json(problem: EverthreadError) -> dict[str, str]:
-    return {"kind": "error", "error": str(problem), "name": type(problem).__name__}
+def error_as_json(problem: EverthreadError) -> dict[str, Any]:
+    """`kept`: the seq of the message, where its turn can be gone on with."""
+    kept = {"kept": problem.kept} if problem.kept else {}
+    return {"kind": "error", "error": problem.sentence, "name": type(problem).__name__, **kept}
 
 
 def price_line(done: Done) -> str:

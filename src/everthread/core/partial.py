@@ -8,14 +8,17 @@ there already is left out, and a gap is noticed.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
 
 from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
+
+_BETWEEN_HALVES = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 
 Piece = TextDelta | ReasoningDelta | Notice  # what a listener is told that is not in the log
 
@@ -54,6 +57,15 @@ class Partial:
             self.add(_rest(piece, known))
         return True
 
+    def take(self, frame: Frame) -> bool:
+        """Add the pieces of a frame, as far as they are new. Whether there was no gap before them."""
+        offset = frame.offset
+        for piece in frame.pieces:
+            if not self.put(offset, piece):
+                return False
+            offset += size(piece)
+        return True
+
     def since(self, offset: int) -> list[Placed]:
         """What comes after an offset."""
         first = bisect_right(self.pieces, offset, key=lambda placed: placed.end)
@@ -86,8 +98,7 @@ def _rest(piece: Piece, known: int) -> Piece:
 
 
 def written(partial: Partial) -> str:
-    pieces = [msgspec.to_builtins(piece) for _, piece in partial.joined()]
-    return json.dumps([partial.id, partial.at, partial.model, pieces])
+    return json.dumps([partial.id, partial.at, partial.model, _spelled(piece for _, piece in partial.joined())])
 
 
 def read(text: str) -> Partial | None:
@@ -111,7 +122,7 @@ class Frame(NamedTuple):
     pieces: Sequence[Piece]
 
     def written(self) -> str:
-        return json.dumps([self.id, self.at, self.offset, [msgspec.to_builtins(piece) for piece in self.pieces]])
+        return json.dumps([self.id, self.at, self.offset, _spelled(self.pieces)])
 
 
 def frame(text: str) -> Frame | None:
@@ -120,6 +131,18 @@ def frame(text: str) -> Frame | None:
         return Frame(id, at, offset, _pieces(pieces))
     except (ValueError, TypeError, msgspec.ValidationError):
         return None
+
+
+def _spelled(pieces: Iterable[Piece]) -> list[Any]:
+    """As JSON has them. A character whose halves came one by one stays in two pieces: read together they would be one,
+    and everything after it would stand at another offset."""
+    return [msgspec.to_builtins(part) for piece in pieces for part in _halves(piece)]
+
+
+def _halves(piece: Piece) -> list[Piece]:
+    if not isinstance(piece, TextDelta | ReasoningDelta) or piece.text.isascii():
+        return [piece]
+    return [type(piece)(text=text) for text in _BETWEEN_HALVES.split(piece.text)]
 
 
 def _pieces(values: Any) -> list[Piece]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from everthread.core.branches import Line
-from everthread.core.events import UNANSWERED, AgentKilled, Assistant, Event
+from everthread.core.events import UNANSWERED, AgentKilled, Assistant, Event, ToolCall
 from everthread.core.partial import read
 from everthread.core.parts import Text
 from everthread.core.turns import Head
+from everthread.engine.answering import cut_short, late_one, unfinished
 from everthread.engine.leasing import Queues
 from everthread.store.appending import Place
 from everthread.store.leases import Held
@@ -15,26 +18,40 @@ from everthread.store.log import Log
 LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 
 
-async def left_open(log: Log, head: Head, held: Held) -> list[Event]:
-    """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed."""
+async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]:
+    """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed, or
+    waits."""
     kept = await log.partial(held.lease.tenant, held.lease.name)
     partial = read(kept.text) if kept else None
+    said: list[Event] = []
     if partial and partial.text:  # nobody has written it, whatever else was written meanwhile
-        said = Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)
-        return [said, AgentKilled(reason=LEFT_OPEN)]
-    if head.state != "open" or not head.turn_first:
-        return []
-    ran = (
-        kept is not None and kept.at >= head.turn_first
-    )  # whoever had the lease before wrote under it, and did not end
-    return [AgentKilled(reason=LEFT_OPEN if ran else UNANSWERED)]
+        said = [Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)]
+    wrote = kept.at if kept else 0  # by whoever had the lease before, and did not end
+    late = await late_one(log, line, head, wrote) if wrote else None
+    ran = bool(said or late or wrote >= head.turn_first)
+    return await closing(log, line, head, said, reason=LEFT_OPEN if ran else UNANSWERED, late=late)
+
+
+async def closing(
+    log: Log, line: Line, head: Head, said: Sequence[Event], *, reason: str, late: ToolCall | None = None
+) -> list[Event]:
+    """The events that end a turn before its time: results of the tool calls that were cut short (`late`: of one of an
+    earlier turn), what had come of its reply, and the reason. A turn of which something still waits for approval goes
+    on waiting."""
+    results = await unfinished(log, line, head)
+    goes_on_waiting = head.state == "waiting" and head.pending > len(results)
+    events: list[Event] = [*results, *([cut_short(late, late=True)] if late else []), *said]
+    is_open = bool(head.turn_first) and head.state in ("open", "waiting")
+    if said or (not goes_on_waiting and (is_open or late)):
+        events.append(AgentKilled(reason=reason))
+    return events
 
 
 async def close(log: Log, queues: Queues, line: Line) -> bool:
     """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
     async with queues.turn(log, line, wait=False) as held:
-        closing = await left_open(log, await log.head(line), held)
-        if closing:
+        events = await left_open(log, line, await log.head(line), held)
+        if events:
             place = Place(line.tenant, line.conversation, line.branch.number)
-            await log.append(place, closing, under=held.lease)
-        return bool(closing)
+            await log.append(place, events, under=held.lease)
+        return bool(events)

@@ -15,13 +15,14 @@ from everthread.context.planning import Asked
 from everthread.context.recording import differences
 from everthread.context.tools import tools_of
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import Command, ModelCall, ToolCall
+from everthread.core.events import ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
+from everthread.engine.answering import answered
 from everthread.engine.desk import Desk
 from everthread.engine.notes import notes_tool, read
 from everthread.engine.recalling import recall_tools
-from everthread.engine.turn import APPROVE, REFUSE, Prepared
+from everthread.engine.turn import Prepared
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
@@ -133,8 +134,8 @@ async def waiting(log: Log, line: Line) -> list[Logged]:
         page = await log.before(line, before, limit=PAGE)
         for logged in reversed(page):
             event = logged.event
-            if isinstance(event, Command) and event.name in (APPROVE, REFUSE):
-                settled.add(int(event.arguments.get("seq") or 0))
+            if seq := answered(event):
+                settled.add(seq)
             elif isinstance(event, ToolCall) and event.waits_for == "approval" and logged.seq not in settled:
                 found.append(logged)
         if len(page) < PAGE:
@@ -143,10 +144,12 @@ async def waiting(log: Log, line: Line) -> list[Logged]:
     return found[::-1]
 
 
-def the_one(found: list[Logged], named: str | int | None) -> Logged:
-    """The waiting tool call with this id or seq; the only one there is, where none is named."""
+def the_one(found: list[Logged], named: str | int | None, *, lost: bool = False) -> Logged:
+    """The waiting tool call with this id or seq; the only one there is, where none is named. `lost`: one that was
+    answered before was found cut short."""
+    gone = "; one that was approved before was cut short, and may have run" if lost else ""
     if not found:
-        raise NotWaiting("No tool call waits for approval")
+        raise NotWaiting(f"No tool call waits for approval{gone}")
     if named is None:
         if len(found) > 1:
             raise NotWaiting(f"{len(found)} tool calls wait for approval, so name one by its id or seq")
@@ -155,7 +158,7 @@ def the_one(found: list[Logged], named: str | int | None) -> Logged:
         assert isinstance(logged.event, ToolCall)
         if named in (logged.seq, logged.event.id):
             return logged
-    raise NotWaiting(f"The tool call {named!r} does not wait for approval")
+    raise NotWaiting(f"The tool call {named!r} does not wait for approval{gone}")
 
 
 # -- a past request --------------------------------------------------------------------------------------------

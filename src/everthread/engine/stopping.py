@@ -29,7 +29,7 @@ async def stop(desk: Desk, line: Line) -> bool:
             runner = found.holder if found else ""
             if asked and runner != asked:
                 return True
-            if not runner and (await log.head(line)).state != "open":
+            if not runner and (await log.head(line)).state not in ("open", "waiting"):
                 return False
             try:
                 return await close(log, desk.queues, line) or bool(asked)

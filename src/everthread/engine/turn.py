@@ -22,24 +22,24 @@ from everthread.context.planning import Asked
 from everthread.core.deltas import CallDelta, Delta, Done, Notice, ResultDelta, TextDelta, Usage
 from everthread.core.events import (
     MEMORY,
-    AgentKilled,
     Assistant,
-    Command,
     Event,
     ModelCall,
     ToolCall,
     ToolResult,
+    detach,
     text_of,
 )
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, readable
 from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
-from everthread.core.turns import Head
+from everthread.core.turns import Head, State
+from everthread.engine.answering import refusal, verdict
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
-from everthread.engine.leaving import left_open
+from everthread.engine.leaving import closing, left_open
 from everthread.errors import (
     BadTool,
     BrokenOff,
@@ -59,8 +59,11 @@ from everthread.store.appending import Place
 from everthread.store.leases import Held
 from everthread.tools import Toolbox
 
+SAID_AGAIN = (
+    "The same was said before and had no reply, so it stands there twice now: `talk.resume()` goes on without saying "
+    "it again, and with a key it is said once."
+)
 CANCELLED, STOPPED = "cancelled", "stopped"
-APPROVE, REFUSE = "approve", "refuse"
 RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
 OF_CONTEXT = ("cutoff", "sent", "past", "estimate", "budget", "degraded")  # what `Done` tells of the last request
@@ -95,10 +98,12 @@ class Turn:
         talk.notes_seen = prepared.asked.notes
         self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
         self._calling: Calling | None = None
+        self._late: ToolCall | None = None  # of an earlier turn, and runs now
         self._sent: Context | None = None
         self._usage, self._price, self._calls = Usage(), 0.0, 0
         self._priced = True
         self._model = ""
+        self._seq = 0  # of the newest event that we know of
         self._limits = Settings()
         for note in prepared.notes:
             self._tell(Notice(text=note))
@@ -115,17 +120,15 @@ class Turn:
         """Append a message and go on until the agent is idle. What was said before, by its key, is not said again."""
 
         async def begin() -> bool:
-            head = await self._desk.log.head(self.line)
-            closing = await left_open(self._desk.log, head, self._held)
-            if closing:
-                await self._append(*closing)
+            head, _ = await self.close_left()
+            await self._offer(head, message, key)
             logged, new = await finished(self._take(message, key, head))
             if new:
                 self._greet(head, logged)
                 return True
             here = self.line.owner(logged.seq) == logged.branch
-            if here and logged.seq == head.turn_first and head.state in ("open", "interrupted"):
-                return await self._go_on(head.seq + len(closing))
+            if here and logged.seq == head.turn_first and not _over(head):
+                return await self._go_on(head)
             await self._repeat(logged)
             return False
 
@@ -136,9 +139,18 @@ class Turn:
         [logged] = await self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
+        self._seq = logged.seq
         if new:
             self._live.moved(logged.seq)
         return logged, new
+
+    async def _offer(self, head: Head, message: Event, key: str) -> None:
+        """Say so where the same was said last and had no reply."""
+        if key or head.state != "interrupted" or head.spoken != head.turn_first:
+            return
+        before = await self._desk.log.range(self.line, head.turn_first, head.turn_first)
+        if any(one.event == detach(message) for one in readable(before)):
+            self._tell(Notice(text=SAID_AGAIN))
 
     def _greet(self, head: Head, message: Logged) -> None:
         """Say so where a message begins a new session."""
@@ -151,22 +163,27 @@ class Turn:
         """Go on with a turn that was left open or interrupted; nothing is said anew."""
 
         async def begin() -> bool:
-            head: Head = await self._desk.log.head(self.line)
-            if not head.turn_first or head.state not in ("open", "interrupted"):
-                raise NothingToResume(head.state if head.turn_first else "not begun")
-            closing = await left_open(self._desk.log, head, self._held)
-            if closing:  # so that those who heard some of its reply know that another one begins
-                await self._append(*closing)
-                head = await self._desk.log.head(self.line)
+            head, _ = await self.close_left()  # so that those who heard some of its reply know that another one begins
+            if over := _over(head):
+                raise NothingToResume(over)
             await self._as_before()
-            return await self._go_on(head.seq)
+            return await self._go_on(head)
 
         await self._run(begin)
 
-    async def _go_on(self, seq: int) -> bool:
+    async def close_left(self) -> tuple[Head, list[Event]]:
+        """Close a turn that was left open by a runner that is gone. The head after that, and what was written."""
+        head: Head = await self._desk.log.head(self.line)
+        events = await left_open(self._desk.log, self.line, head, self._held)
+        if events:
+            await self._append(*events)
+            head = await self._desk.log.head(self.line)
+        return head, events
+
+    async def _go_on(self, head: Head) -> bool:
         """From the newest event on, with nothing to append before the model is called."""
-        await self._desk.log.hold(self._held.lease, at=seq)
-        self._live.moved(seq)
+        await self._desk.log.hold(self._held.lease, at=head.seq)
+        self._live.moved(head.seq)
         return True
 
     async def settle(self, call: Logged, *, approved: bool, why: str) -> None:
@@ -179,12 +196,17 @@ class Turn:
         async def begin() -> bool:
             await self._as_before()
             self._limits = (await self._context()).settings
-            # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
-            verdict = Command(name=APPROVE if approved else REFUSE, arguments={"call": event.id, "seq": call.seq})
-            await self._append(verdict)
-            result = await self._result(event) if approved else _refusal(event, why)
-            late = call.turn != (await self._desk.log.head(self.line)).turn
-            await self._keep(msgspec.structs.replace(result, late=late))
+            head = await self._desk.log.head(self.line)
+            late = call.turn != head.turn or head.state == "interrupted"
+            said = verdict(call, approved=approved)
+            if approved:
+                # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
+                await self._append(said)
+                self._late = event if late else None
+                await self._keep(msgspec.structs.replace(await self._result(event), late=late))
+                self._late = None
+            else:
+                await self._keep(msgspec.structs.replace(refusal(event, why), late=late), said)
             return (await self._desk.log.head(self.line)).state != "waiting"
 
         await self._run(begin)
@@ -336,13 +358,13 @@ class Turn:
     async def _result(self, call: ToolCall) -> ToolResult:
         return await self._toolbox.run(call, self._talk, seconds=self._limits.tool_seconds)
 
-    async def _keep(self, result: ToolResult) -> None:
+    async def _keep(self, result: ToolResult, *before: Event) -> None:
         try:
-            await self._append(result)
+            await self._append(*before, result)
         except EventTooLarge as problem:
             said = Text(text=f"The tool ran, but its result of {problem.size:,} bytes is too large to be kept.")
             result = msgspec.structs.replace(result, parts=(said,), error=True)
-            await self._append(result)
+            await self._append(*before, result)
         self._tell(ResultDelta(id=result.id, name=result.name, text=text_of(result), error=result.error))
 
     async def _stop(self, running: Sequence[asyncio.Task[ToolResult]]) -> None:
@@ -362,39 +384,55 @@ class Turn:
         """Close the turn as interrupted, and raise what went wrong."""
         known = isinstance(problem, EverthreadError)
         try:
-            await finished(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
+            head = await finished(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
+            if known and not _over(head):
+                problem.kept = head.turn_first  # type: ignore[attr-defined]
         except TakenOver:
             raise
         except EverthreadError as further:  # the store is away: whoever comes next closes the turn
             _log.warning("The turn of conversation %s could not be closed: %s", self.line.conversation, further)
+            self._tell_end("interrupted", self._seq)
         raise problem from cause
 
     async def _cancelled(self) -> None:
         """Somebody ended the turn; or it is another's by now, and nothing may be written any more."""
         if self._held.lost:
             raise TakenOver(self._held.lease.name)
-        await finished(self._end(STOPPED if self._live.stopped else CANCELLED))
+        try:
+            await finished(self._end(STOPPED if self._live.stopped else CANCELLED))
+        except TakenOver:
+            raise
+        except EverthreadError:  # the conversation was erased, or the store is away
+            self._tell_end("interrupted", self._seq)
+            raise
 
-    async def _end(self, reason: str) -> None:
-        """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end."""
-        events: list[Event] = []
+    async def _end(self, reason: str) -> Head:
+        """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end, or waits
+        for approval."""
+        came: list[Event] = []
         if calling := self._calling:
             self._calling = None
             if calling.said:
-                events.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
-            events.append(calling.failed(reason))
-        if events or (await self._desk.log.head(self.line)).state in ("open", "waiting"):
-            await self._append(*events, AgentKilled(reason=reason))
-        await self._done()
-
-    async def _done(self) -> None:
-        self._remind()
+                came.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
+            came.append(calling.failed(reason))
         head = await self._desk.log.head(self.line)
+        late, self._late = self._late, None
+        if events := await closing(self._desk.log, self.line, head, came, reason=reason, late=late):
+            await self._append(*events)
+        return await self._done()
+
+    async def _done(self) -> Head:
+        self._remind()
+        head: Head = await self._desk.log.head(self.line)
+        self._tell_end(head.state, head.seq)
+        return head
+
+    def _tell_end(self, state: State, seq: int) -> None:
         price = self._price if self._priced else None
         figures: dict[str, Any] = {"usage": self._usage, "price": price, "calls": self._calls}
         if self._sent:
             figures |= {name: getattr(self._sent, name) for name in OF_CONTEXT}
-        self._tell(Done(state=head.state, model=self._model, seq=head.seq, **figures))
+        self._tell(Done(state=state, model=self._model, seq=seq, **figures))
 
     def _remind(self) -> None:
         if self._desk.memory is not None:
@@ -407,8 +445,18 @@ class Turn:
     async def _write(self, events: Sequence[Event]) -> list[Logged]:
         self._live.moves()
         logged = await self._desk.log.append(self._place, events, under=self._held.lease)
-        self._live.moved(logged[-1].seq)
+        self._seq = logged[-1].seq
+        self._live.moved(self._seq)
         return logged
+
+
+def _over(head: Head) -> str:
+    """Why the newest turn cannot be gone on with; nothing where it was cut short, and closed."""
+    if not head.turn_first:
+        return "not begun"
+    if head.cleared > head.turn_first:
+        return "cleared"
+    return "" if head.state == "interrupted" else head.state
 
 
 def _smaller(context: Context, problem: TooLong) -> int:
@@ -417,8 +465,3 @@ def _smaller(context: Context, problem: TooLong) -> int:
     limit = problem.limit or int(needed * 0.75)
     room = max(1, limit - context.settings.reply_tokens) if problem.limit else limit
     return max(1, int(min(context.budget, context.estimate) * min(1.0, room / needed) * SHRINK))
-
-
-def _refusal(call: ToolCall, why: str) -> ToolResult:
-    said = f"The user refused this tool call{f': {why}' if why else '.'}"
-    return ToolResult(id=call.id, name=call.name, parts=(Text(text=said),), error=True)

@@ -198,11 +198,11 @@ def _body(event: Event) -> bytes:
 
 def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[list[Logged]]]:
     where = place._asdict()
-    if batch.key and (first := (yield from _first_result(where, batch))) is not None:
-        return Outcome(first)
     if landed := (yield from batch.tries.landed(where)):
         events = yield from _own(where, landed.branch, landed.first, landed.last)
         return Outcome(events, news=events)
+    if batch.key and (first := (yield from _first_result(where, batch))) is not None:
+        return Outcome(first)
     for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
         if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)

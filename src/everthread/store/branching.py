@@ -108,7 +108,7 @@ def rewind(line: Line, to: int | str, act: Act, *, name: str) -> Script[Outcome[
 def switch(target: Line, act: Act) -> Script[Outcome[Line]]:
     """Make a branch the current one."""
     if (yield from act.tries.landed(_key(target))):
-        return Outcome(target)
+        return Outcome(target, landed=True)
     newest = yield from head(target)
     event = Command(name="switch", arguments={"branch": target.branch.number})
     return Outcome(target, [*mark(target, newest, event, act), _point(target)])
@@ -122,7 +122,8 @@ def mark(line: Line, head: Head, event: Event, act: Act) -> list[Tell]:
 
 def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:
     if landed := (yield from act.tries.landed(_key(base))):
-        return Outcome((yield from line(base.tenant, base.conversation, landed.branch, known={})))
+        grown = yield from line(base.tenant, base.conversation, landed.branch, known={})
+        return Outcome(grown, landed=True)
     newest = yield Ask("newest_branch", _key(base))
     if not newest:
         raise UnknownConversation(base.conversation)

@@ -33,8 +33,9 @@ class Bus(Protocol):
         (a bell) is told once an interval. Too long a message: BadValue. Nothing else is raised.
         """
 
-    def hear(self, heard: Heard, lost: Lost) -> None:
-        """From now on call `heard(topic, message)` for what other processes send, never for what this bus sent itself.
+    def hear(self, heard: Heard, lost: Lost) -> Callable[[], None]:
+        """From now on call `heard(topic, message)` for what other processes send, never for what this bus sent itself;
+        until what is returned here is called.
 
         `lost()` is called whenever something may have been missed: when the connection was made, the first time as
         well, and when another process could not send what it had gathered.
@@ -56,8 +57,8 @@ class NoBus:
     def send(self, topic: str, message: str = "") -> None:
         pass
 
-    def hear(self, heard: Heard, lost: Lost) -> None:
-        pass
+    def hear(self, heard: Heard, lost: Lost) -> Callable[[], None]:
+        return lambda: None
 
     async def watch(self) -> None:
         pass

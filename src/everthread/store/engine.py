@@ -41,17 +41,19 @@ class Tell(NamedTuple):
 class Outcome(NamedTuple, Generic[T]):
     """What a script comes to. `under`: the lease that must still be held for the writes to be made (the values of the
     statement `write_under`); else TakenOver. `news`: the events that it appends, or that an earlier run appended whose
-    commit was not confirmed; None where those who listen must look for themselves."""
+    commit was not confirmed; None where those who listen must look for themselves. `landed`: it is done already, and
+    maybe by an earlier run of the script that rang no bell."""
 
     result: T
     writes: Sequence[Tell] = ()
     to_current: bool = False  # written to whichever branch was current
     under: Mapping[str, Any] | None = None
     news: Sequence[Logged] | None = None
+    landed: bool = False
 
     @property
     def changes(self) -> bool:
-        return bool(self.writes or self.under or self.news)
+        return bool(self.writes or self.under or self.news or self.landed)
 
 
 Script = Generator[Ask, Sequence[Row], T]

@@ -23,7 +23,7 @@ PAGE = 500
 
 def redact(line: Line, seq: int, act: Act) -> Script[Outcome[None]]:
     if (yield from act.tries.landed({"tenant": line.tenant, "conversation": line.conversation})):
-        return Outcome(None)
+        return Outcome(None, landed=True)
     newest = yield from head(line)
     found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= newest.seq else []
     if not found:
@@ -59,7 +59,7 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     if not rows:
         raise UnknownConversation(conversation.id)
     if rows[0][-1] is not None:
-        return Outcome(None)
+        return Outcome(None, landed=True)
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
     tables = ("blob_uses", "blobs", "receipts", "model_calls", "reminders", "events", "branches")
     held = leases.erase(conversation.tenant, conversation.id)  # first, as above

@@ -50,7 +50,7 @@ class GatheringBus(ABC):
         self._dropped = False  # and nobody has been told yet
         self._numbers = count(1)
         self._newest: dict[str, int] = {}  # number of each sender
-        self._hearers: list[tuple[Heard, Lost]] = []
+        self._hearers: tuple[tuple[Heard, Lost], ...] = ()
         self._sending: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
@@ -87,8 +87,14 @@ class GatheringBus(ABC):
         if self._sending is None:
             self._sending = asyncio.create_task(self._send_all())
 
-    def hear(self, heard: Heard, lost: Lost) -> None:
-        self._hearers.append((heard, lost))
+    def hear(self, heard: Heard, lost: Lost) -> Callable[[], None]:
+        hearer = (heard, lost)
+        self._hearers = (*self._hearers, hearer)  # another one, because somebody may be told at this moment
+
+        def leave() -> None:
+            self._hearers = tuple(one for one in self._hearers if one is not hearer)
+
+        return leave
 
     async def watch(self) -> None:
         if self._closing.is_set():

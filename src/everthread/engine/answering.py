@@ -1,0 +1,95 @@
+"""Tool calls that were cut short: begun, and nobody will ever tell what came of them.
+
+A tool may be killed with its process, stopped with its turn, or approved by somebody whose process then dies. Whether
+it has done something nobody knows, so it is never run again unasked: it gets a result that says so, and the model and
+the user decide. Without one its turn would wait for it for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from everthread.core.branches import Line
+from everthread.core.events import Command, Event, Redacted, ToolCall, ToolResult, stand_in
+from everthread.core.logged import Logged, readable
+from everthread.core.parts import Text
+from everthread.core.turns import Head
+from everthread.store.log import Log
+
+APPROVE, REFUSE = "approve", "refuse"
+CUT_SHORT = "No result: this tool call was cut short. It may have run."
+UNASKED = "No result: this tool call was redacted before anybody approved it. It has not run."
+
+
+def verdict(call: Logged, *, approved: bool) -> Command:
+    """What somebody has said of a tool call that waited."""
+    assert isinstance(call.event, ToolCall)
+    return Command(name=APPROVE if approved else REFUSE, arguments={"call": call.event.id, "seq": call.seq})
+
+
+def answered(event: Event) -> int:
+    """The seq of the tool call of which this is the verdict; 0 where it is none."""
+    if isinstance(event, Command) and event.name in (APPROVE, REFUSE):
+        return int(event.arguments.get("seq") or 0)
+    return 0
+
+
+def refusal(call: ToolCall, why: str = "") -> ToolResult:
+    return _result(call, f"The user refused this tool call{f': {why}' if why else '.'}")
+
+
+def cut_short(call: ToolCall, *, late: bool = False) -> ToolResult:
+    return _result(call, CUT_SHORT, late=late)
+
+
+async def unfinished(log: Log, line: Line, head: Head) -> list[ToolResult]:
+    """Results for those tool calls of the newest turn that nobody runs and that wait for nobody."""
+    if head.state not in ("open", "waiting") or not head.pending:
+        return []
+    turn = readable(await log.range(line, head.turn_first, head.seq))
+    verdicts = {answered(one.event): one.event for one in turn}
+    found = [_ended(call, verdicts.get(call.seq)) for call in _unanswered(turn)]
+    return [result for result in found if result]
+
+
+async def late_one(log: Log, line: Line, head: Head, at: int) -> ToolCall | None:
+    """The tool call of an earlier turn that event `at` approves."""
+    for one in readable(await log.range(line, at, at)):
+        if 0 < (seq := answered(one.event)) < head.turn_first:
+            for call in readable(await log.range(line, seq, seq)):
+                return _call(call)
+    return None
+
+
+def _unanswered(events: Iterable[Logged]) -> list[Logged]:
+    """The tool calls that have no result among the events of their turn. Ids repeat: the first open one is meant."""
+    calls: list[Logged] = []
+    for one in events:
+        if one.kind == "tool_call":
+            calls.append(one)
+        elif one.kind == "tool_result" and calls and not getattr(one.event, "late", False):
+            id = getattr(one.event, "id", "")
+            calls.remove(next((call for call in calls if _call(call).id == id), calls[0]))
+    return calls
+
+
+def _ended(call: Logged, said: Event | None) -> ToolResult | None:
+    """The result of a tool call without one; None where it waits."""
+    event = _call(call)
+    if isinstance(said, Command):
+        return refusal(event) if said.name == REFUSE else cut_short(event)
+    if not event.waits_for:
+        return cut_short(event)
+    if isinstance(call.event, Redacted) and event.waits_for == "approval":
+        return _result(event, UNASKED)
+    return None
+
+
+def _call(call: Logged) -> ToolCall:
+    event = stand_in(call.event) if isinstance(call.event, Redacted) else call.event
+    assert isinstance(event, ToolCall)
+    return event
+
+
+def _result(call: ToolCall, text: str, *, late: bool = False) -> ToolResult:
+    return ToolResult(id=call.id, name=call.name, parts=(Text(text=text),), error=True, late=late)
