@@ -3,7 +3,7 @@
 A tool is a function with type hints (as it is, or through `tool`), a mapping or an object with name, description,
 schema and execute, or an MCP server, which brings its own once the toolbox is open. `run` always gives a tool result:
 what goes wrong is told to the model in words that let it correct itself, and to the log of the program with its
-traceback. Only cancellation passes, and what is meant to end the program.
+traceback. Only cancellation passes: a tool that calls `sys.exit` has failed, and the program goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from everthread.tools import schemas
 from everthread.tools.functions import Approval, FunctionTool, Said
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
 from everthread.tools.results import in_a_line, shortened
-from everthread.tools.running import OutOfTime, in_time, outcome_of
+from everthread.tools.running import Ended, OutOfTime, in_time, outcome_of
 
 ALL = "*"
 AGAIN = 60.0  # seconds after which a server that could not be reached is tried again
@@ -183,7 +183,7 @@ class Toolbox:
             return False
         try:
             return bound.approval is True or bool(bound.approval(arguments))
-        except Exception:
+        except BaseException:  # it may not end the program either
             logger.exception("Whether the tool %s needs approval could not be told, so it does", call.name)
             return True
 
@@ -225,7 +225,10 @@ async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: An
         if task is None or task.cancelling():
             raise
         return _wrong(call, "The tool was cancelled from within.")
-    except (Exception, SystemExit) as problem:  # a tool may not end the program that runs it
+    except Ended as ended:
+        logger.warning("The tool %s tried to end the program", call.name, exc_info=True)
+        return _wrong(call, f"{_told(ended.problem)}. A tool cannot end the program that runs it.")
+    except Exception as problem:
         logger.warning("The tool %s failed", call.name, exc_info=True)
         return _wrong(call, _told(problem))
 
