@@ -124,8 +124,8 @@ class Toolbox:
         now = asyncio.get_running_loop().time()
         rested = [server for server in self._servers if now >= self._failed.get(server, ("", now))[1]]
         waiting = [server for server in rested if server not in self._listed]
-        self._opened |= {server for server in waiting if not server.is_open}
-        outcomes = await asyncio.gather(*(server.open() for server in waiting), return_exceptions=True)
+        self._opened.update(waiting)
+        outcomes = await asyncio.gather(*(server.open(self) for server in waiting), return_exceptions=True)
         for server, outcome in zip(waiting, outcomes, strict=True):
             if isinstance(outcome, BadTool):
                 self._failed[server] = (str(outcome), now + AGAIN)
@@ -137,12 +137,12 @@ class Toolbox:
         self._settle()
 
     async def close(self) -> None:
-        """Let go of the servers that this toolbox has opened; those that were open before stay so."""
+        """Let go of the servers: each ends with the last that has opened it."""
         opened, self._opened = self._opened, set()
         async with AsyncExitStack() as stack:
             for server in opened:
                 self._listed.pop(server, None)
-                stack.push_async_callback(server.close)
+                stack.push_async_callback(server.close, self)
         self._settle()
 
     async def __aenter__(self) -> Self:
