@@ -76,8 +76,9 @@ class Packing:
         self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
         self._gave_way = False
         self._gap, self._recap = gap, recap
+        self.degraded += plan.notes
         if seen.choice:
-            self.degraded += [*plan.notes, *seen.choice.notes]
+            self.degraded += seen.choice.notes
             self._remember()
             self._take()
         self._fold()

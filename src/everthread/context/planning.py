@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve
+from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
 from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of, noted
@@ -115,8 +115,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Learnt = NOTHING_LEARNT) -> Plan:
     given = Source("the settings given", asked.settings)
-    conversation = from_conversation(msgspec.json.decode(sighted.marks.conversation))
-    resolved = resolve(*sources, *asked.sources, conversation, from_branch(sighted.settings), given)
+    conversation = usable(from_conversation(msgspec.json.decode(sighted.marks.conversation)))
+    branch = from_branch(sighted.settings)
+    resolved = resolve(*sources, *asked.sources, conversation, branch, given)
     settings = resolved.settings
     if not settings.model:
         raise NoModel
@@ -141,7 +142,9 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
     room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     running = sighted.head.state in ("open", "waiting")
     pins, room = _pinned(sighted.pins, room, settings)
-    notes = []
+    notes = [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
+    if sighted.unread:
+        notes.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
     if left := len(sighted.pins) - len(pins):
         notes.append(f"pinned turns that do not fit into the share for pins: {left}")
     if sighted.more_pins:
