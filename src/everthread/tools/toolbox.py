@@ -198,15 +198,23 @@ class Toolbox:
         try:
             arguments = bound.bind(given)
         except schemas.Misfit as problem:
-            return _wrong(
-                call, f"The arguments do not fit: {shortened(str(problem), 2_000)}. Correct them, and try again."
-            )
+            why = f"The arguments do not fit: {shortened(str(problem), 2_000)}. Correct them, and try again."
+            return _wrong(call, f"{why}{_takes(bound.offered)}")
         limit = seconds if bound.seconds is None else bound.seconds
         return await _ran(call, bound, arguments, talk, limit)
 
 
 def _absent(toolbox: Toolbox) -> str:
     return f"there is no such tool; there are: {', '.join(tool.name for tool in toolbox.offered) or 'none'}"
+
+
+def _takes(tool: Tool) -> str:
+    """The arguments that there are, and what they may be where they are one of a few."""
+    told = []
+    for name, about in tool.schema.get("properties", {}).items():
+        few = about.get("enum") if isinstance(about, dict) else None
+        told.append(f"{name} ({', '.join(map(repr, few))})" if isinstance(few, list) else name)
+    return shortened(f" It takes: {', '.join(told)}.", 2_000) if told else ""
 
 
 async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: Any, seconds: float) -> ToolResult:
