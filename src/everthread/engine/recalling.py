@@ -1,7 +1,8 @@
 """The two tools by which a model looks up what it is not sent: find something, and open it in full.
 
 They speak for one conversation: the one that the model is in, along the branch's own line, or all of its user's where
-the model asks for that. A fault of the database becomes a tool result that says so, as with every tool.
+the model asks for that. What they quote is fenced when it is sent, and stands in the log as it is. A fault of the
+database becomes a tool result that says so, as with every tool.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal
 from everthread.core.events import KINDS, MESSAGES, is_kind
 from everthread.core.items import stub
 from everthread.core.logged import Logged
-from everthread.core.sections import RECALL, fenced
+from everthread.core.sections import RECALL
 from everthread.errors import BadValue, NotFound
 from everthread.recall import MOST, Hit, recall
 from everthread.store.conversations import Owner
@@ -58,7 +59,7 @@ async def _recall_context(
     )
     if not hits:
         return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer."
-    return fenced("recall", "\n\n".join(map(_told, hits)))
+    return "\n\n".join(map(_told, hits))
 
 
 async def _open_event(
@@ -75,7 +76,7 @@ async def _open_event(
     if not 1 <= page <= pages:
         return f"That event has {pages} pages."
     part = whole[(page - 1) * PAGE : page * PAGE]
-    return fenced("event", f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}")
+    return f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}"
 
 
 async def _referred(talk: Any, reference: str) -> list[Logged]:
