@@ -10,6 +10,7 @@ user: <image/png>                  a picture or file, by its type; <url> where o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,10 +28,16 @@ FORMS = (CLAUDE, CHAT, RESPONSES, GEMINI)
 
 BEGINS = "user: (The conversation begins here.)"
 GOES_ON = "user: (Go on.)"
+_NUMBER = re.compile(r"(?<=[- ])\d{18}\b")
 
 
 def transcript(context: Context) -> list[str]:
-    """The messages of a request, in order. The instructions are not among them: see `instructions`."""
+    """The messages of a request, in order. The instructions are not among them: see `instructions`. The number of the
+    fence is told as N."""
+    return [_NUMBER.sub("N", line) for line in _lines(context)]
+
+
+def _lines(context: Context) -> list[str]:
     request = context.request
     match context.model.partition(":")[0]:
         case "anthropic":
@@ -44,7 +51,11 @@ def transcript(context: Context) -> list[str]:
 
 
 def instructions(request: Json) -> str:
-    """What stands before the messages, as one text."""
+    """What stands before the messages, as one text; the number of the fence as N."""
+    return _NUMBER.sub("N", _instructions(request))
+
+
+def _instructions(request: Json) -> str:
     if "contents" in request:
         return "\n\n".join(part["text"] for part in request["config"].get("systemInstruction", {}).get("parts", ()))
     if "input" in request:

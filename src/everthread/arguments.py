@@ -7,14 +7,14 @@ to say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.planning import Asked
 from everthread.core.branches import ENDLESS
-from everthread.core.events import User, media_of, text_of
+from everthread.core.events import Settings, User, media_of, text_of
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES
 from everthread.errors import BadValue, NoUser
@@ -128,6 +128,14 @@ def settings_of_conversation(given: object) -> dict[str, Any]:
     """Names that Everthread does not know are the application's own."""
     resolve(from_conversation(found := settings(given)))
     return found
+
+
+def settings_of_branch(events: Iterable[object]) -> None:
+    """Those among events that are to be appended; None takes one back."""
+    for event in events:
+        if isinstance(event, Settings):
+            given = {name: value for name, value in event.values.items() if value is not None}
+            resolve(Source("the settings given", given))
 
 
 def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, importance: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ There is one table, `Settings`. A field has a type, a default, a meaning and wha
 reference page are made from these. Settings come from sources, and the most specific wins: the default, the file, the
 environment (or, instead of both, what the store was opened with), the conversation, the branch, the call. `resolve`
 takes them in that order and says for each setting where it came from; what is not allowed is refused wherever it
-stands, even where a more specific source would win. Nothing is read but one file and the environment that the caller
-hands in.
+stands, even where a more specific source would win. Only what the log holds already is passed over and told of instead:
+no conversation may come to an end by it. Nothing is read but one file and the environment that the caller hands in.
 """
 
 from __future__ import annotations
@@ -221,6 +221,7 @@ class Source(NamedTuple):
     name: str
     values: Mapping[str, object]
     prefix: str = ""  # of the variables, where each setting is one of its own
+    passed_over: tuple[str, ...] = ()  # what is wrong with values that stand there and are not used
 
     def where(self, setting: str) -> str:
         return f"{self.name} ({self.prefix}{setting.upper()})" if self.prefix else self.name
@@ -303,11 +304,37 @@ def from_conversation(settings: Mapping[str, object]) -> Source:
 
 
 def from_branch(changes: Iterable[events.Settings]) -> Source:
-    """Of the branch's `settings` events, oldest first, the last word on each; None takes an earlier one back."""
-    last: dict[str, object] = {}
+    """Of the branch's `settings` events, oldest first, the last word on each; None takes an earlier one back.
+
+    The log keeps what it was given, by another version perhaps: what cannot be used is passed over.
+    """
+    source, last, wrong = Source("this branch's settings", {}), dict[str, object](), dict[str, str]()
     for change in changes:
-        last |= change.values
-    return Source("this branch's settings", {name: value for name, value in last.items() if value is not None})
+        for name, value in change.values.items():
+            problem = _problem(name, value, source.name)
+            wrong |= {name: problem} if problem else {}
+            if not problem:
+                last[name] = value
+                wrong.pop(name, None)
+    values = {name: value for name, value in last.items() if value is not None}
+    return source._replace(values=values, passed_over=tuple(wrong.values()))
+
+
+def usable(source: Source) -> Source:
+    """The same of a source that was read from a store: what cannot be used there is passed over."""
+    wrong = {name: problem for name, value in source.values.items() if (problem := _problem(name, value, source.name))}
+    values = {name: value for name, value in source.values.items() if name not in wrong}
+    return source._replace(values=values, passed_over=tuple(wrong.values()))
+
+
+def _problem(name: str, value: object, where: str) -> str:
+    if value is None:
+        return ""
+    try:
+        check(name, value, where)
+    except BadSetting as problem:
+        return str(problem)
+    return ""
 
 
 def find_file(environ: Mapping[str, str]) -> Path | None:

@@ -97,9 +97,9 @@ async def recall(
         since=since,
         until=until,
         session=session,
-        limit=limit,
+        limit=limit * (1 + 2 * max(0, neighbours)),  # some may be neighbours of others
     )
-    return await _Reading(log, owner, line, query, tokens).hits(found, neighbours)
+    return await _Reading(log, owner, line, query, tokens).hits(found, neighbours, limit)
 
 
 class _Reading:
@@ -110,16 +110,25 @@ class _Reading:
         asked = query_of(query)
         self._words = frozenset(asked.words or asked.common)
         self._line_asked = line
+        self._found: set[tuple[str, int]] = set()  # conversation and seq of whatever may be a hit
+        self._told: set[tuple[str, int]] = set()
         self._lines: dict[tuple[str, int], Line] = {}
 
-    async def hits(self, found: list[Found], neighbours: int) -> list[Hit]:
-        hits = []
+    async def hits(self, found: list[Found], neighbours: int, limit: int) -> list[Hit]:
+        """A hit that stands next to a better one is told there, and takes no place of its own."""
+        hits: list[Hit] = []
+        self._found = {(one.conversation, one.seq) for one in found}
         for one in found:
+            if len(hits) == limit:
+                break
+            if (one.conversation, one.seq) in self._told:
+                continue
             text = self._afford(await _aside([one.event], partial(_excerpt, one.event, self._words, LONGEST)))
             if not text:
                 break
+            self._told.add((one.conversation, one.seq))
             around = await self._neighbours(one, neighbours)
-            hits.append(_hit(one, text, tuple(self._affordable(around))))
+            hits.append(_hit(one, text, tuple(self._affordable(one.conversation, around))))
         return hits
 
     def _afford(self, text: str) -> str:
@@ -130,10 +139,12 @@ class _Reading:
         self._left -= count(text)
         return text
 
-    def _affordable(self, around: Iterable[Neighbour]) -> Iterable[Neighbour]:
+    def _affordable(self, conversation: str, around: Iterable[Neighbour]) -> Iterable[Neighbour]:
         for neighbour in around:
-            if (size := count(neighbour.text)) <= self._left:
+            size, place = count(neighbour.text), (conversation, neighbour.seq)
+            if size <= self._left and place not in self._told:
                 self._left -= size
+                self._told.add(place)
                 yield neighbour
 
     async def _neighbours(self, found: Found, most: int) -> list[Neighbour]:
@@ -143,7 +154,8 @@ class _Reading:
         line = await self._line(found)
         first, last = max(1, found.seq - AROUND * most), min(ENDLESS, found.seq + AROUND * most)
         events = [event for event in await self._log.range(line, first, last) if event.seq != found.seq]
-        telling = await _aside(events, partial(_neighbours, events, self._words))
+        hits = {event.seq for event in events if (found.conversation, event.seq) in self._found}
+        telling = await _aside(events, partial(_neighbours, events, self._words, hits))
         before = [neighbour for neighbour in telling if neighbour.seq < found.seq]
         after = [neighbour for neighbour in telling if neighbour.seq > found.seq]
         return [*before[-most:], *after[:most]]
@@ -180,9 +192,10 @@ async def _aside(events: Sequence[Logged], work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work) if heavy else work()
 
 
-def _neighbours(events: Sequence[Logged], words: frozenset[str]) -> list[Neighbour]:
-    """What those say that say something."""
-    excerpts = [(event, _excerpt(event, words, LONGEST_NEIGHBOUR)) for event in readable(events)]
+def _neighbours(events: Sequence[Logged], words: frozenset[str], hits: set[int]) -> list[Neighbour]:
+    """What those say that say something; one that would be a hit by itself, as much as a hit."""
+    lengths = [(event, LONGEST if event.seq in hits else LONGEST_NEIGHBOUR) for event in readable(events)]
+    excerpts = [(event, _excerpt(event, words, length)) for event, length in lengths]
     return [Neighbour(seq=event.seq, kind=event.kind, text=text) for event, text in excerpts if text]
 
 

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from everthread import arguments
-from everthread.config import check
 from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
 from everthread.core.branches import ENDLESS, Line
@@ -82,6 +81,7 @@ class Talk:
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
+        arguments.settings_of_branch(events)
         logged = await self._log.append(self._place, events, key=key, expect=expect)
         if any(one.kind == "assistant" for one in logged):
             self._remind(logged[-1].branch)
@@ -241,9 +241,6 @@ class Talk:
 
     async def configure(self, **settings: str | int | float | bool | None) -> Logged:
         """Set settings of this branch from here on; None takes one back."""
-        for name, value in settings.items():
-            if value is not None:
-                check(name, value, "the settings given")
         return (await self.append(Settings(values=settings)))[0]
 
     async def _turn_of(self, seq: int) -> tuple[int, Head]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from everthread.config import (
     from_file,
     parse,
     resolve,
+    usable,
 )
 from everthread.core import events
 from everthread.errors import BadSetting, InputError
@@ -258,11 +260,20 @@ def test_later_changes_of_a_branch_win_one_by_one() -> None:
     assert from_branch([]).values == {}
 
 
-def test_a_branch_refuses_what_it_does_not_know_until_it_is_taken_back() -> None:
-    wrong = events.Settings(values={"bugdet": 5})
-    with pytest.raises(BadSetting, match=r"bugdet is 5 in this branch's settings, .* the nearest is budget"):
-        resolve(from_branch([wrong]))
-    assert resolve(from_branch([wrong, events.Settings(values={"bugdet": None})])).settings == Settings()
+def test_of_a_branch_what_cannot_be_used_is_passed_over_until_it_is_taken_back() -> None:
+    good, wrong = events.Settings(values={"page": 7}), events.Settings(values={"bugdet": 5, "page": "many"})
+    found = from_branch([good, wrong])
+    assert found.values == {"page": 7}
+    unknown, unfit = found.passed_over
+    assert re.search(r"bugdet is 5 in this branch's settings, .* the nearest is budget", unknown)
+    assert "page is 'many' in this branch's settings" in unfit
+    assert from_branch([wrong, events.Settings(values={"bugdet": None, "page": 8})]).passed_over == ()
+
+
+def test_of_a_conversation_too_where_it_is_read() -> None:
+    found = usable(from_conversation({"budget": "much", "page": 7}))
+    assert found.values == {"page": 7}
+    assert "budget is 'much' in this conversation's settings" in found.passed_over[0]
 
 
 # -- environment -----------------------------------------------------------------------------------------

@@ -259,4 +259,4 @@ async def test_late_results_alone_are_a_conversation(talk: Talk) -> None:
     arguments: dict[str, Any] = {"settings": {"clock": "off"}}
     for model in FORMS:
         told = transcript(await asked(talk, model, **arguments))
-        assert told == ["user: [A result of an earlier tool call to find:]", "user: found"]
+        assert told == ['user: <result-N of="find">', "user: found", "user: </result-N>"]

@@ -13,6 +13,7 @@ from everthread import Everthread, Talk, assistant, image, system, user
 from everthread.context.building import Context
 from everthread.core.events import BriefUpdated, Clear, Event, SessionEnded, Settings, Summary
 from everthread.errors import BadSetting, BadValue, UnknownSeq
+from everthread.testing.scripted import script
 from tests.core.pictures import png
 from tests.saying import HOUR, NINE, asked, say, turns, used
 from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, instructions, transcript, whole
@@ -136,14 +137,41 @@ async def test_what_cannot_be_asked_for(talk: Talk, arguments: dict[str, Any], m
         await talk.context(**arguments)
 
 
-async def test_a_bad_setting_of_a_branch_is_refused_when_it_is_made(talk: Talk) -> None:
-    with pytest.raises(BadSetting, match="budget is 'x' in the settings given"):
-        await talk.configure(budget="x")
-    await talk.append(Settings(values={"budget": "x"}))
-    with pytest.raises(BadSetting, match="budget is 'x' in this branch's settings"):
-        await talk.context(model=CHAT)
-    await talk.configure(budget=None)
-    assert (await talk.context(model=CHAT)).budget == 100_000
+BAD = [{"budget": "x"}, {"bugdet": 5}, {"budget": -1, "page": 7}, {"model": "nobody:x"}, {"step": True}]
+
+
+@pytest.mark.parametrize("values", BAD)
+async def test_a_bad_setting_of_a_branch_is_refused_when_it_is_made(talk: Talk, values: dict[str, Any]) -> None:
+    name = next(iter(values))
+    with pytest.raises(BadSetting, match=f"{name} is .* in the settings given"):
+        await talk.configure(**values)
+    with pytest.raises(BadSetting, match=f"{name} is .* in the settings given"):
+        await talk.append(user("Hello."), Settings(values=values))
+    assert await talk.range(1, 10) == []
+
+
+@pytest.mark.parametrize("values", BAD)
+async def test_a_bad_setting_that_is_in_the_log_is_passed_over_and_told_of(talk: Talk, values: dict[str, Any]) -> None:
+    """Another version may have known it, or an import brought it: the conversation goes on."""
+    await talk.configure(budget=5_000)
+    await talk._log.append(talk._place, [user("Hello."), Settings(values=values)])
+    name = next(iter(values))
+    context = await talk.context(model=CHAT)
+    assert (context.budget, context.sent) == (5_000, 1)
+    assert [words for words in context.degraded if words.startswith(f"passed over: {name} is ")]
+    assert context.explain().settings["page"] == values.get("page", 50)
+    assert str(await talk.say("And?", model=script("goes-on", "On."))) == "On."
+    assert await talk.remember() in (True, False)
+    await talk.configure(**dict.fromkeys(values))
+    assert not (await talk.context(model=CHAT)).degraded
+
+
+async def test_a_conversations_bad_settings_are_passed_over_as_well(et: Everthread, talk: Talk) -> None:
+    await et.log.change(talk.conversation, settings={"budget": "much", "step": 0.25, "colour": "red"})
+    await talk.append(user("Hello."))
+    context = await talk.context(model=CHAT)
+    assert (context.budget, context.settings.step) == (100_000, 0.25)
+    assert [words for words in context.degraded if "budget is 'much' in this conversation's settings" in words]
 
 
 @pytest.mark.parametrize("at", [0, -1, 4])

@@ -50,6 +50,29 @@ async def test_other_branches_are_hit_on_request(et: Everthread, talk: Talk) -> 
     assert (hit.branch, hit.seq) == (2, 3)
 
 
+async def test_a_hit_that_is_anothers_neighbour_takes_no_place_of_its_own(et: Everthread, talk: Talk) -> None:
+    """Else a talk about one thing would fill the list with itself, and what was said elsewhere had no place."""
+    far = [user("My aunt has walnuts in the garden."), assistant("How nice."), user("She does."), assistant("I see.")]
+    near = [user("Walnuts, walnuts!"), assistant("Walnuts?"), user("Yes: walnuts."), assistant("Walnuts it is.")]
+    await talk.append(*far, *near)
+    found = await hits(et, talk, "walnuts", limit=4, neighbours=1)
+    told = [seq for hit in found for seq in (hit.seq, *(near.seq for near in hit.neighbours))]
+    assert len(told) == len(set(told))
+    assert {1, 5, 6, 7, 8} <= set(told)
+
+
+async def test_a_neighbour_that_is_a_hit_itself_is_shown_like_one(et: Everthread, talk: Talk) -> None:
+    long = "It begins with other things. " * 20 + "Then come the walnuts, at last."
+    await talk.append(user("Walnuts, walnuts, walnuts!"), assistant(long))
+    (hit,) = await hits(et, talk, "walnuts")
+    assert (hit.seq, [near.text for near in hit.neighbours]) == (1, [long])
+
+
+async def test_without_neighbours_every_hit_has_a_place(et: Everthread, talk: Talk) -> None:
+    await talk.append(*(user(f"walnuts {n}") for n in range(6)))
+    assert len(await hits(et, talk, "walnuts", limit=5, neighbours=0)) == 5
+
+
 @pytest.mark.parametrize("tokens", [0, 1, 7, 40, 300, 2_000])
 async def test_hits_never_have_more_tokens_than_they_may(et: Everthread, talk: Talk, tokens: int) -> None:
     await talk.append(*(user(f"{n}: " + "walnuts and other things, 核桃过敏 " * (5 * n)) for n in range(1, 20)))

@@ -150,7 +150,7 @@ async def test_nobody_finds_what_is_anothers(et: Everthread, talk: Talk, someone
     await talk.append(user(WALNUTS))
     assert len(await found(et, talk, "walnuts")) == 1
     line = await talk.line()
-    for stranger in (Owner("default", f"{someone}-2"), Owner("elsewhere", someone), Owner("default", someone[:-1])):
+    for stranger in (Owner("default", f"{someone}-2"), Owner("elsewhere", someone), Owner("default", someone[1:])):
         assert await et.log.recall(stranger, "walnuts", conversation=talk.id) == []
         assert await et.log.recall(stranger, "walnuts", everywhere=True) == []
     assert await et.log.recall(Owner("default", f"{someone}-2"), "walnuts", line=line) == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from everthread.core.events import Event, Redacted, assistant, encode, tool_call, tool_result, user
+from everthread.core.fence import Fence
 from everthread.core.folded import Folded
-from everthread.core.items import Items
+from everthread.core.items import Items, Ways
 from everthread.core.logged import Logged
 
 
@@ -19,7 +20,7 @@ TURN = (user("Find it."), tool_call("find", {"n": 1}, id="a"), tool_result("here
 
 
 def _items() -> Items:
-    return Items(len)
+    return Items(len, fence=Fence("123456789" * 2), ways=Ways())
 
 
 def test_what_is_remembered_is_what_folding_gives() -> None:
@@ -73,7 +74,7 @@ def test_the_names_of_remembered_calls_are_known_to_late_results() -> None:
         folded.fold(items, _logged(*TURN))
         told.append(items.of(late, full=False))
     assert told[0] == told[1]
-    assert "earlier tool call to find" in repr(told[0])
+    assert ' of="find">' in repr(told[0])
 
 
 def test_turns_that_needed_a_repair_are_not_remembered() -> None:

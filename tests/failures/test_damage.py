@@ -114,6 +114,14 @@ async def test_a_conversation_with_a_damaged_event_can_be_forked_rewound_and_era
     assert await et.conversations(user=someone) == []
 
 
+async def test_damaged_settings_are_passed_over(said: Talk, vandal: Vandal) -> None:
+    changed = await said.configure(budget=5_000)
+    await vandal.run("UPDATE events SET body = $1 WHERE conversation = $2 AND seq = $3", b"?", said.id, changed.seq)
+    context = await said.context(model="openai:gpt-4o")
+    assert context.budget == 100_000
+    assert "passed over: settings of this branch that are damaged: 1" in context.degraded
+
+
 async def test_a_damaged_event_can_be_redacted(said: Talk, vandal: Vandal, et: Everthread) -> None:
     """Forgotten means gone, also where it can no longer be understood."""
     await vandal.run("UPDATE events SET body = $1 WHERE conversation = $2 AND seq = 3", b"{secret", said.id)

@@ -69,10 +69,9 @@ class Listening:
 
 # -- fences ------------------------------------------------------------------------------------------------
 
-_CLOSING = r"<\s*/\s*reference[^>]*>"
-_FENCE = re.compile(
-    rf'<reference kind="(\w+)"(?: covers="events ([^"]*)")?>\n(.*?){_CLOSING}', re.DOTALL | re.IGNORECASE
-)
+# From its first mark to the first that has the same number, as the model is told to read them.
+_OPENING = r'<reference-(?P<number>\d{18}|N) kind="(\w+)"(?: covers="events ([^"]*)")?>\n'
+_FENCE = re.compile(rf"{_OPENING}(.*?)</reference-(?P=number)>", re.DOTALL)
 
 
 class Fence(NamedTuple):
@@ -85,9 +84,9 @@ class Fence(NamedTuple):
 def fences(text: str) -> Iterator[Fence]:
     """The fences of a text; each ends where a reader would first take it to end."""
     for found in _FENCE.finditer(text):
-        numbers = [int(number) for number in re.findall(r"\d+", found[2] or "")] or [0]
+        numbers = [int(number) for number in re.findall(r"\d+", found[3] or "")] or [0]
         first = numbers[0] if len(numbers) > 1 else 1
-        yield Fence(found[1], first, numbers[-1], found[3])
+        yield Fence(found[2], first, numbers[-1], found[4])
 
 
 def outside(text: str) -> str:

@@ -153,7 +153,7 @@ def test_property_10_a_summary_stands_before_the_window_in_every_form(store: Sto
         if not context.past:
             continue
         told = transcript(context)
-        (place,) = [number for number, line in enumerate(told) if '<reference kind="summary"' in line]
+        (place,) = [number for number, line in enumerate(told) if '<reference-N kind="summary"' in line]
         assert place == 0
         assert made.text in "\n\n".join(told).replace("user: ", "")
         assert instructions(context.request).startswith("Be kind.")

@@ -179,7 +179,7 @@ async def test_a_recap_is_an_exchange_before_the_session_and_not_among_the_instr
     for model in FORMS:
         context = await talk.context(model=model, instructions="Be kind.", settings={"clock": "off"})
         told = transcript(context)
-        assert told[0].endswith('<reference kind="recap">\nThey spoke of apples.\n</reference>')
+        assert told[0].endswith('<reference-N kind="recap">\nThey spoke of apples.\n</reference-N>')
         assert told[1:4] == ["assistant: Noted, as background.", "user: And now?", "assistant: Noted."]
         assert instructions(context.request) == "Be kind."
 

@@ -80,7 +80,7 @@ async def test_the_late_result_of_a_call_that_has_left_the_window_breaks_nothing
         context = await asked(talk, model, budget=600)
         assert context.cutoff > 2
         told = transcript(context)
-        assert told[told.index("user: [A result of an earlier tool call to buy:]") + 1] == "user: bought"
+        assert told[told.index('user: <result-N of="buy">') + 1] == "user: bought"
 
 
 async def test_a_call_keeps_its_placeholder_when_its_result_comes_late(talk: Talk) -> None:

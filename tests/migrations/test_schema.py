@@ -19,7 +19,7 @@ ENGINES = ["sqlite", "postgres"]
 TABLES = [
     *("blob_uses", "blobs", "branches", "calibrations", "conversations", "documents", "events"),
     *("everthread_migrations", "leases", "model_calls", "recall_blocks", "recall_branches"),
-    *("recall_conversations", "recall_words", "receipts", "reminders"),
+    *("recall_conversations", "recall_words", "receipts", "reminders", "secrets"),
 ]
 # What stands beside conversations.
 OTHER_KEYS = {
@@ -30,6 +30,7 @@ OTHER_KEYS = {
     "recall_blocks": ["block"],
     "recall_conversations": ["number"],  # with which the numbers of its blocks begin
     "recall_words": ["word", "block"],
+    "secrets": ["name"],
 }
 
 

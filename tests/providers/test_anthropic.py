@@ -13,6 +13,7 @@ from everthread import assistant, file, image, system, tool_call, tool_result, u
 from everthread.core.events import Assistant, Event
 from everthread.core.parts import Reasoning
 from everthread.providers import anthropic
+from tests.contract.windows import plan_of
 from tests.core.pictures import png
 from tests.providers.conftest import Ask
 from tests.transcripts import BOUND, CLAUDE, RESPONSES, transcript
@@ -130,12 +131,12 @@ async def test_the_cache_can_last_an_hour_or_be_left_alone(ask: Ask) -> None:
 async def test_instructions_in_the_middle_stand_in_a_message_of_the_users(ask: Ask) -> None:
     context = await ask(CLAUDE, user("Hello."), assistant("Hi."), system("Be brief."), user("Well?"))
     assert transcript(context)[2:] == [
-        "user: <instructions>",
+        "user: <instructions-N>",
         "user: Be brief.",
-        "user: </instructions>",
+        "user: </instructions-N>",
         "user: Well?",
     ]
-    assert "system" not in context.request
+    assert [block["text"] for block in context.request["system"]] == [plan_of(context).fence.told]
 
 
 async def test_results_come_first_in_the_message_after_their_calls(ask: Ask) -> None:

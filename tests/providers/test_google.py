@@ -56,7 +56,7 @@ async def test_sections_are_parts_of_the_instructions(ask: Ask) -> None:
 
 async def test_instructions_in_the_middle_stand_in_a_content_of_the_users(ask: Ask) -> None:
     context = await ask(GEMINI, user("Hello."), system("Be brief."), user("Well?"))
-    assert transcript(context)[1:4] == ["user: <instructions>", "user: Be brief.", "user: </instructions>"]
+    assert transcript(context)[1:4] == ["user: <instructions-N>", "user: Be brief.", "user: </instructions-N>"]
 
 
 @pytest.mark.parametrize(("name", "sent"), [("1st", "_1st"), ("-x", "_-x"), ("2" * 70, "_" + "2" * 63)])

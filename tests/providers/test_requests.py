@@ -18,8 +18,9 @@ from tests.transcripts import BEGINS, CHAT, CLAUDE, FORMS, GEMINI, GOES_ON, RESP
 Lines = list[str]
 
 INTERRUPTED = "No result: this tool call was interrupted."
-APPROVAL = "No result yet: this tool call waits for approval. If one comes, a later message tells it."
-JOB = "No result yet: this tool call takes longer. If one comes, a later message tells it."
+COMES = "If one comes, a later message tells it, between <result-N> and </result-N>."
+APPROVAL = f"No result yet: this tool call waits for approval. {COMES}"
+JOB = f"No result yet: this tool call takes longer. {COMES}"
 FIND, SEAT = tool_call("find", {"number": 1}, id="a"), tool_call("seat", {"row": 7}, id="b")
 FOUND, TAKEN = tool_result("found", id="a", name="find"), tool_result("taken", id="b", name="seat")
 CALLS = ['call find {"number": 1}', 'call seat {"row": 7}']
@@ -89,7 +90,7 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
         [user("Buy."), _waits("approval"), user("Meanwhile?"), assistant("Yes?"), FOUND],
         [
             *["user: Buy.", CALLS[0], f"result find: {APPROVAL}", "user: Meanwhile?", "assistant: Yes?"],
-            *["user: [A result of an earlier tool call to find:]", "user: found"],
+            *['user: <result-N of="find">', "user: found", "user: </result-N>"],
         ],
         ["tool calls without a result: 1", "results told as text, because their tool call is not right before them: 1"],
     ),
@@ -107,20 +108,20 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
         [user("Go."), FIND, FOUND, tool_result("found again", id="a", name="find")],
         [
             *["user: Go.", CALLS[0], "result find: found"],
-            *["user: [A result of an earlier tool call to find:]", "user: found again"],
+            *['user: <result-N of="find">', "user: found again", "user: </result-N>"],
         ],
         ["results told as text, because their tool call is not right before them: 1"],
     ),
     "a failed result that nobody asked for": (
         [user("Go."), tool_result("no such file", id="z", error=True), user("Well?")],
-        ["user: Go.", "user: [A result of an earlier tool call to z (an error):]", "user: no such file", "user: Well?"],
+        ["user: Go.", 'user: <result-N of="z" error="true">', "user: no such file", "user: </result-N>", "user: Well?"],
         ["results told as text, because their tool call is not right before them: 1"],
     ),
     "the user speaks between call and result": (
         [user("Go."), FIND, user("Quick!"), FOUND],
         [
             *["user: Go.", CALLS[0], f"failed find: {INTERRUPTED}", "user: Quick!"],
-            *["user: [A result of an earlier tool call to find:]", "user: found"],
+            *['user: <result-N of="find">', "user: found", "user: </result-N>"],
         ],
         ["tool calls without a result: 1", "results told as text, because their tool call is not right before them: 1"],
     ),
@@ -171,7 +172,7 @@ DIALOGUES: dict[str, tuple[list[Event], Lines, list[str]]] = {
     ),
     "nothing from before a clear": (
         [user("Old."), FIND, Clear(), FOUND, user("New.")],
-        ["user: [A result of an earlier tool call to find:]", "user: found", "user: New."],
+        ['user: <result-N of="find">', "user: found", "user: </result-N>", "user: New."],
         ["results told as text, because their tool call is not right before them: 1"],
     ),
     "a redacted question": (
@@ -341,7 +342,9 @@ async def test_what_fails_its_check_is_told_as_text(ask: Ask, model: str, monkey
     assert transcript(context) == [
         *["user: Both.", "assistant: A moment."],
         *['assistant: [tool call find: {"number": 1}]', 'assistant: [tool call seat: {"row": 7}]'],
-        *["user: [result of find: found]", "user: [result of seat: taken]", "assistant: Done.", "user: Thanks."],
+        *["user: <result-N>", "user: [result of find: found]", "user: </result-N>"],
+        *["user: <result-N>", "user: [result of seat: taken]", "user: </result-N>"],
+        *["assistant: Done.", "user: Thanks."],
     ]
     assert context.repaired[-1] == "tool calls were told as text, because somebody says so"
 

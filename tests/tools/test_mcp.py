@@ -17,7 +17,8 @@ from benchmarks.validator import refusals
 from everthread import Everthread, tool_call, user
 from everthread.core.events import ToolResult
 from everthread.core.parts import File, Image, Text
-from everthread.errors import BadTool, MissingExtra
+from everthread.errors import BadSetting, BadTool, MissingExtra, UnknownSeq
+from everthread.testing.scripted import call, script
 from everthread.tools import McpServer, Toolbox
 from everthread.tools.mcp_servers import Listed, names_for
 from tests.tools.serving import ROOT, free_port, http
@@ -130,6 +131,67 @@ async def test_a_toolbox_inside_another_is_opened_with_it_and_left_open(far: Mcp
     left = far.is_open
     await inside.close()
     assert (left, far.is_open, inside.offered) == (True, False, ())
+
+
+# -- letting go --------------------------------------------------------------------------------------------
+
+
+def processes() -> int:
+    """How many servers this process has started that still live; not the one that is served over HTTP."""
+    listed = subprocess.run(
+        ["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
+    )
+    return sum(line.rstrip().endswith("tests.tools.mcp_server") for line in listed.stdout.splitlines())
+
+
+async def test_a_server_that_was_given_for_one_turn_ends_with_it(et: Everthread, someone: str) -> None:
+    talk = await et.begin(user=someone)
+    model = script("adder", [call("add", {"a": 1})], "Three.")
+    assert str(await talk.say("Add 1.", model=model, tools=[small()])) == "Three."
+    assert processes() == 0
+    await talk.context(model=model, tools=[small()])
+    await talk.steps(model=model, tools=[small()])
+    await talk.count(model=model, tools=[small()])
+    assert processes() == 0
+    await talk.append(user("Hello."))
+    with pytest.raises(BadSetting):
+        await talk.context(model=model, tools=[small()], settings={"budget": -1})
+    with pytest.raises(UnknownSeq):
+        await talk.context(model=model, tools=[small()], at=10_000)
+    with pytest.raises(BadTool):
+        await talk.approve(model=model, tools=[small(), lambda: 1])
+    assert processes() == 0
+
+
+async def test_a_server_that_two_turns_share_ends_with_the_later_one(et: Everthread, someone: str) -> None:
+    """Though the other one has opened it."""
+    server, began, go_on = small(), [asyncio.Event(), asyncio.Event()], [asyncio.Event(), asyncio.Event()]
+
+    async def saying(number: int) -> str:
+        async def wait() -> None:
+            began[number].set()
+            await go_on[number].wait()
+
+        talk = await et.begin(user=someone)
+        model = script(f"sharing-{number}", [call("wait", {})], [call("add", {"a": 1})], "Added.")
+        return str(await talk.say("Wait, then add.", model=model, tools=[server, wait]))
+
+    turns = []
+    for number in (0, 1):
+        turns.append(asyncio.create_task(saying(number)))
+        await began[number].wait()
+    for number, left in ((0, 1), (1, 0)):
+        go_on[number].set()
+        assert await turns[number] == "Added."
+        assert processes() == left
+
+
+async def test_a_server_that_was_open_before_stays_so(et: Everthread, someone: str) -> None:
+    talk = await et.begin(user=someone)
+    async with small() as server:
+        assert str(await talk.say("Hello.", model=script("hello", "Hello."), tools=[server])) == "Hello."
+        assert processes() == 1
+    assert processes() == 0
 
 
 # -- running -----------------------------------------------------------------------------------------------

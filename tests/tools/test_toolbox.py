@@ -326,26 +326,51 @@ async def test_a_call_that_cannot_be_made_tells_the_model_why(call: ToolCall, wo
 ENDING = """
 import asyncio
 from everthread import tool_call
-from everthread.tools import Toolbox
+from everthread.tools import Toolbox, tool
+
+class Odd(BaseException):
+    pass
 
 {kind} end():
-    raise SystemExit(3)
+    raise {problem}
 
-asyncio.run(Toolbox([end]).run(tool_call("end"), None, seconds=100))
+def asks(arguments):
+    raise {problem}
+
+box = Toolbox([tool(end, approval=asks)])
+
+async def main():
+    assert box.needs_approval(tool_call("end"))
+    result = await box.run(tool_call("end"), None, seconds=100)
+    print(result.error, result.parts[0].text)
+
+asyncio.run(main())
 """
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_what_ends_the_program_passes(kind: str) -> None:
-    done = subprocess.run([sys.executable, "-c", ENDING.format(kind=kind)], timeout=PATIENCE, check=False)
-    assert done.returncode == 3
+@pytest.mark.parametrize("problem", ["SystemExit(3)", "KeyboardInterrupt()", "Odd('3')"])
+def test_a_tool_that_wants_to_end_the_program_has_failed(kind: str, problem: str) -> None:
+    ending = [sys.executable, "-c", ENDING.format(kind=kind, problem=problem)]
+    done = subprocess.run(ending, timeout=PATIENCE, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"True {problem.partition('(')[0]}")
+
+
+WAITING = """
+import asyncio, time
+from everthread import tool_call
+from everthread.tools import Toolbox
+
+def end():
+    time.sleep(3600)
+
+asyncio.run(Toolbox([end]).run(tool_call("end"), None, seconds=0.05))
+"""
 
 
 def test_a_function_that_goes_on_does_not_keep_the_program_from_ending() -> None:
-    waiting = ENDING.format(kind="def").replace("raise SystemExit(3)", "import time; time.sleep(3600)")
-    done = subprocess.run(
-        [sys.executable, "-c", waiting.replace("seconds=100", "seconds=0.05")], timeout=PATIENCE, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", WAITING], timeout=PATIENCE, check=False)
     assert done.returncode == 0
 
 

@@ -125,12 +125,12 @@ class Contexts:
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
         """What the model is told on this line."""
         planned: list[Plan] = []
-        sources = self.sources()
+        sources, fence = self.sources(), await log.fence(line)
         begin: Start | None = None
         at = asked.at
 
         def read_plan(sighted: Sighted) -> Planned:
-            planned[:] = [plan(asked, sources, sighted, self.learnt)]
+            planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
             kind, recap, _ = planned[0].memory
             choosing = chosen(planned[0], sighted)
             return Planned(choosing if begin is None else begun_at(begin, choosing), kind, recap)
@@ -163,10 +163,10 @@ class Contexts:
     async def steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
         planned: list[Plan] = []
-        sources, none = self.sources(), list[Move]()
+        sources, fence, none = self.sources(), await log.fence(line), list[Move]()
 
         def ask(sighted: Sighted) -> Lookups[list[Move]]:
-            planned[:] = [plan(asked, sources, sighted, self.learnt)]
+            planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
             assert sighted.newest is not None
             asking = moves(sighted.newest, planned[0].size, planned[0].room, limit)
             return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
@@ -228,12 +228,13 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         cache=settings.cache,
         cache_ttl=settings.cache_ttl,
         key=key,
+        fence=packing.plan.fence,
     )
-    media = Media(blobs)
+    media = Media(blobs, packing.plan.fence)
     request = told(request, media) if about.blind else request
     rendered = provider.render(request, about, media)
     if problems := provider.check(rendered.body):
-        rendered = provider.render(flattened(request, media), about, Media(blobs))
+        rendered = provider.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
     if media.unsent:
         rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")

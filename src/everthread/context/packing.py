@@ -76,8 +76,9 @@ class Packing:
         self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
         self._gave_way = False
         self._gap, self._recap = gap, recap
+        self.degraded += plan.notes
         if seen.choice:
-            self.degraded += [*plan.notes, *seen.choice.notes]
+            self.degraded += seen.choice.notes
             self._remember()
             self._take()
         self._fold()
@@ -183,13 +184,14 @@ class Packing:
 
     def _fenced(self, kind: str, text: str, room: int, **about: Any) -> str:
         """A text of memory's in its fence, with as much of it as so many tokens of the request take."""
-        measure, told = self.plan.measure, fenced(kind, text, **about) if text.strip() else ""
+        measure, fence = self.plan.measure, self.plan.fence
+        told = fenced(fence, kind, text, **about) if text.strip() else ""
         room = max(room, measure.tokens(FENCE + LEAST))
         if measure.tokens(measure.text(told)) <= room:
             return told
-        left = int(room / measure.tokens(1_000) * 1_000) - measure.text(fenced(kind, "", **about))
+        left = int(room / measure.tokens(1_000) * 1_000) - measure.text(fenced(fence, kind, "", **about))
         cut = within(text, left, measure.counter or count) if left >= LEAST else ""
-        return fenced(kind, cut, **about) if cut else ""
+        return fenced(fence, kind, cut, **about) if cut else ""
 
     def _take(self) -> None:
         choice, newest = self.seen.choice, self.seen.sighted.newest
@@ -211,7 +213,7 @@ class Packing:
 
     def _fold(self) -> None:
         """Items and sizes of all turns that are in."""
-        self._items = Items(self.plan.measure.text, self.shortened)
+        self._items = Items(self.plan.measure.text, self.shortened, fence=self.plan.fence, ways=self.plan.ways)
         opening = {event.seq for event in self.seen.sighted.opening}
         newest = self.turns[-1] if self.turns else None
         for turn in (*self.older, *self.turns):
@@ -222,10 +224,19 @@ class Packing:
             again = not turn.full and not self.shortened and turn is not newest
             turn.items = self._folded.fold(self._items, events) if again else self._items.of(events, full=turn.full)
             turn.size = self._size(events, turn.full) + self._items.added - added
+        self._tell_of_fence()
         if not self._items.plain:
             self._reason()
             self._charge_pictures()
         self._tell_time()
+
+    def _tell_of_fence(self) -> None:
+        """What the marks on the user's side mean, last among the instructions: with the first of them it is new there,
+        and nothing that was sent before began so."""
+        self.sections.pop("fence", None)
+        if self._items.fences:
+            self.sections["fence"] = self.plan.fence.told
+        self._marked = min(self._items.fences, default=0)
 
     def _size(self, events: list[Logged], full: bool) -> int:
         measure = self.plan.measure
@@ -308,7 +319,7 @@ class Packing:
     def _held(self, turn: Packed, so_far: SoFar, seq: int) -> bool:
         choice = self.seen.choice
         # What gave way in this request had not when there was less, or gave way otherwise.
-        if choice is None or seq <= self._changed or self._gave_way or not self.turns:
+        if choice is None or seq <= max(self._changed, self._marked) or self._gave_way or not self.turns:
             return False
         over = excess(turn.start, so_far.tokens, self.plan.room)
         return choice.held(turn.start.number, over, turn.start.messages + so_far.events)

@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve
+from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
+from everthread.core.fence import Fence, without
+from everthread.core.items import Ways
 from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of, noted
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose
@@ -36,6 +38,12 @@ MEMORY_SHARE, FACTS_SHARE = 1 / 7, 3 / 5  # of the budget for all of memory, and
 SMALL_SHARE, SMALL = 1 / 3, 400  # of a small budget, and up to how many tokens
 FENCE = 120  # tokens around a text that is fenced
 PRIMING = 3
+WAYS = {  # of the providers, where they are not OpenAI's of old
+    "anthropic": Ways(as_user=True),
+    "google": Ways(as_user=True, beside=True),
+    "local": Ways(as_user=True, beside=True),
+    "openai-responses": Ways(),
+}
 OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
 
 
@@ -72,6 +80,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     measure: Measure
     strategy: str
     choose: Strategy
+    fence: Fence
     sections: dict[str, str]
     tools: tuple[Tool, ...]
     tools_tokens: int
@@ -88,6 +97,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def settings(self) -> Settings:
         return self.resolved.settings
+
+    @property
+    def ways(self) -> Ways:
+        return WAYS.get(self.model.provider, Ways(beside=True))
 
     @property
     def overhead(self) -> int:
@@ -113,10 +126,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return any(tool.name == RECALL for tool in self.tools)
 
 
-def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Learnt = NOTHING_LEARNT) -> Plan:
+def plan(
+    asked: Asked, sources: Sequence[Source], sighted: Sighted, fence: Fence, learnt: Learnt = NOTHING_LEARNT
+) -> Plan:
     given = Source("the settings given", asked.settings)
-    conversation = from_conversation(msgspec.json.decode(sighted.marks.conversation))
-    resolved = resolve(*sources, *asked.sources, conversation, from_branch(sighted.settings), given)
+    conversation = usable(from_conversation(msgspec.json.decode(sighted.marks.conversation)))
+    branch = from_branch(sighted.settings)
+    resolved = resolve(*sources, *asked.sources, conversation, branch, given)
     settings = resolved.settings
     if not settings.model:
         raise NoModel
@@ -125,8 +141,8 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
         warn(settings.model)
     place = place_of(settings)
     measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
-    sections = instructions_of(_noted(_told(asked.instructions, settings.instructions), asked, settings))
-    if opening := clean("\n\n".join(event.text for event in sighted.opening)):
+    sections = instructions_of(_noted(_told(asked.instructions, settings.instructions, fence), asked, settings, fence))
+    if opening := without(fence, clean("\n\n".join(event.text for event in sighted.opening))):
         sections["opening"] = opening
     tools = _tools(asked, about) if remembers(settings) else asked.tools
     tools_tokens = measure.tokens(_tools_size(tools, about, measure)) + (about.hidden if tools else 0)
@@ -141,7 +157,9 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
     room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     running = sighted.head.state in ("open", "waiting")
     pins, room = _pinned(sighted.pins, room, settings)
-    notes = []
+    notes = [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
+    if sighted.unread:
+        notes.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
     if left := len(sighted.pins) - len(pins):
         notes.append(f"pinned turns that do not fit into the share for pins: {left}")
     if sighted.more_pins:
@@ -152,6 +170,7 @@ def plan(asked: Asked, sources: Sequence[Source], sighted: Sighted, learnt: Lear
         measure=measure,
         strategy=strategy,
         choose=asked.strategy or STRATEGIES[settings.strategy],
+        fence=fence,
         sections=sections,
         tools=tools,
         tools_tokens=tools_tokens,
@@ -210,11 +229,10 @@ def measure_of(model: Model, settings: Settings, learnt: float | None = None) ->
     return Measure(factor=model.factor, exact=True)
 
 
-def _told(given: str | Mapping[str, str] | None, persona: str) -> str | Mapping[str, str]:
+def _told(given: str | Mapping[str, str] | None, persona: str, fence: Fence) -> Mapping[str, str]:
     """The instructions given; the persona is the configured one where they say nothing of it."""
-    if given is None or isinstance(given, str):
-        return persona if given is None else given
-    return {"persona": persona, **given}
+    told = {"persona": persona, **({"persona": given} if isinstance(given, str) else given or {})}
+    return {name: without(fence, text) for name, text in told.items()}
 
 
 def remembers(settings: Settings) -> bool:
@@ -222,12 +240,11 @@ def remembers(settings: Settings) -> bool:
     return settings.memory
 
 
-def _noted(given: str | Mapping[str, str], asked: Asked, settings: Settings) -> str | Mapping[str, str]:
+def _noted(told: Mapping[str, str], asked: Asked, settings: Settings, fence: Fence) -> Mapping[str, str]:
     """The instructions with MEMORY.md among them, unless other notes were given."""
-    told = {"persona": given} if isinstance(given, str) else given
     if not asked.notes.strip() or "memory" in told or not remembers(settings):
-        return given
-    return {**told, "memory": noted(asked.notes)}
+        return told
+    return {**told, "memory": noted(fence, asked.notes)}
 
 
 def _tools(asked: Asked, model: Model) -> tuple[Tool, ...]:

@@ -15,6 +15,7 @@ from operator import attrgetter
 
 from everthread.core import exact
 from everthread.core.events import Assistant, ToolCall, ToolResult, User, media_of, text_of
+from everthread.core.fence import Fence
 from everthread.core.logged import Logged
 from everthread.core.request import clean, object_of
 from everthread.core.sections import fenced
@@ -51,17 +52,19 @@ def portions(turns: Turns, tokens: int, count: Counter = count_tokens) -> list[l
     return taken
 
 
-def material(turns: Turns, tokens: int, *, brief: str = "", goal: str = "", count: Counter = count_tokens) -> str:
+def material(
+    turns: Turns, tokens: int, *, fence: Fence, brief: str = "", goal: str = "", count: Counter = count_tokens
+) -> str:
     """All that a summariser is shown: the goal, the brief so far, and these turns in the tokens that are left."""
     parts = []
     if goal.strip():
-        parts.append(fenced("goal", goal.strip()))
+        parts.append(fenced(fence, "goal", goal.strip()))
     if brief.strip():
-        parts.append(fenced("brief", brief.strip()))
+        parts.append(fenced(fence, "brief", brief.strip()))
     first, last = (turns[0][0].seq, turns[-1][-1].seq) if turns else (1, 0)
-    frame = "\n\n".join([*parts, fenced("turns", "", covers=last, first=first)])
+    frame = "\n\n".join([*parts, fenced(fence, "turns", "", covers=last, first=first)])
     texts = _shared(turns, max(0, tokens - count(frame) - 4), count)
-    return "\n\n".join([*parts, fenced("turns", "\n\n".join(texts), covers=last, first=first)])
+    return "\n\n".join([*parts, fenced(fence, "turns", "\n\n".join(texts), covers=last, first=first)])
 
 
 def condensed(turn: Sequence[Logged], tokens: int, count: Counter = count_tokens) -> str:

@@ -309,6 +309,11 @@ def _parts(pieces: tuple[str | Part, ...]) -> tuple[Part, ...]:
 # -- looking at them ---------------------------------------------------------------------------------------
 
 
+def is_kind(name: str) -> bool:
+    """Whether there could be events of this kind: ours, or an application's."""
+    return bool(_KIND.fullmatch(name))
+
+
 def text_of(event: Event) -> str:
     """What a reader would read of a message; markers have none."""
     match event:

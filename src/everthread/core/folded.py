@@ -2,7 +2,7 @@
 
 Folding a turn into items is a pure function of its events, so its result may be kept, in memory and for a while.
 What is kept is used only when the log gives the very same events again, byte for byte: a redaction shows at
-once. Only turns that needed no repair are kept; the others depend on what stands around them.
+once. Only turns that needed no repair, and nothing put in, are kept; the others depend on what stands around them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from everthread.core.items import Items
+from everthread.core.items import Items, Ways
 from everthread.core.logged import Logged
 from everthread.core.request import Item
 
 MOST = 8_000_000  # bytes of events, as they are stored
+
+
+Name = tuple[str, Ways]
 
 
 class Kept(NamedTuple):
@@ -26,7 +29,7 @@ class Kept(NamedTuple):
 
 class Folded:
     def __init__(self, most: int = MOST) -> None:
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[Name, Kept] = OrderedDict()
         self._most = most
         self._size = 0
         self.forgotten = 0  # times
@@ -35,15 +38,16 @@ class Folded:
         """The items of a turn that is over, folded by `items` unless they are known."""
         if not events:
             return []
-        kept = self._kept.get(events[0].id)
+        name = events[0].id, items.ways
+        kept = self._kept.get(name)
         if kept is not None and kept.events == events and items.admit(kept.calls):
-            self._kept.move_to_end(events[0].id)
+            self._kept.move_to_end(name)
             return kept.items.copy()
-        repairs = sum(items.repaired.values())
+        repairs, added = sum(items.repaired.values()), items.added
         made = items.of(events, full=False)
-        if items.plain and sum(items.repaired.values()) == repairs:
+        if items.plain and sum(items.repaired.values()) == repairs and items.added == added:
             calls = {call.id: call.name for call in items.fresh}
-            self._keep(Kept(events, made.copy(), calls, sum([len(event.body) for event in events])))
+            self._keep(name, Kept(events, made.copy(), calls, sum([len(event.body) for event in events])))
         return made
 
     def forget(self) -> None:
@@ -52,9 +56,9 @@ class Folded:
         self._size = 0
         self.forgotten += 1
 
-    def _keep(self, kept: Kept) -> None:
-        old = self._kept.pop(kept.events[0].id, None)
-        self._kept[kept.events[0].id] = kept
+    def _keep(self, name: Name, kept: Kept) -> None:
+        old = self._kept.pop(name, None)
+        self._kept[name] = kept
         self._size += kept.size - (old.size if old else 0)
         while self._size > self._most:
             _, oldest = self._kept.popitem(last=False)

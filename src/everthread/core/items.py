@@ -12,12 +12,14 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from everthread.core.events import Assistant, Event, Redacted, System, ToolCall, ToolResult, User, stand_in
+from everthread.core.fence import INSTRUCTIONS, RESULT, Fence
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
 from everthread.core.request import INVALID, Answer, Call, Item, Reply, Said, clean, object_of
-from everthread.core.sections import shortened_inside
+from everthread.core.sections import quoted
 from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
 
 _SAID = (User, System)
@@ -28,9 +30,20 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 _WAITS = {
     "": "No result: this tool call was interrupted.",
-    "approval": "No result yet: this tool call waits for approval. If one comes, a later message tells it.",
-    "job": "No result yet: this tool call takes longer. If one comes, a later message tells it.",
+    "approval": "No result yet: this tool call waits for approval. If one comes, a later message tells it",
+    "job": "No result yet: this tool call takes longer. If one comes, a later message tells it",
 }
+
+
+class Ways(NamedTuple):
+    """What a provider's form has no place for: instructions later on are told `as_user`; pictures and files of a result
+    stand `beside` it, where the user speaks."""
+
+    as_user: bool = False
+    beside: bool = False
+
+
+QUOTES = {"recall_context": "recall", "open_event": "event"}  # tools that quote what was said, and what they quote
 
 
 class Items:
@@ -38,10 +51,18 @@ class Items:
 
     `repaired` says what was not as a provider would have it, and how often; `added` is the size of what was
     put in for it, as `size` reckons texts. `plain` stays true while there is nothing but text in any part;
-    `called` are the names of the tools that were called, and `ids` the ids of the calls.
+    `called` are the names of the tools that were called, and `ids` the ids of the calls. `fences` are the seqs of what
+    is told on the user's side though the user did not say it, and was not announced.
     """
 
-    def __init__(self, size: Callable[[str], int], shortened: dict[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        size: Callable[[str], int],
+        shortened: dict[int, str] | None = None,
+        *,
+        fence: Fence,
+        ways: Ways,
+    ) -> None:
         self.repaired: dict[str, int] = {}
         self.added = 0
         self.plain = True
@@ -49,8 +70,11 @@ class Items:
         self.ids: set[str] = set()
         self.fresh: list[Call] = []  # the calls of the turn that was folded last
         self._names: dict[str, str] = {}  # of the tools that were called, by the ids that the log has
+        self.fences: list[int] = []
+        self._announced: set[str] = set()  # ids of calls whose results may come late
         self._size = size
         self._shortened = shortened or {}
+        self._fence, self.ways = fence, ways
 
     def of(self, events: Sequence[Logged], *, full: bool) -> list[Item]:
         """The items of one turn. `full`: its large results are sent whole, unless they were shortened."""
@@ -98,6 +122,8 @@ class Items:
         else:
             self._note("redacted messages")
             parts = _GONE
+        if logged.kind == "system" and self.ways.as_user:
+            parts = self._fenced(logged.seq, INSTRUCTIONS, parts)
         return Said(role=logged.kind, parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
 
     # -- what the model did --------------------------------------------------------------------------------
@@ -145,8 +171,7 @@ class Items:
         if not isinstance(result, ToolResult) or event.id != result.id:
             return None
         call = self._call(spoke.seq, event)
-        answer = Answer(call=call, parts=self._result(results[0], full), error=result.error, seq=results[0].seq)
-        return Reply(parts=(call,), answers=(answer,), seq=spoke.seq)
+        return Reply(parts=(call,), answers=(self._answer(call, results[0], full),), seq=spoke.seq)
 
     def _redacted(self, event: Redacted, parts: list[Part | Call]) -> Event:
         self._note("redacted messages")
@@ -170,6 +195,8 @@ class Items:
             self._note("tool calls with a name that providers refuse")
             name = _ODD.sub("_", name)[:64] or "unknown"
         self.called.add(name)
+        if not self._fence.holds(arguments):
+            arguments = self._broken(clean(arguments))
         spelt = object_of(arguments) if arguments.isascii() and "\\u" not in arguments else None
         if spelt is None:
             arguments = self._spelled(clean(arguments))
@@ -201,14 +228,30 @@ class Items:
         answers = []
         for number, (call, event) in enumerate(calls):
             if result := found.get(number):
-                said = result.event
-                error = isinstance(said, ToolResult) and said.error
-                answers.append(Answer(call=call, parts=self._result(result, full), error=error, seq=result.seq))
+                answers.append(self._answer(call, result, full))
             else:
                 self._note("tool calls without a result")
-                waits = self._put(_WAITS[event.waits_for], CALL_WRAPPING)
-                answers.append(Answer(call=call, parts=(waits,), error=not event.waits_for))
+                answers.append(Answer(call=call, parts=(self._waits(event),), error=not event.waits_for))
         return tuple(answers), rest
+
+    def _answer(self, call: Call, logged: Logged, full: bool) -> Answer:
+        said, parts = logged.event, self._result(logged, full)
+        error = isinstance(said, ToolResult) and said.error
+        if call.name in QUOTES and not error:
+            before, after = quoted(self._fence, QUOTES[call.name])
+            parts = (self._put(before), *parts, self._put(after))
+        if self.ways.beside and any(not isinstance(part, Text) for part in parts):
+            self._mark(logged.seq, RESULT)
+        return Answer(call=call, parts=parts, error=error, seq=logged.seq)
+
+    def _waits(self, call: ToolCall) -> Text:
+        """What stands for a result. It says how a late one will be marked, where nobody but us can say so: then the
+        instructions need not, and the provider's cache stays good when it comes."""
+        told = _WAITS[call.waits_for]
+        if call.waits_for:
+            told += f", between {self._fence.opening(RESULT)} and {self._fence.closing(RESULT)}."
+            self._announced.add(call.id)
+        return self._put(told, CALL_WRAPPING)
 
     def _result(self, logged: Logged, full: bool) -> tuple[Part, ...]:
         event = logged.event
@@ -216,35 +259,57 @@ class Items:
             self._note("redacted messages")
             return _GONE
         if logged.seq in self._shortened:
-            return (Text(text=self._shortened[logged.seq]),)
+            return (self._cleaned(Text(text=self._shortened[logged.seq])),)
         if not full and logged.settled < logged.tokens:
             others = tuple(part for part in event.parts if not isinstance(part, Text))
-            return (Text(text=stub(logged)), *self._parts(others))
+            return (self._cleaned(Text(text=stub(logged))), *self._parts(others))
         return self._parts(event.parts)
 
     def _late(self, logged: Logged, full: bool) -> Said:
         self._note("results told as text, because their tool call is not right before them")
         event = logged.event
         name = (event.name or self._names.get(event.id, event.id)) if isinstance(event, ToolResult) else ""
-        how = " (an error)" if isinstance(event, ToolResult) and event.error else ""
-        heading = self._put(clean(f"[A result of an earlier tool call{f' to {name}' if name else ''}{how}:]"))
-        parts = (heading, *self._result(logged, full))
+        error = isinstance(event, ToolResult) and event.error
+        about = (f' of="{name}"' if _NAME(name) else "") + (' error="true"' if error else "")
+        announced = isinstance(event, ToolResult) and event.id in self._announced
+        parts = self._fenced(0 if announced else logged.seq, RESULT, self._result(logged, full), about)
         return Said(role="user", parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+
+    # -- what the user did not say ---------------------------------------------------------------------------
+
+    def _fenced(self, seq: int, kind: str, parts: tuple[Part, ...], about: str = "") -> tuple[Part, ...]:
+        """Parts that are told on the user's side, between marks that only we can make. `seq`: of what the instructions
+        must tell the marks for."""
+        self.fences += [seq] if seq else []
+        opening, closing = self._fence.opening(kind, about), self._fence.closing(kind)
+        return (self._put(opening), *parts, self._put(closing))
+
+    def _mark(self, seq: int, kind: str) -> None:
+        """Marks that the provider's form puts around pictures and files of results."""
+        self._fenced(seq, kind, ())
 
     # -- texts ---------------------------------------------------------------------------------------------
 
     def _parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        if len(parts) == 1 and type(only := parts[0]) is Text and only.text.isascii():
+        if len(parts) == 1 and type(only := parts[0]) is Text and only.text.isascii() and self._fence.holds(only.text):
             return parts  # nearly all there are
         self.plain = self.plain and all(isinstance(part, Text) for part in parts)
         return tuple([self._cleaned(part) if isinstance(part, Text) else part for part in parts])
 
     def _cleaned(self, part: Text) -> Text:
         cleaned = clean(part.text)
-        if cleaned is part.text:
-            return part
-        self._note("texts with characters that no request can carry")
-        return Text(text=cleaned, meta=part.meta)
+        if cleaned is not part.text:
+            self._note("texts with characters that no request can carry")
+        if not self._fence.holds(cleaned):
+            cleaned = self._broken(cleaned)
+        return part if cleaned is part.text else Text(text=cleaned, meta=part.meta)
+
+    def _broken(self, text: str) -> str:
+        """Content that has the number of the fence: somebody was told it."""
+        self._note("texts with the number of the fence, which was broken up")
+        broken = self._fence.broken(text)
+        self.added += max(0, self._size(broken) - self._size(text))
+        return broken
 
     def _put(self, text: str, wrapping: int = 0) -> Text:
         self.added += self._size(text) + wrapping
@@ -295,7 +360,7 @@ def stub(logged: Logged, head: int = STUB_HEAD, tail: int = STUB_TAIL) -> str:
         note = f"[… {left_out}; the whole is event {logged.seq} of this conversation …]"
         return "\n".join(piece for piece in (whole[:head], note, whole[len(whole) - tail :]) if piece)
 
-    return shortened_inside(clean(logged.text), short)
+    return short(clean(logged.text))
 
 
 def _tells(parts: Sequence[Part | Call]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from everthread.core.fence import Fence
 from everthread.core.parts import Part
 
 # Some providers take an object for arguments: text that spells none travels under this key, told apart by being none.
@@ -87,6 +88,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cache: bool = True
     cache_ttl: str = "5m"
     key: str = ""
+    fence: Fence | None = None
 
 
 # -- text that any provider takes --------------------------------------------------------------------------

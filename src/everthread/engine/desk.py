@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from everthread.agents import Agents, Versioned, servers, source
-from everthread.config import Settings, Source, from_branch, from_conversation, resolve
+from everthread.config import Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.context.building import Context, Contexts
 from everthread.context.planning import Asked
 from everthread.core import calibration, events
@@ -131,7 +131,7 @@ class Desk:
             replied,
             *self.contexts.sources(),
             *own,
-            from_conversation(conversation.settings),
+            usable(from_conversation(conversation.settings)),
             from_branch(branch),
         )
         return resolve(*sources).settings

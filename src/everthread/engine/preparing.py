@@ -61,22 +61,18 @@ async def prepared(
     asked = with_agent(asked, found, instructions)
     if afresh:
         desk.contexts.check(asked)
-    toolbox, offered, notes = await _tools(desk, conversation.tenant, found, tools)
-    lookups: tuple[Tool, ...] = ()
-    if desk.memory is not None:
-        asked = msgspec.structs.replace(asked, notes=await read(desk.log, conversation))
-        if toolbox.names or not offered:  # not where tools are only told of
-            own = memory_tools()
-            if own.names & toolbox.names:
-                own = own.only(own.names - toolbox.names)  # somebody else's of the same name is meant
-            toolbox, lookups = Toolbox([toolbox, own]), own.offered
-    try:
+    async with _tools(desk, conversation.tenant, found, tools) as (toolbox, offered, notes):
+        lookups: tuple[Tool, ...] = ()
+        if desk.memory is not None:
+            asked = msgspec.structs.replace(asked, notes=await read(desk.log, conversation))
+            if toolbox.names or not offered:  # not where tools are only told of
+                own = memory_tools()
+                if own.names & toolbox.names:
+                    own = own.only(own.names - toolbox.names)  # somebody else's of the same name is meant
+                toolbox, lookups = Toolbox([toolbox, own]), own.offered
         name = label(found) if found else ""
         ready = msgspec.structs.replace(asked, tools=offered, lookups=lookups)
         yield Prepared(asked=ready, toolbox=toolbox, agent=name, notes=notes)
-    finally:
-        if tools is not None:  # the desk's own stay open
-            await toolbox.close()
 
 
 @cache
@@ -101,18 +97,24 @@ def label(found: Versioned) -> str:
 Tools = tuple[Toolbox, tuple[Tool, ...], tuple[str, ...]]
 
 
-async def _tools(desk: Desk, tenant: str, agent: Versioned | None, given: Iterable[Any] | None) -> Tools:
+@asynccontextmanager
+async def _tools(desk: Desk, tenant: str, agent: Versioned | None, given: Iterable[Any] | None) -> AsyncIterator[Tools]:
     """A toolbox, what of it is offered, and what is wrong with it."""
     if given is None:
-        toolbox = desk.toolbox_of(tenant, agent)
+        toolbox = desk.toolbox_of(tenant, agent)  # which stays open
         notes = await toolbox.open()
-        return toolbox, toolbox.offered, notes
+        yield toolbox, toolbox.offered, notes
+        return
     listed = [given] if isinstance(given, str | Mapping) else list(given)
     if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in listed):
-        return Toolbox(), tools_of(listed), ()  # only told of
+        yield Toolbox(), tools_of(listed), ()  # only told of
+        return
     toolbox = Toolbox(listed)
-    notes = await toolbox.open()
-    return toolbox, toolbox.offered, notes
+    try:
+        notes = await toolbox.open()
+        yield toolbox, toolbox.offered, notes
+    finally:
+        await toolbox.close()
 
 
 def _runs(tool: Tool | Mapping[str, Any]) -> bool:

@@ -1,19 +1,22 @@
 """The two tools by which a model looks up what it is not sent: find something, and open it in full.
 
 They speak for one conversation: the one that the model is in, along the branch's own line, or all of its user's where
-the model asks for that. A fault of the database becomes a tool result that says so, as with every tool.
+the model asks for that. What they quote is fenced when it is sent, and stands in the log as it is. A fault of the
+database becomes a tool result that says so, as with every tool.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
+from everthread.core.events import KINDS, MESSAGES, is_kind
 from everthread.core.items import stub
 from everthread.core.logged import Logged
-from everthread.core.sections import RECALL, fenced
-from everthread.errors import NotFound
+from everthread.core.sections import RECALL
+from everthread.errors import BadValue, NotFound
 from everthread.recall import MOST, Hit, recall
 from everthread.store.conversations import Owner
 from everthread.store.leases import FOREVER
@@ -21,6 +24,7 @@ from everthread.store.log import Log
 from everthread.tools import FunctionTool, tool
 
 OPEN = "open_event"
+FOUND = (*MESSAGES, "session_ended", "mark", "artifact_created", "flow_completed")  # kinds that are looked for
 PAGE = 6_000  # characters of an event that are opened at a time
 _REFERENCE = re.compile(r"(\d{1,15})(?: on branch (\d{1,9}))?(?: of conversation (\w{1,40}))?")
 
@@ -28,28 +32,34 @@ _REFERENCE = re.compile(r"(\d{1,15})(?: on branch (\d{1,9}))?(?: of conversation
 async def _recall_context(
     talk: Any,
     query: Annotated[str, "What to look for: words that were probably used, names, numbers, ids."],
-    kinds: Annotated[list[str] | None, "Only these kinds: user, assistant, tool_call, tool_result …"] = None,
+    kinds: Annotated[list[str] | None, f"Only these kinds: {', '.join(FOUND)}, or the application's own."] = None,
     since: Annotated[str | None, "Only from this day on, as 2026-01-31."] = None,
     until: Annotated[str | None, "Only up to this day."] = None,
     limit: Annotated[int, f"How many to find, {MOST} at most."] = 5,
     scope: Annotated[Literal["conversation", "user"], "This conversation, or all of the user's."] = "conversation",
 ) -> str:
     """Looks up what was said earlier, beyond what you see of this conversation. Any language; any words match."""
-    owner = Owner(talk.conversation.tenant, talk.conversation.user)
+    if not query.strip():
+        raise BadValue("query", query, "words to look for")
+    if limit < 1:
+        raise BadValue("limit", limit, f"from 1 to {MOST}")
+    first, end = _day("since", since, -FOREVER), _day("until", until, FOREVER, end=True)
+    if first >= end:
+        raise BadValue("since", since, f"a day that is not after until, which is {until}")
     hits = await recall(
         talk._log,
-        owner,
+        Owner(talk.conversation.tenant, talk.conversation.user),
         await talk.line(),
         query,
-        limit=min(max(1, limit), MOST),
+        limit=min(limit, MOST),
         scope=scope,
-        kinds=tuple(kinds or ()),
-        since=_day(since, -FOREVER),
-        until=_day(until, FOREVER, end=True),
+        kinds=_kinds(kinds or []),
+        since=first,
+        until=end,
     )
     if not hits:
-        return "Nothing was found. Try other words, or fewer."
-    return fenced("recall", "\n\n".join(map(_told, hits)))
+        return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer."
+    return "\n\n".join(map(_told, hits))
 
 
 async def _open_event(
@@ -66,7 +76,7 @@ async def _open_event(
     if not 1 <= page <= pages:
         return f"That event has {pages} pages."
     part = whole[(page - 1) * PAGE : page * PAGE]
-    return fenced("event", f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}")
+    return f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}"
 
 
 async def _referred(talk: Any, reference: str) -> list[Logged]:
@@ -97,12 +107,28 @@ def _told(hit: Hit) -> str:
     return "\n".join([said, *around])
 
 
-def _day(said: str | None, otherwise: int, *, end: bool = False) -> int:
-    """A day in microseconds; what is no day is as good as none."""
+def _kinds(named: list[str]) -> tuple[str, ...]:
+    """Kinds that something may be found of. One that is not ours may be an application's, unless it is misspelt."""
+    for kind in named:
+        ours = kind in KINDS or difflib.get_close_matches(kind, FOUND, n=1, cutoff=0.75)
+        if kind not in FOUND and (ours or not is_kind(kind)):
+            raise BadValue("kinds", kind, f"some of {', '.join(FOUND)}, or of the application's own kinds")
+    return tuple(named)
+
+
+def _among(kinds: list[str] | None, since: str | None, until: str | None) -> str:
+    """The filters that were asked for, in words."""
+    told = [f"kinds: {', '.join(kinds)}"] if kinds else []
+    told += [f"{word} {day}" for word, day in (("since", since), ("until", until)) if day]
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _day(what: str, said: str | None, otherwise: int, *, end: bool = False) -> int:
+    """A day in microseconds."""
     if not said:
         return otherwise
     try:
         day = datetime.strptime(said[:10], "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
-        return otherwise
+        raise BadValue(what, said, "a day, as 2026-01-31; or left out") from None
     return int(day.timestamp() + (86_400 if end else 0)) * 1_000_000

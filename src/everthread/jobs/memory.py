@@ -179,7 +179,8 @@ class Memory:
         if not self.model:
             return None
         goal, at = self.conversation.goal, due.head.seq + 1
-        shown = await asyncio.to_thread(material, turns, PORTION, brief=brief, goal=goal)
+        fence = await self._desk.log.fence(self.line)
+        shown = await asyncio.to_thread(material, turns, PORTION, fence=fence, brief=brief, goal=goal)
         record = ModelCall(model=self.model, at=at, agent=AGENT)
         try:
             told = await ask(

@@ -77,8 +77,6 @@ class _Messages:
             self._last_is_said = False
             return
         blocks = self._content(item.parts)
-        if item.role == "system":
-            blocks = [_text("<instructions>"), *blocks, _text("</instructions>")]
         if item.aside:
             blocks.append(_text(item.aside))
         self._say("user", blocks)
@@ -220,7 +218,7 @@ def _media(part: Image | File, media: Media) -> Block:
         source = {"type": "base64", "media_type": found.media_type, "data": to_base64(found.data)}
         return {"type": kind, "source": source}
     if found.data and kind == "document" and is_text(found.media_type):
-        text = found.data.decode("utf-8", "replace")
+        text = media.read(found.data)
         return _text(media.tell(part, "empty") if not text or text.isspace() else text)
     if found.url and (kind == "image" or found.media_type in ("", "application/pdf")):
         return {"type": kind, "source": {"type": "url", "url": found.url}}

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from everthread.core.fence import RESULT, Fence
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, clean, object_of
@@ -36,10 +37,12 @@ class Rendered(msgspec.Struct):
 
 
 class Media:
-    """The bytes of what a request shows, by their hash, and how much of it cannot be sent."""
+    """The bytes of what a request shows, by their hash, and how much of it cannot be sent. What is told of it in words
+    cannot pass for a mark of the fence's."""
 
-    def __init__(self, found: dict[str, bytes | None]) -> None:
+    def __init__(self, found: dict[str, bytes | None], fence: Fence | None = None) -> None:
         self._found = found
+        self._fence = fence
         self.unsent = 0
 
     def bytes_of(self, part: Image | File) -> bytes:
@@ -49,7 +52,20 @@ class Media:
     def tell(self, part: Image | File, why: str = "not sent") -> str:
         """A picture or file in words, because it cannot be sent itself."""
         self.unsent += 1
-        return describe(part, why)
+        return self.held(describe(part, why))
+
+    def read(self, data: bytes) -> str:
+        """A file of text, as it is."""
+        return self.held(data.decode("utf-8", "replace"))
+
+    def held(self, text: str) -> str:
+        return self._fence.broken(text) if self._fence else text
+
+    def marks(self) -> tuple[str, str]:
+        """What stands before and after that which tools gave, where it stands on the user's side."""
+        if self._fence is None:
+            return "[What the tools returned beside text:]", "[Its end.]"
+        return self._fence.opening(RESULT), self._fence.closing(RESULT)
 
 
 class Provider(Protocol):
@@ -142,7 +158,7 @@ def _in_text(part: Image | File, media: Media) -> Text:
     """A file of text is told as it is; anything else is told of."""
     data = media.bytes_of(part)
     if isinstance(part, File) and data and is_text(part.media_type):
-        return Text(text=clean(f"[file: {part.name or 'unnamed'}]\n{data.decode('utf-8', 'replace')}"))
+        return Text(text=clean(media.held(f"[file: {part.name or 'unnamed'}]\n{data.decode('utf-8', 'replace')}")))
     return Text(text=media.tell(part))
 
 
@@ -155,17 +171,18 @@ def flattened(request: Request, media: Media) -> Request:
     for item in request.items:
         if isinstance(item, Reply) and item.answers:
             items.append(Reply(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
-            items += [
-                Said(role="user", parts=(_flat_answer(answer, media),), seq=answer.seq) for answer in item.answers
-            ]
+            items += [Said(role="user", parts=_flat_answer(answer, media), seq=answer.seq) for answer in item.answers]
         else:
             items.append(item)
-    return msgspec.structs.replace(request, items=tuple(items))
+    told = (request.fence.told,) if request.fence and request.fence.told not in request.instructions else ()
+    return msgspec.structs.replace(request, items=tuple(items), instructions=(*request.instructions, *told))
 
 
 def _flat(part: Part | Call) -> Part:
     return Text(text=f"[tool call {part.name}: {part.arguments}]") if isinstance(part, Call) else part
 
 
-def _flat_answer(answer: Answer, media: Media) -> Text:
-    return Text(text=f"[result of {answer.call.name}: {in_words(answer.parts, media)}]")
+def _flat_answer(answer: Answer, media: Media) -> tuple[Text, ...]:
+    opening, closing = media.marks()
+    told = f"[result of {answer.call.name}: {in_words(answer.parts, media)}]"
+    return Text(text=opening), Text(text=told), Text(text=closing)

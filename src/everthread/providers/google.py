@@ -91,10 +91,11 @@ def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[
         beside = [
             _media(part, media) for answer in item.answers for part in answer.parts if isinstance(part, Image | File)
         ]
+        if beside:
+            opening, closing = media.marks()
+            beside = [{"text": opening}, *beside, {"text": closing}]
         return [("model", said), ("user", [*answers, *beside])]
     parts = [piece for part in item.parts for piece in _heard(part, media)]
-    if item.role == "system":
-        parts = [{"text": "<instructions>"}, *parts, {"text": "</instructions>"}]
     if item.aside:
         parts.append({"text": item.aside})
     return [("user", parts)]
@@ -135,7 +136,7 @@ def _media(part: Image | File, media: Media) -> Piece:
     if found.data and taken:
         return {"inlineData": {"mimeType": found.media_type, "data": to_base64(found.data)}}
     if found.data and is_text(found.media_type):
-        return {"text": found.data.decode("utf-8", "replace")}
+        return {"text": media.read(found.data)}
     if found.url and taken:
         return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}}
     return {"text": media.tell(part)}

@@ -94,7 +94,7 @@ def _file(part: File, data: bytes, media: Media) -> Message:
     if data and part.media_type in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
     if data and is_text(part.media_type):
-        return {"type": "text", "text": data.decode("utf-8", "replace")}
+        return {"type": "text", "text": media.read(data)}
     return {"type": "text", "text": media.tell(part)}
 
 
@@ -115,8 +115,8 @@ def _reply(reply: Reply, media: Media) -> list[Message]:
         messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": told})
         beside += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, media)]
     if beside:
-        heading = {"type": "text", "text": "[What the tools returned beside text:]"}
-        messages.append({"role": "user", "content": [heading, *beside]})
+        opening, closing = ({"type": "text", "text": mark} for mark in media.marks())
+        messages.append({"role": "user", "content": [opening, *beside, closing]})
     return messages
 
 

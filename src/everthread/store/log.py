@@ -9,7 +9,7 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     branches     line  branches  fork  rewind  switch
     writing      append (key: safe to repeat; expect: compare and set)  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
-    windows      window  look
+    windows      window  look  fence
     living       newest  ended  changes  watch  bells  bus
     forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
@@ -33,6 +33,7 @@ from typing import Any, TypeVar
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.deltas import Done
 from everthread.core.events import Event
+from everthread.core.fence import Fence, fence_of
 from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
@@ -47,6 +48,7 @@ from everthread.store import (
     leases,
     reading,
     restoring,
+    secret,
     windowing,
 )
 from everthread.store.appending import Basis, Batch, Draft, Place, Tries
@@ -92,6 +94,7 @@ class Log(Beside, Recalling):
         self._worth = importance
         self._lines: branching.Lines = {}
         self._indexed = {}
+        self._secret: bytes | None = None
 
     @property
     def now(self) -> int:
@@ -303,6 +306,12 @@ class Log(Beside, Recalling):
     async def look(self, line: Line, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T) -> T:
         """What a question in the form of `core.window` comes to; `nothing` where no turns are."""
         return await self._engine.read(lambda: windowing.look(line, at=at, ask=ask, nothing=nothing), large=True)
+
+    async def fence(self, line: Line) -> Fence:
+        """The marks that only this store can make in a request of this conversation."""
+        if self._secret is None:
+            self._secret = await secret.read(self._engine)
+        return fence_of(self._secret, line.about)
 
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
         """The markers of a kind up to seq `last`, newest first."""

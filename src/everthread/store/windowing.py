@@ -11,7 +11,7 @@ import msgspec
 
 from everthread.core.branches import KINDS, NONE, Begun, Line
 from everthread.core.events import Settings, System
-from everthread.core.logged import Logged
+from everthread.core.logged import Logged, readable
 from everthread.core.strategies import Choice, Older
 from everthread.core.turns import Head
 from everthread.core.window import Lookups, Start
@@ -41,6 +41,7 @@ class Sighted(msgspec.Struct, frozen=True, kw_only=True):
     changed: int  # seq of the newest marker that may have changed what is sent: settings, a pin
     opening: tuple[Logged, ...]
     settings: tuple[Settings, ...]
+    unread: int  # settings that are damaged
     pins: tuple[Older, ...]
     more_pins: bool
     marks: Marks
@@ -110,6 +111,7 @@ def _sight(line: Line, at: int | None) -> Script[Sighted]:
     found: list[Logged] = []
     if marks.of("settings"):
         found = yield from newest_markers(line, "settings", last=newest.seq, limit=SETTINGS)
+    changes = readable(found)
     start, pins = None, Pins((), False, 0)
     if newest.turn_first > newest.cleared:
         start = Start(newest.turn_first, *marks.begun[:3])
@@ -123,7 +125,8 @@ def _sight(line: Line, at: int | None) -> Script[Sighted]:
         changed=max(marks.of("settings"), pins.changed),
         marks=marks,
         opening=tuple(_opening(opening)),
-        settings=tuple(event for row in reversed(found) if isinstance(event := row.event, Settings)),
+        settings=tuple(event for row in reversed(changes) if isinstance(event := row.event, Settings)),
+        unread=len(found) - len(changes),
         pins=pins.turns,
         more_pins=pins.more,
     )

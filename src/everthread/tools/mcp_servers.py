@@ -66,6 +66,7 @@ class McpServer:
         self._session: Session | None = None
         self._tools: tuple[Listed, ...] | None = None
         self._opening = asyncio.Lock()
+        self._holders: set[object] = set()  # who has opened it, and not let go of it
 
     def __repr__(self) -> str:  # never keys
         return f"<McpServer {self.name}>"
@@ -74,8 +75,12 @@ class McpServer:
     def is_open(self) -> bool:
         return self._session is not None
 
-    async def open(self) -> tuple[Listed, ...]:
-        """Connect, where that has not been done. The server's tools. Raises BadTool and MissingExtra."""
+    async def open(self, holder: object = None) -> tuple[Listed, ...]:
+        """Connect, where that has not been done. The server's tools. Raises BadTool and MissingExtra.
+
+        `holder`: for whom; it stays open until the last of them has closed it.
+        """
+        self._holders.add(holder)
         session = await self._connected()
         if self._tools is None:
             self._tools = session.tools
@@ -86,10 +91,12 @@ class McpServer:
         session = await self._connected()
         return await session.call(name, arguments)
 
-    async def close(self) -> None:
-        """End the session, and the program where it is one."""
+    async def close(self, holder: object = None) -> None:
+        """End the session, and the program where it is one, unless somebody else has opened it as well."""
+        self._holders.discard(holder)
         async with self._opening:
-            await self._end()
+            if not self._holders:
+                await self._end()
 
     async def __aenter__(self) -> Self:
         await self.open()

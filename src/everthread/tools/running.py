@@ -31,8 +31,26 @@ class OutOfTime(Exception):
         self.goes_on = goes_on
 
 
+class Ended(Exception):
+    """Something wanted to end the program: `sys.exit`, or what else is no `Exception`. A task that raises such a thing
+    would take the event loop with it."""
+
+    def __init__(self, problem: BaseException) -> None:
+        super().__init__()
+        self.problem = problem
+
+
 async def outcome_of(call: Callable[[], Any], *, is_async: bool) -> tuple[Part, ...]:
-    """What a tool gives, as parts of a result. Raises whatever the tool raises."""
+    """What a tool gives, as parts of a result. Raises what the tool raises, or Ended."""
+    try:
+        return await _outcome(call, is_async)
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as problem:
+        raise Ended(problem) from problem
+
+
+async def _outcome(call: Callable[[], Any], is_async: bool) -> tuple[Part, ...]:
     value = call() if is_async else await in_thread(lambda: _finished(call()))
     if inspect.isawaitable(value):
         value = await value

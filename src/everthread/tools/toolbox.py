@@ -3,7 +3,7 @@
 A tool is a function with type hints (as it is, or through `tool`), a mapping or an object with name, description,
 schema and execute, or an MCP server, which brings its own once the toolbox is open. `run` always gives a tool result:
 what goes wrong is told to the model in words that let it correct itself, and to the log of the program with its
-traceback. Only cancellation passes, and what is meant to end the program.
+traceback. Only cancellation passes: a tool that calls `sys.exit` has failed, and the program goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from everthread.tools import schemas
 from everthread.tools.functions import Approval, FunctionTool, Said
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
 from everthread.tools.results import in_a_line, shortened
-from everthread.tools.running import OutOfTime, in_time, outcome_of
+from everthread.tools.running import Ended, OutOfTime, in_time, outcome_of
 
 ALL = "*"
 AGAIN = 60.0  # seconds after which a server that could not be reached is tried again
@@ -124,8 +124,8 @@ class Toolbox:
         now = asyncio.get_running_loop().time()
         rested = [server for server in self._servers if now >= self._failed.get(server, ("", now))[1]]
         waiting = [server for server in rested if server not in self._listed]
-        self._opened |= {server for server in waiting if not server.is_open}
-        outcomes = await asyncio.gather(*(server.open() for server in waiting), return_exceptions=True)
+        self._opened.update(waiting)
+        outcomes = await asyncio.gather(*(server.open(self) for server in waiting), return_exceptions=True)
         for server, outcome in zip(waiting, outcomes, strict=True):
             if isinstance(outcome, BadTool):
                 self._failed[server] = (str(outcome), now + AGAIN)
@@ -137,12 +137,12 @@ class Toolbox:
         self._settle()
 
     async def close(self) -> None:
-        """Let go of the servers that this toolbox has opened; those that were open before stay so."""
+        """Let go of the servers: each ends with the last that has opened it."""
         opened, self._opened = self._opened, set()
         async with AsyncExitStack() as stack:
             for server in opened:
                 self._listed.pop(server, None)
-                stack.push_async_callback(server.close)
+                stack.push_async_callback(server.close, self)
         self._settle()
 
     async def __aenter__(self) -> Self:
@@ -183,7 +183,7 @@ class Toolbox:
             return False
         try:
             return bound.approval is True or bool(bound.approval(arguments))
-        except Exception:
+        except BaseException:  # it may not end the program either
             logger.exception("Whether the tool %s needs approval could not be told, so it does", call.name)
             return True
 
@@ -198,15 +198,23 @@ class Toolbox:
         try:
             arguments = bound.bind(given)
         except schemas.Misfit as problem:
-            return _wrong(
-                call, f"The arguments do not fit: {shortened(str(problem), 2_000)}. Correct them, and try again."
-            )
+            why = f"The arguments do not fit: {shortened(str(problem), 2_000)}. Correct them, and try again."
+            return _wrong(call, f"{why}{_takes(bound.offered)}")
         limit = seconds if bound.seconds is None else bound.seconds
         return await _ran(call, bound, arguments, talk, limit)
 
 
 def _absent(toolbox: Toolbox) -> str:
     return f"there is no such tool; there are: {', '.join(tool.name for tool in toolbox.offered) or 'none'}"
+
+
+def _takes(tool: Tool) -> str:
+    """The arguments that there are, and what they may be where they are one of a few."""
+    told = []
+    for name, about in tool.schema.get("properties", {}).items():
+        few = about.get("enum") if isinstance(about, dict) else None
+        told.append(f"{name} ({', '.join(map(repr, few))})" if isinstance(few, list) else name)
+    return shortened(f" It takes: {', '.join(told)}.", 2_000) if told else ""
 
 
 async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: Any, seconds: float) -> ToolResult:
@@ -225,7 +233,10 @@ async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: An
         if task is None or task.cancelling():
             raise
         return _wrong(call, "The tool was cancelled from within.")
-    except (Exception, SystemExit) as problem:  # a tool may not end the program that runs it
+    except Ended as ended:
+        logger.warning("The tool %s tried to end the program", call.name, exc_info=True)
+        return _wrong(call, f"{_told(ended.problem)}. A tool cannot end the program that runs it.")
+    except Exception as problem:
         logger.warning("The tool %s failed", call.name, exc_info=True)
         return _wrong(call, _told(problem))
 

@@ -911,6 +911,13 @@ ON CONFLICT (model, step) DO UPDATE SET count = calibrations.count + 1
 -- name: calibrations
 SELECT model, step, count FROM calibrations ORDER BY model, step
 
+-- name: secret
+SELECT value FROM secrets WHERE name = :name
+
+-- name: insert_secret
+-- Unless there is one.
+INSERT INTO secrets (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
+
 -- == usage ==
 
 -- name: model_calls

@@ -248,3 +248,10 @@ CREATE TABLE reminders (
 );
 
 CREATE INDEX reminders_by_due ON reminders (due);
+
+-- What nobody is told, made once with the store and never again: of it comes the fence (core.fence). It leaves the store
+-- with a copy of the whole only; no export has it.
+CREATE TABLE secrets (
+    name  TEXT COLLATE "C" PRIMARY KEY,
+    value BYTEA NOT NULL
+);
