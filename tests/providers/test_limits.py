@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import sys
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,7 +26,8 @@ def picture(width: int, height: int, *, noise: bool = False, form: str = "PNG") 
     from PIL import Image as Pillow
 
     size = (width, height)
-    made = Pillow.effect_noise(size, 200).convert("RGB") if noise else Pillow.new("RGB", size, (10, 120, 60))
+    grains = Random(7).randbytes(width * height * 3) if noise else bytes((10, 120, 60)) * (width * height)
+    made = Pillow.frombytes("RGB", size, grains)
     out = io.BytesIO()
     made.save(out, form)
     return out.getvalue()
@@ -109,8 +112,9 @@ async def test_a_picture_that_cannot_be_scaled_is_told_in_words(ask: Ask, broken
 
 
 async def test_without_the_package_that_scales_it_is_told_in_words(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
-    context = await ask(CLAUDE, user("See:", image(picture(8_300, 20))))
+    wide = image(picture(8_300, 20))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    context = await ask(CLAUDE, user("See:", wide))
     assert "too large for the provider, not sent" in "\n".join(transcript(context))
 
 

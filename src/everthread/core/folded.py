@@ -22,6 +22,7 @@ class Kept(NamedTuple):
     items: list[Item]
     calls: dict[str, str]  # names by their ids
     size: int
+    simple: bool  # see `Items`
 
 
 class Folded:
@@ -38,12 +39,15 @@ class Folded:
         kept = self._kept.get(events[0].id)
         if kept is not None and kept.events == events and items.admit(kept.calls):
             self._kept.move_to_end(events[0].id)
+            items.simple = items.simple and kept.simple
             return kept.items.copy()
-        repairs = sum(items.repaired.values())
+        repairs, simple = sum(items.repaired.values()), items.simple
+        items.simple = True
         made = items.of(events, full=False)
         if items.plain and sum(items.repaired.values()) == repairs:
             calls = {call.id: call.name for call in items.fresh}
-            self._keep(Kept(events, made.copy(), calls, sum([len(event.body) for event in events])))
+            self._keep(Kept(events, made.copy(), calls, sum([len(event.body) for event in events]), items.simple))
+        items.simple = items.simple and simple
         return made
 
     def forget(self) -> None:
