@@ -28,11 +28,13 @@ from everthread.core.events import (
     system,
     user,
 )
-from everthread.core.parts import Part
+from everthread.core.parts import Part, image
 from everthread.formats import from_anthropic, from_openai
 from everthread.store.appending import Draft
+from tests.core.pictures import gif, jpeg, png
 from tests.dialogues import dialogues
 
+_SMALL = (image(png(30, 40)), image(jpeg(640, 480)), image(png(2_100, 30)), image(gif(3, 4)))
 _SECOND = 1_000_000
 _BEGINNING = 1_772_000_000 * _SECOND
 
@@ -178,6 +180,27 @@ def media(t: Teller) -> list[Event]:
     return [asked, call, t.result(call, *some(), *([t.words()] if t.chance(0.5) else [])), t.reply(t.words(), *some())]
 
 
+def many_parts(t: Teller) -> list[Event]:
+    """Messages in pieces, as some programs keep them."""
+    said = user(*(t.random.choice(("a", "7", "ok", ".", "")) for _ in range(t.random.randint(2, 400))))
+    call = t.call()
+    found = t.result(call, *("row" for _ in range(t.random.randint(2, 200))))
+    return [said, t.reply(*("so" for _ in range(t.random.randint(2, 200)))), call, found, t.reply()]
+
+
+def many_calls(t: Teller) -> list[Event]:
+    """More tool calls at once than some providers take back."""
+    calls = [t.call() for _ in range(t.random.randint(100, 300))]
+    return [t.ask(), *calls, *map(t.result, calls), t.reply()]
+
+
+def many_pictures(t: Teller) -> list[Event]:
+    many = t.random.choices(_SMALL, k=t.random.randint(15, 130))
+    wide = [t.random.choice(PICTURES)] if t.chance(0.5) else []
+    call = t.call()
+    return [t.ask(*many[:60], *wide), t.reply(), t.ask(), call, t.result(call, *many[60:]), t.reply()]
+
+
 def only_thought(t: Teller) -> list[Event]:
     thought = Assistant(parts=tuple(t.reasoning()), model=t.model)
     call = t.call()
@@ -252,8 +275,9 @@ def giant_turn(t: Teller) -> list[Event]:
 _SCENES: tuple[Scene, ...] = (
     *(plain, with_tools, repeated_ids, missing_results, late_results, orphans, approval, interleaved, killed),
     *(interrupted, blank, instructions, markers, cleared, redacted, media, only_thought, in_a_row, switched, imported),
+    many_parts,
 )
-_GIANTS: tuple[Scene, ...] = (giant_result, giant_result, giant_message, giant_turn)
+_GIANTS: tuple[Scene, ...] = (giant_result, giant_result, giant_message, giant_turn, many_calls, many_pictures)
 
 
 # -- histories ---------------------------------------------------------------------------------------------
@@ -313,6 +337,8 @@ def _greeting(t: Teller) -> list[Event]:
 _WHOLE: tuple[Scene, ...] = (
     _greeting,
     lambda t: [system(t.words()) for _ in range(t.random.randint(1, 3))],
+    lambda t: [system(t.random.choice(BLANK)), *plain(t)],
+    lambda t: [system(t.random.choice(BLANK)), system(t.words()), *with_tools(t)],
     lambda t: [t.result(t.call()) for _ in range(t.random.randint(1, 3))],
     lambda t: [t.call() for _ in range(t.random.randint(1, 3))],
     lambda t: [t.reply() for _ in range(t.random.randint(1, 3))],

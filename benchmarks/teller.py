@@ -51,9 +51,11 @@ _IDS = ("", "call_1", "toolu_01", "a.b:c", "id with space", "é", "\ud800", "x" 
 _ARGUMENTS = (
     *("", " ", "{", "{'a': 1}", "null", "[1, 2]", "3", '"text"', '{"a": 1}}', '{"a": NaN}', '{"a": 1e999}', "\ud800"),
     *('{"a": "\\ud800"}', '{"a": "\\u0000"}', '{"a": 1, "a": 2}', '{"": {"b": [[]]}}', '{"a": "\ud800"}', "\x00"),
+    *('{"a": [' + "1e15," * 40 + "0]}", 'say "no" \\ \n' * 40, "<<<>>>\x01\x02\t" * 20),
     *('{"n": ' + "9" * 5_000 + "}", '{"a": ' + "[" * 3_000 + "]" * 3_000 + "}", '{"é": "你好", "b": "x\\ny"}'),
 )
 _METAS = ("", "no JSON", "null", "[]", "{}", '{"type": "thinking"}', '{"type": "text", "text": "x"}', '{"fields": 3}')
+_HEAVY_PICTURE = png(1_000, 1_000) + bytes(range(256)) * 15_500  # 3.8 MB, and 5.3 MB as base64
 PICTURES: tuple[Part, ...] = (
     *(image(png(30, 40)), image(jpeg(640, 480)), image(gif(3, 4)), image(webp(100, 100)), image(png(9_000, 9_000))),
     *(image(png(3, 4), media_type="image/jpeg"), image(gif(3, 4), media_type="image/gif; charset=binary")),
@@ -66,6 +68,9 @@ PICTURES: tuple[Part, ...] = (
         Image(url="https://a b"),
         image(b""),
     ),
+    *(Image(url="data:image/png;base64," + "iVBOR+/w0" * 300), image("ftp://example.org/" + "a7%C3/" * 200)),
+    *(Image(data=png(2_500, 2_500), width=1, height=1), image(png(960, 540)), image(jpeg(8_001, 20))),
+    *(Image(media_type="image/" + "x9-" * 300), image(_HEAVY_PICTURE)),
 )
 FILES: tuple[Part, ...] = (
     *(
@@ -78,6 +83,7 @@ FILES: tuple[Part, ...] = (
     ),
     *(file(b"\x00\x01", name="x.bin"), file(b""), file(b"", name="e.pdf", media_type="application/pdf")),
     *(file(b"....", name="v.mp4", media_type="video/mp4"), file(b"  ", media_type="text/plain"), File()),
+    *(File(name="n-8/" * 300, media_type="application/x-odd"), File(data=b"12 34 " * 400, media_type="text/plain")),
     *(
         File(url="https://example.org/a.pdf", media_type="application/pdf"),
         File(url="s3://bucket/a", name="a\ud800.pdf"),

@@ -2,11 +2,12 @@
 
 Histories as bad as real ones (`benchmarks.histories`) are written piece by piece into a store, and after each
 piece contexts are asked for: by every provider's form, every strategy, budgets from far too small to none at
-all, with pins, on forks, after rewinds, clears and redactions, and as of an earlier event. Of each request it
-is asked whether the provider would accept it (`benchmarks.validator`), whether it keeps the budget or says that
-it does not, whether it has the user's newest message whole, whether reasoning is the model's own and unaltered
-(`benchmarks.seals`), and of some whether they come out the same again, at once and later. Any failure ends in
-exit code 1; `--only` with a name from the list of examples repeats one history alone.
+all, with pins, on forks, after rewinds, clears and redactions, and as of an earlier event; with few tools and many,
+long descriptions, and schemas for the reply. Of each request it is asked whether the provider would accept it
+(`benchmarks.validator`), whether it keeps the budget or says that it does not, by a count of its own
+(`benchmarks.counting`), whether it has the user's newest message whole, whether reasoning is the model's own and
+unaltered (`benchmarks.seals`), and of some whether they come out the same again, at once and later. Any failure ends
+in exit code 1; `--only` with a name from the list of examples repeats one history alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple
 
+from benchmarks.counting import true_tokens
 from benchmarks.histories import bad_history, real_histories
 from benchmarks.seals import broken
 from benchmarks.teller import MODELS
@@ -42,6 +44,7 @@ STRATEGIES = ("budget", "messages", "session", "importance")
 FAILURES = (
     "refused",
     "over budget in silence",
+    "counted too low",
     "newest message missing",
     "reasoning not its own",
     "not the same again",
@@ -61,6 +64,36 @@ _TOOLS = [
     }
     for name in ("find_order", "search", "open")
 ]
+_LONG = {  # what few tools have, and some do
+    "name": "n" * 64,
+    "description": "Looks something up, at length. " * 60,
+    "schema": {
+        "type": "object",
+        "title": "a title " * 20,
+        "description": "what it takes " * 20,
+        "properties": {
+            "path": {
+                "type": "string",
+                "pattern": "[a-z7]+/" * 30,
+                "default": "a default " * 30,
+                "examples": ["é" * 90],
+            },
+            "rows": {"type": "array", "items": {"type": "object", "description": "one row " * 20, "properties": {}}},
+            "one": {"$ref": "#/$defs/One", "description": "a reference " * 20},
+            "kind": {"enum": ["a", {"not": "text " * 30}], "description": "a kind"},
+        },
+        "$defs": {"One": {"type": "object", "properties": {"x": {"const": "constant " * 30}}}},
+    },
+}
+_MANY = [{**_TOOLS[0], "name": f"tool_{number}"} for number in range(600)]
+_SETTINGS: tuple[dict[str, Any], ...] = (
+    *({"step": 0}, {"clock": "off"}, {"step": 0, "clock": "off"}, {"cache": False}, {"cache_ttl": "1h"}),
+    {
+        "output": '{"type": "object", "properties": {"answer": {"type": "string", "description": "'
+        + "x y " * 300
+        + '"}}}'
+    },
+)
 _INSTRUCTIONS: tuple[Any, ...] = (
     "You are a clerk at a ticket counter. " * 5,
     {"persona": "You are kind.", "user": "Ana, from Lisbon.", "memory": "", "skills": "Tickets."},
@@ -195,14 +228,20 @@ class Asking:
             "strategy": random.choice(STRATEGIES),
         }
         if random.random() < 0.5:
-            arguments["tools"] = _TOOLS[: random.randint(0, 3)]
+            arguments["tools"] = self._tools()
         if random.random() < 0.5:
             arguments["instructions"] = random.choice(_INSTRUCTIONS)
         if seq and random.random() < 0.15:
             arguments["at"] = random.randint(1, seq + 1)
         if random.random() < 0.2:
-            arguments["settings"] = random.choice(({"step": 0}, {"clock": "off"}, {"step": 0, "clock": "off"}))
+            arguments["settings"] = random.choice(_SETTINGS)
         return arguments
+
+    def _tools(self) -> list[dict[str, Any]]:
+        few = _TOOLS[: self.random.randint(0, 3)]
+        if self.random.random() < 0.1:
+            few = _MANY[: self.random.choice((127, 128, 129, 200, 600))]
+        return [*few, _LONG] if self.random.random() < 0.15 else few
 
     async def _built(self, talk: Talk, asked: Asked) -> str | None:
         """The request as text, once it was looked at from all sides; None where there is none."""
@@ -233,9 +272,12 @@ class Asking:
             self.tally.fail(asked, "refused", *sentences)
         elif sentences := broken(asked.model, request):
             self.tally.fail(asked, "reasoning not its own", *sentences)
-        budget = asked.arguments["budget"]
-        if budget and context.estimate > budget and not context.over_budget:
-            self.tally.fail(asked, "over budget in silence", f"an estimate of {context.estimate:,}")
+        told = true_tokens(asked.model, request, times=context.factor or 1.0)
+        figures = f"an estimate of {context.estimate:,} for {told:,} tokens, budget {context.budget:,}"
+        if max(told, context.estimate) > context.budget and not context.over_budget:
+            self.tally.fail(asked, "over budget in silence", figures)
+        elif told > context.estimate:
+            self.tally.fail(asked, "counted too low", figures)
 
     async def _look_for_newest(self, talk: Talk, asked: Asked, request: dict[str, Any]) -> None:
         newest = _newest_user(await talk.before(asked.arguments.get("at", ENDLESS), limit=PAGE))

@@ -6,11 +6,13 @@ the very next message only.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.rules.shared import IMAGES, Json, Refusals
+from benchmarks.rules.pictures import sides
+from benchmarks.rules.shared import IMAGES, Json, Refusals, decoded
 
 _REQUEST = (
     "model max_tokens messages system tools tool_choice temperature top_p top_k stop_sequences stream metadata "
@@ -30,6 +32,10 @@ _FIELDS = {
     "redacted_thinking": "type data",
 }
 _THINKING = ("thinking", "redacted_thinking")
+# Of pictures: "image exceeds 5 MB maximum" (of the base64), "dimensions exceed max allowed size: 8000 pixels", the same
+# "for many-image requests: 2000 pixels", "too many images and documents: 104 + 1 > 100".
+_MOST_BYTES, _MOST_PIXELS, _MANY, _MOST_PIXELS_OF_MANY, _MOST_MEDIA = 5 * 2**20, 8_000, 20, 2_000, 100
+_MOST_REQUEST = 32 * 2**20  # bytes of all of it
 _ALLOWED = {
     "user": ("text", "image", "document", "tool_result"),
     "assistant": ("text", "tool_use", *_THINKING),
@@ -63,7 +69,28 @@ def anthropic(request: Json) -> list[str]:
         _pairs(wrong, messages, bool(request.get("tools")))
         _thinking(wrong, request, messages)
     _cache(wrong, request)
+    _media(wrong, request)
     return wrong
+
+
+def _media(wrong: Refusals, request: Json) -> None:
+    """What is limited for all pictures and documents of a request together."""
+    shown = [(where, block) for where, block in _cacheable(request) if block.get("type") in ("image", "document")]
+    pictures = [(where, block["source"]) for where, block in shown if block["type"] == "image" and _inside(block)]
+    images = sum(block["type"] == "image" for _, block in shown)
+    wrong.unless(len(shown) <= _MOST_MEDIA, f"too many images and documents: {len(shown)} > {_MOST_MEDIA}")
+    most = _MOST_PIXELS_OF_MANY if images > _MANY else _MOST_PIXELS
+    for where, source in pictures:
+        wrong.unless(len(source["data"]) <= _MOST_BYTES, f"{where}: image exceeds 5 MB maximum: {len(source['data'])}")
+        larger = max(sides(decoded(source["data"]) or b""))
+        wrong.unless(larger <= most, f"{where}: image dimensions exceed max allowed size: {larger} > {most} pixels")
+    whole = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
+    wrong.unless(whole <= _MOST_REQUEST, f"request_too_large: {whole} bytes > {_MOST_REQUEST}")
+
+
+def _inside(block: Json) -> bool:
+    source = block.get("source")
+    return isinstance(source, dict) and isinstance(source.get("data"), str)
 
 
 def _order(wrong: Refusals, messages: list[tuple[str, Json]], model: str) -> None:

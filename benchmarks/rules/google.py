@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.rules.shared import Json, Refusals, decoded
 
+_MOST_DECLARED = 512  # "At most 512 function declarations can be specified"
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
 _DATA = ("text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult")
 _PART = f"{' '.join(_DATA)} thought thoughtSignature videoMetadata mediaResolution"
@@ -152,6 +153,7 @@ def _config(wrong: Refusals, config: Json) -> None:
         for place, declaration in wrong.objects(tool.get("functionDeclarations", []), f"{where}.functionDeclarations"):
             names.append(declaration.get("name"))
             _declaration(wrong, declaration, place)
+    wrong.unless(len(names) <= _MOST_DECLARED, f"config.tools: {len(names)} function declarations > {_MOST_DECLARED}")
     wrong.unique(names, "config.tools: the names of function declarations")
 
 

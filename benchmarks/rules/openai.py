@@ -21,6 +21,9 @@ _REQUEST = (
 NAME = r"[a-zA-Z0-9_-]{1,64}"
 _SPEAKER = r"[^\s<|\\/>]{1,64}"
 _MOST_ID = 40
+_MOST_TOOLS = 128
+_MOST_CALLS = 128  # of one message
+_MOST_DESCRIPTION = 1_024  # characters
 _FIELDS = {
     "system": "role content name",
     "developer": "role content name",
@@ -69,6 +72,8 @@ def tools(wrong: Refusals, request: Json, *, inside: str = "") -> None:
     if "tools" not in request:
         return
     wrong.unless(request["tools"], "tools: an empty list is too short")
+    many = len(request["tools"]) if isinstance(request["tools"], list) else 0
+    wrong.unless(many <= _MOST_TOOLS, f"tools: array too long, {many} > {_MOST_TOOLS}")
     names = []
     for where, tool in wrong.objects(request["tools"], "tools"):
         if not inside and tool.get("type") != "function":
@@ -85,7 +90,8 @@ def tools(wrong: Refusals, request: Json, *, inside: str = "") -> None:
         wrong.matches(body.get("name"), NAME, f"{where}: the name")
         description = body.get("description", "")
         wrong.unless(isinstance(description, str), f"{where}: the description must be text")
-        wrong.unless(len(str(description)) <= 1024, f"{where}: the description is too long (1024 characters)")
+        short = len(str(description)) <= _MOST_DESCRIPTION
+        wrong.unless(short, f"{where}: the description is too long ({_MOST_DESCRIPTION} characters)")
         if body.get("parameters") is not None:
             wrong.schema(body["parameters"], f"{where}.parameters")
             if body.get("strict") is True:
@@ -155,6 +161,8 @@ def _part(wrong: Refusals, part: Json, role: str, where: str, model: str) -> Non
 
 def _calls(wrong: Refusals, calls: Any, where: str) -> None:
     wrong.unless(calls, f"{where}: an empty list is too short")
+    many = len(calls) if isinstance(calls, list) else 0
+    wrong.unless(many <= _MOST_CALLS, f"{where}: array too long, {many} > {_MOST_CALLS}")
     ids = []
     for place, call in wrong.objects(calls, where):
         wrong.fields(call, "id type function custom", place)

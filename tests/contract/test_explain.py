@@ -255,6 +255,16 @@ async def test_what_was_cleared_is_accounted_for_before_anything_new_is_said(tal
     assert sum(line.messages for line in context.explain().turns) == context.past == 6
 
 
+async def test_what_is_kept_for_an_hour_costs_more_to_write(et: Everthread, talk: Talk) -> None:
+    """Twice the plain price, in place of one and a quarter."""
+    await say(et, talk, user("Q " + "word " * 5_000))
+    for ttl, times in (("5m", 1.25), ("1h", 2.0)):
+        account = (await asked(talk, CLAUDE, settings={"cache_ttl": ttl})).explain()
+        assert (account.cache_read, account.cache_write) == (0, account.estimate)
+        assert account.price_uncached
+        assert account.price == pytest.approx(times * account.price_uncached)
+
+
 async def test_what_the_cache_will_read_is_predicted(et: Everthread, talk: Talk) -> None:
     """As far as the last request went, as long as the cache lasts."""
     await say(et, talk, *turns(30, words=100), user("Q30"))

@@ -299,6 +299,14 @@ def test_odd_figures_of_a_provider_do_not_cost_the_reply() -> None:
     assert price_of("openai", "gpt-5", Usage(input=10, cache_read=50)) is None
 
 
+def test_what_a_model_call_wrote_for_an_hour_is_priced_as_that() -> None:
+    usage, claude = Usage(input=1_000, cache_write=1_000), ("anthropic", "claude-sonnet-4-6")
+    plain = price_of(*claude, Usage(input=1_000))
+    short, long = (price_of(*claude, usage, ttl=ttl) for ttl in ("5m", "1h"))
+    assert plain
+    assert (short, long) == (pytest.approx(1.25 * plain), pytest.approx(2 * plain))
+
+
 async def test_an_agent_that_was_changed_is_what_a_context_shows(address: str, someone: str) -> None:
     async with Everthread.open(address, settings={"model": "openai:gpt-5"}) as et:
         talk = await et.begin(user=someone, agent=someone)

@@ -238,7 +238,7 @@ async def test_a_turn_ends_at_its_limit_of_cost(
 
     async with Everthread.open(address, settings={"model": model}) as et:
         talk = await et.begin(user=someone)
-        monkeypatch.setattr(et._desk, "price", lambda _about, _usage: 0.6)
+        monkeypatch.setattr(et._desk, "price", lambda _about, _usage, **_more: 0.6)
         with pytest.raises(LimitReached, match="limit of 1 US dollars"):
             await talk.say("Go on.", tools=[more], settings={"turn_dollars": 1.0})
         assert [one.price for one in await calls(talk)] == [0.6, 0.6]

@@ -34,6 +34,11 @@ def picture(data: str = PNG, media_type: str = "image/png") -> Json:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
+def of_sides(width: int, height: int, more: int = 0) -> Json:
+    """A picture of so many pixels, and of so many bytes more than it needs."""
+    return picture(base64.b64encode(png(width, height) + bytes(more)).decode())
+
+
 HELLO = says("user", "Hello.")
 THOUGHT: Json = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
 MARK: Json = {"cache_control": {"type": "ephemeral"}}
@@ -45,6 +50,9 @@ def text(said: str = "x", **more: Any) -> Json:
 
 
 ACCEPTED_BY_CLAUDE: dict[str, Json] = {
+    "a picture just within its limits": claude(says("user", of_sides(8_000, 8_000, 3_900_000))),
+    "twenty pictures of 8,000 pixels": claude(says("user", *[of_sides(8_000, 3)] * 20)),
+    "a hundred of 2,000": claude(says("user", *[of_sides(2_000, 3)] * 100)),
     "one message": claude({"role": "user", "content": "Hello."}),
     "a tool loop": claude(HELLO, says("assistant", THOUGHT, "I look.", use()), says("user", result(), "And?")),
     "parallel tool calls": claude(
@@ -69,6 +77,15 @@ ACCEPTED_BY_CLAUDE: dict[str, Json] = {
 }
 _LOOP = (HELLO, says("assistant", use()))
 REFUSED_BY_CLAUDE: dict[str, tuple[str, Json]] = {
+    "a picture of more than 5 MB": ("exceeds 5 MB", claude(says("user", of_sides(3, 3, 4_000_000)))),
+    "a picture that is too wide": ("8000 pixels", claude(says("user", of_sides(8_001, 3)))),
+    "one that is too high, in a result": (
+        "8000 pixels",
+        claude(HELLO, says("assistant", use()), says("user", result(content=[of_sides(3, 8_001)]))),
+    ),
+    "one that is too wide among many": ("2000 pixels", claude(says("user", of_sides(2_001, 3), *[picture()] * 20))),
+    "more than a hundred pictures": ("too many images", claude(says("user", *[picture()] * 101))),
+    "more than 32 MB of them": ("too_large", claude(says("user", *[of_sides(3, 3, 3_800_000)] * 7))),
     "no messages": ("at least one", claude()),
     "the assistant first": ("first message", claude(says("assistant", "Hi."), HELLO)),
     "the assistant last": ("prefill", claude(HELLO, says("assistant", "Hi."))),

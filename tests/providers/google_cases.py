@@ -62,6 +62,10 @@ ACCEPTED_BY_GEMINI: dict[str, Json] = {
 }
 _GONE = content("model", invoked())
 REFUSED_BY_GEMINI: dict[str, tuple[str, Json]] = {
+    "more than 512 declarations": (
+        "> 512",
+        gemini(ASKED, tools=[{"functionDeclarations": [{"name": f"f{number}"} for number in range(513)]}]),
+    ),
     "no contents": ("at least one", gemini()),
     "the model first": ("start with user", gemini(content("model", "Hi."), ASKED)),
     "the model last": ("end with user", gemini(ASKED, content("model", "Hi."))),

@@ -35,6 +35,10 @@ def shown(url: str) -> Json:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
+def function(name: str) -> Json:
+    return {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
+
+
 HI: Json = {"role": "user", "content": "Hello."}
 YES: Json = {"role": "assistant", "content": "Yes."}
 
@@ -59,7 +63,11 @@ ACCEPTED_BY_CHAT: dict[str, Json] = {
     ),
 }
 _SAID = {"role": "user"}
+_MANY = [f"c{number}" for number in range(129)]
+
 REFUSED_BY_CHAT: dict[str, tuple[str, Json]] = {
+    "more than 128 tools": ("array too long", chat(HI, tools=[function(f"f{number}") for number in range(129)])),
+    "more than 128 tool calls": ("array too long", chat(HI, asks(*_MANY), *map(tells, _MANY))),
     "no messages": ("at least one", chat()),
     "an unknown role": ("role", chat({"role": "model", "content": "x"})),
     "null without tool calls": ("null", chat(HI, {"role": "assistant", "content": None}, HI)),

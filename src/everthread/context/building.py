@@ -135,7 +135,7 @@ class Contexts:
             choosing = chosen(planned[0], sighted)
             return Planned(choosing if begin is None else begun_at(begin, choosing), kind, recap)
 
-        tried = 0
+        form = tried = 0
         while True:
             forgotten = self._folded.forgotten
             seen = await log.window(line, at=at, plan=read_plan)
@@ -147,18 +147,19 @@ class Contexts:
             heavy = _heavy(planned[0], seen)
             # Threads remember nothing for one another.
             remembered = Folded() if heavy else folded
-            pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, recap=recap)
+            pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, recap=recap, form=form)
             packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
             tried += 1
             remembers = seen.sighted.remembers or gap.text or recap
-            if not packing.has_stepped or not remembers or tried == TRIES:
-                break
             # Turns left that memory was not read for: once more, of the same moment, from where it begins now.
-            begin, at = packing.turns[0].start, seen.sighted.head.seq + 1
-        blobs = await _blobs(log, line, packing) if packing.shows else {}
-        rendering = partial(render, packing, blobs, key=line.conversation)
-        heavy = heavy or sum([len(data or b"") for data in blobs.values()]) > LARGE
-        return Context(packing, await asyncio.to_thread(rendering) if heavy else rendering(), estimate)
+            if packing.has_stepped and remembers and tried < TRIES:
+                begin, at = packing.turns[0].start, seen.sighted.head.seq + 1
+                continue
+            rendered = await _rendered(log, line, packing, heavy=heavy)
+            # The form adds more than was reckoned with: once more, with less of the history.
+            if packing.form <= form or not packing.can_give_way or tried >= 2 * TRIES:
+                return Context(packing, rendered, estimate - form + packing.form)
+            form, at = packing.form, seen.sighted.head.seq + 1
 
     async def steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
@@ -176,14 +177,43 @@ class Contexts:
 
     def forget(self) -> None:
         """What is remembered of turns: something in them was to be gone."""
+        from everthread.providers import pictures
+
         self._folded.forget()
         self._gaps.forget()
+        pictures.forget()
 
 
 def _packed(plan: Plan, seen: Seen, folded: Folded, **given: Any) -> tuple[Packing, int]:
     """What was read, packed, and its estimate."""
     packing = Packing(plan, seen, folded, **given)
     return packing, packing.fit()
+
+
+async def _rendered(log: Log, line: Line, packing: Packing, *, heavy: bool) -> Rendered:
+    """The request in the provider's form; from now on the packing knows what that adds."""
+    blobs = await _blobs(log, line, packing) if packing.shows else {}
+    rendering = partial(_weighed, packing, blobs, key=line.conversation)
+    heavy = heavy or sum([len(data or b"") for data in blobs.values()]) > LARGE
+    return await asyncio.to_thread(rendering) if heavy else rendering()
+
+
+def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
+    rendered = render(packing, blobs, key=key)
+    packing.form = 0
+    if packing.simple and not rendered.repaired:
+        return rendered  # each message is sent as the log has counted it
+    from everthread.providers.weighing import declared, weigh
+
+    plan, sections = packing.plan, packing.section_tokens()
+    told = weigh(rendered.body, plan.model, plan.measure, packing.known())
+    if plan.tools:
+        told += sections["tools"]
+    elif "tools" in rendered.body:
+        told += plan.measure.tokens(declared(rendered.body, plan.measure)) + plan.model.hidden
+    told += plan.overhead + plan.output_tokens
+    packing.form = max(0, told - packing.estimate())
+    return rendered
 
 
 def _heavy(plan: Plan, seen: Seen) -> bool:

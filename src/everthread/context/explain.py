@@ -76,6 +76,7 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
     read = cache_read(packing)
     cached = plan.settings.cache and plan.model.cache_write > 1 and estimate >= plan.model.cache_least
     write = estimate - read if cached else 0
+    model = plan.model.provider, plan.model.name
     return Explanation(
         model=f"{plan.model.provider}:{plan.model.name}",
         strategy=plan.strategy,
@@ -90,8 +91,8 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
         turns=turn_lines(packing),
         cache_read=read,
         cache_write=write,
-        price=input_price(plan.model.provider, plan.model.name, tokens=estimate, read=read, write=write),
-        price_uncached=input_price(plan.model.provider, plan.model.name, tokens=estimate, read=0, write=0),
+        price=input_price(*model, tokens=estimate, read=read, write=write, ttl=plan.settings.cache_ttl),
+        price_uncached=input_price(*model, tokens=estimate, read=0, write=0),
         degraded=tuple(packing.degraded),
         repaired=repaired,
         settings=msgspec.to_builtins(plan.settings),
@@ -195,7 +196,7 @@ def cache_read(packing: Packing) -> int:
     if now - then > LIFETIMES[plan.settings.cache_ttl]:
         return 0
     held = packing.held(turn, reply.seq)
-    other = ("time", "overhead") if held else ("time", "overhead", *REMEMBERED)
+    other = ("time", "overhead", "form", *(() if held else REMEMBERED))
     read = sum(tokens for name, tokens in packing.section_tokens().items() if name not in other)
     if held:
         measure = plan.measure

@@ -7,6 +7,7 @@ if even they do not fit, the estimate stays above the budget, and the context sa
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,14 +16,14 @@ from everthread.context.gaps import NOTHING, Extract
 from everthread.context.planning import FENCE, Plan
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
-from everthread.core.events import User, media_of
+from everthread.core.events import Assistant, ToolResult, User, media_of
 from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
-from everthread.core.parts import Image, Reasoning
+from everthread.core.parts import Image, Reasoning, Text
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced
-from everthread.core.tokens import CALL_WRAPPING, WRAPPING, count, image_tiles, sizes
+from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count, image_area, image_crops, image_tiles
 from everthread.core.window import Start, excess, rung
 from everthread.store.windowing import Seen
 
@@ -61,7 +62,15 @@ class SoFar(NamedTuple):
 
 class Packing:
     def __init__(
-        self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0, gap: Extract = NOTHING, recap: str = ""
+        self,
+        plan: Plan,
+        seen: Seen,
+        folded: Folded,
+        *,
+        changed: int = 0,
+        gap: Extract = NOTHING,
+        recap: str = "",
+        form: int = 0,
     ) -> None:
         self._folded = folded
         self.plan = plan
@@ -72,6 +81,7 @@ class Packing:
         self.older: list[Packed] = []
         self.turns: list[Packed] = []
         self.shortened: dict[int, str] = {}
+        self.form = form  # tokens that the form of the request adds to what the log has counted
         self._clock = plan.settings.clock
         self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
         self._gave_way = False
@@ -99,17 +109,41 @@ class Packing:
             found["tools"] = self.plan.tools_tokens
         elif self._items.called and self.plan.model.hidden:  # declared, because they are called
             found["tools"] = measure.tokens(DECLARED * len(self._items.called)) + self.plan.model.hidden
+        if self.plan.output_tokens:
+            found["output"] = self.plan.output_tokens
+        if self.form:
+            found["form"] = self.form
         if self.before:
             told = [part.text for item in self.before for part in item.parts if hasattr(part, "text")]
             found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))
         if asides := sum(turn.aside for turn in self.turns):
             found["time"] = measure.tokens(asides)
-        found["overhead"] = self.plan.overhead + (measure.tokens(WRAPPING) if self.sections else 0)
+        wrapping = WRAPPING + JOINT * len(self.sections) if self.sections else 0
+        found["overhead"] = self.plan.overhead + measure.tokens(wrapping)
         return found
 
     def estimate(self) -> int:
         turns = sum(map(self.tokens, self.older)) + sum(map(self.tokens, self.turns))
         return turns + sum(self.section_tokens().values())
+
+    @property
+    def simple(self) -> bool:
+        """Whether every message is sent as it was counted when it was appended."""
+        return self._items.simple
+
+    def known(self) -> dict[str, int]:
+        """The sizes of texts that the log has counted already."""
+        if self.plan.measure.counter:
+            return {}
+        known = {}
+        for logged in (event for turn in (*self.older, *self.turns) for event in turn.events):
+            event = logged.event
+            if isinstance(event, User | Assistant | ToolResult) and not event.meta and len(event.parts) == 1:
+                (part,) = event.parts
+                if isinstance(part, Text) and not part.meta:
+                    wrapping = CALL_WRAPPING if isinstance(event, ToolResult) else WRAPPING
+                    known[part.text] = logged.tokens - wrapping
+        return known
 
     def canonical(self) -> int:
         """What is sent, in our own tokens: the estimate without the model's factor and its hidden tokens."""
@@ -250,12 +284,16 @@ class Packing:
         )
 
     def _charge_pictures(self) -> None:
-        """What OpenAI charges for pictures above our own estimate of them."""
-        base, tile = self.plan.model.image_base, self.plan.model.image_tile
-        for turn in (*self.older, *self.turns) if tile else ():
+        """What OpenAI and Google charge for pictures above our own estimate of them."""
+        model, factor = self.plan.model, self.plan.measure.tokens(1_000) / 1_000
+        for turn in (*self.older, *self.turns) if model.image_tile or model.image_crop else ():
             for part in (part for event in turn.events for part in media_of(event.event) if isinstance(part, Image)):
-                ours = sizes(User(parts=(part,)))[0] - WRAPPING
-                turn.size += max(0, image_tiles(part.width, part.height, base, tile) - ours)
+                charge = (
+                    image_tiles(part.width, part.height, model.image_base, model.image_tile)
+                    if model.image_tile
+                    else image_crops(part.width, part.height, model.image_crop)
+                )
+                turn.size += max(0, ceil(charge / factor) - image_area(part.width, part.height))
 
     @property
     def shows(self) -> bool:
@@ -334,6 +372,15 @@ class Packing:
             self._gave_way = True
             give_way()
         return self.estimate()
+
+    @property
+    def can_give_way(self) -> bool:
+        """Whether it is over the budget, and something is left that would leave for it."""
+        if self._over() <= 0:
+            return False
+        results = [event for turn in self.turns[-1:] for event in turn.events if event.kind == "tool_result"]
+        remembered = self.before or self.sections.keys() - self.plan.sections.keys()
+        return bool(self.turns[1:] or self.older or results or remembered)
 
     def _over(self) -> int:
         return self.estimate() - self.plan.budget

@@ -19,10 +19,10 @@ from everthread.core.items import Ways
 from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of, noted
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose
-from everthread.core.tokens import WRAPPING, tools_size
+from everthread.core.tokens import JOINT, WRAPPING, tools_size
 from everthread.core.window import Lookups, Room, Start, room_of, rung
 from everthread.errors import NoModel
-from everthread.providers.models import Model, model, warn
+from everthread.providers.models import Limits, Model, model, warn
 from everthread.store.windowing import Sighted
 
 # Which memory goes with which strategy: the kind of its summary, whether the recap goes along, and the settings
@@ -84,6 +84,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sections: dict[str, str]
     tools: tuple[Tool, ...]
     tools_tokens: int
+    output_tokens: int  # of the schema of the reply
     window: int  # the most tokens that the model takes
     limit: int  # of which for the input
     budget: int
@@ -142,9 +143,10 @@ def plan(
     place = place_of(settings)
     measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
     sections = instructions_of(_noted(_told(asked.instructions, settings.instructions, fence), asked, settings, fence))
-    if opening := without(fence, clean("\n\n".join(event.text for event in sighted.opening))):
+    opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
+    if opening := without(fence, opening):
         sections["opening"] = opening
-    tools = _tools(asked, about) if remembers(settings) else asked.tools
+    tools, notes = _taken(_tools(asked, about) if remembers(settings) else asked.tools, about.limits)
     tools_tokens = measure.tokens(_tools_size(tools, about, measure)) + (about.hidden if tools else 0)
     window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
     limit = max(0, window - settings.reply_tokens)
@@ -152,12 +154,14 @@ def plan(
     budget = min(usual or settings.budget or limit, limit)
     # A window that the application chooses by itself has the default's memory.
     strategy = settings.strategy if asked.strategy is None else "own"
-    fixed = tools_tokens + measure.tokens(sum(map(measure.text, sections.values())) + WRAPPING)
+    output_tokens = measure.tokens(measure.text(settings.output)) if settings.output else 0
+    told = sum(measure.text(text) + JOINT for text in sections.values())
+    fixed = tools_tokens + output_tokens + measure.tokens(told + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
     room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     running = sighted.head.state in ("open", "waiting")
     pins, room = _pinned(sighted.pins, room, settings)
-    notes = [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
+    notes += [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
     if sighted.unread:
         notes.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
     if left := len(sighted.pins) - len(pins):
@@ -174,6 +178,7 @@ def plan(
         sections=sections,
         tools=tools,
         tools_tokens=tools_tokens,
+        output_tokens=output_tokens,
         window=window,
         limit=limit,
         budget=budget,
@@ -252,6 +257,26 @@ def _tools(asked: Asked, model: Model) -> tuple[Tool, ...]:
     if not asked.lookups or not model.looks_up:
         return asked.tools
     return tuple(sorted((*asked.tools, *asked.lookups), key=lambda tool: tool.name))
+
+
+def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], list[str]]:
+    """As many tools as the provider takes, none described at greater length than it takes; and what was given up."""
+    notes = []
+    if limits.tools and len(tools) > limits.tools:
+        left = len(tools) - limits.tools
+        notes.append(f"tools beyond the {limits.tools} that the provider takes, left out: {left}")
+        tools = tools[: limits.tools]
+    most = limits.description
+    if most and (long := sum(len(tool.description) > most for tool in tools)):
+        notes.append(f"descriptions of tools, shortened to the {most:,} characters that the provider takes: {long}")
+        tools = tuple(_shortened(tool, most) for tool in tools)
+    return tools, notes
+
+
+def _shortened(tool: Tool, most: int) -> Tool:
+    if len(tool.description) <= most:
+        return tool
+    return msgspec.structs.replace(tool, description=f"{tool.description[: most - 1]}…")
 
 
 def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:

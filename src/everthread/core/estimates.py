@@ -8,15 +8,22 @@ token where nothing is known of the model.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import msgspec
 
 from everthread.core.logged import Logged
-from everthread.core.tokens import Counter, count, sizes
+from everthread.core.tokens import Counter, count, four_bytes, sizes
+
+__all__ = ["Measure", "Uncountable", "cl100k", "counted", "four_bytes", "rounded", "uncounted"]
 
 STEPS = 20  # a factor is rounded up to twentieths, so that a slightly better one changes nothing
-BYTES_A_TOKEN = 4
+
+
+class Uncountable(Exception):
+    """A text could not be counted, not even at four bytes a token."""
 
 
 def rounded(factor: float) -> float:
@@ -24,8 +31,9 @@ def rounded(factor: float) -> float:
     return math.ceil(round(factor * STEPS, 6)) / STEPS
 
 
-def four_bytes(text: str) -> int:
-    return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
+def uncounted(text: str) -> int:
+    """For a request that is built though nothing can be counted."""
+    return 0
 
 
 def cl100k(text: str) -> int:
@@ -51,11 +59,26 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         """The size of an event as it is sent, before the factor."""
         if self.counter is None:
             return logged.tokens if full else logged.settled
-        whole, settled = sizes(logged.event, self.counter)
+        with _counting():
+            whole, settled = sizes(logged.event, self.counter)
         return whole if full or logged.settled == logged.tokens else settled
+
+    def anew(self, text: str) -> int:
+        """The same as `text`, not remembered."""
+        with _counting():
+            return (self.counter or count)(text)
 
 
 @lru_cache(maxsize=512)
 def counted(text: str, counter: Counter | None) -> int:
     """Instructions and notes come again with every request."""
-    return (counter or count)(text)
+    with _counting():
+        return (counter or count)(text)
+
+
+@contextmanager
+def _counting() -> Iterator[None]:
+    try:
+        yield
+    except Exception as problem:
+        raise Uncountable(f"{type(problem).__name__}: {problem}") from problem

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -345,6 +346,20 @@ def _without_data(part: Part) -> Part:
     if part.blob not in ("", hash):
         raise BadValue("blob", part.blob, f"empty or the hash of the bytes beside it, {hash}")
     return msgspec.structs.replace(part, blob=hash, data=None)
+
+
+def attach(event: Event, blobs: Mapping[str, bytes]) -> Event:
+    """The event with the bytes of its images and files, as far as they are known by their hash."""
+    if not media_of(event):
+        return event
+    parts: tuple[Part, ...] = event.parts  # type: ignore[union-attr]
+    return msgspec.structs.replace(event, parts=tuple(_with_data(part, blobs) for part in parts))
+
+
+def _with_data(part: Part, blobs: Mapping[str, bytes]) -> Part:
+    if not isinstance(part, _MEDIA) or part.data is not None:
+        return part
+    return msgspec.structs.replace(part, data=blobs.get(part.blob))
 
 
 def redacted(event: Event) -> Redacted:

@@ -25,6 +25,7 @@ class Kept(NamedTuple):
     items: list[Item]
     calls: dict[str, str]  # names by their ids
     size: int
+    simple: bool  # see `Items`
 
 
 class Folded:
@@ -42,12 +43,16 @@ class Folded:
         kept = self._kept.get(name)
         if kept is not None and kept.events == events and items.admit(kept.calls):
             self._kept.move_to_end(name)
+            items.simple = items.simple and kept.simple
             return kept.items.copy()
-        repairs, added = sum(items.repaired.values()), items.added
+        repairs, added, simple = sum(items.repaired.values()), items.added, items.simple
+        items.simple = True
         made = items.of(events, full=False)
         if items.plain and sum(items.repaired.values()) == repairs and items.added == added:
             calls = {call.id: call.name for call in items.fresh}
-            self._keep(name, Kept(events, made.copy(), calls, sum([len(event.body) for event in events])))
+            size = sum([len(event.body) for event in events])
+            self._keep(name, Kept(events, made.copy(), calls, size, items.simple))
+        items.simple = items.simple and simple
         return made
 
     def forget(self) -> None:

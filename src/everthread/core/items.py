@@ -8,7 +8,6 @@ always give the same items.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from everthread.core.events import Assistant, Event, Redacted, System, ToolCall,
 from everthread.core.fence import INSTRUCTIONS, RESULT, Fence
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
-from everthread.core.request import INVALID, Answer, Call, Item, Reply, Said, clean, object_of
+from everthread.core.request import Answer, Call, Item, Reply, Said, clean, spelled
 from everthread.core.sections import quoted
 from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
 
@@ -50,9 +49,10 @@ class Items:
     """Folds the events of turns into items.
 
     `repaired` says what was not as a provider would have it, and how often; `added` is the size of what was
-    put in for it, as `size` reckons texts. `plain` stays true while there is nothing but text in any part;
-    `called` are the names of the tools that were called, and `ids` the ids of the calls. `fences` are the seqs of what
-    is told on the user's side though the user did not say it, and was not announced.
+    put in for it, as `size` reckons texts. `plain` stays true while there is nothing but text in any part, and `simple`
+    while each message is one text that is sent as it was counted when it was appended; `called` are the names of the
+    tools that were called, and `ids` the ids of the calls. `fences` are the seqs of what is told on the user's side
+    though the user did not say it, and was not announced.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Items:
         self.repaired: dict[str, int] = {}
         self.added = 0
         self.plain = True
+        self.simple = True
         self.called: set[str] = set()
         self.ids: set[str] = set()
         self.fresh: list[Call] = []  # the calls of the turn that was folded last
@@ -114,6 +115,8 @@ class Items:
 
     def _said(self, logged: Logged) -> Said:
         event = logged.event
+        if logged.kind == "system":
+            self.simple = False  # some forms have a fence for it
         if isinstance(event, _SAID):
             parts = self._parts(event.parts)
             if not _tells(parts):
@@ -132,6 +135,7 @@ class Items:
         if len(spoke) == 1 and len(results) < 2 and (simple := self._simple(spoke[0], results, full)):
             items.append(simple)
             return
+        self.simple = False
         parts: list[Part | Call] = []
         calls: list[tuple[Call, ToolCall]] = []
         model = ""
@@ -181,6 +185,7 @@ class Items:
         return played
 
     def _call(self, seq: int, event: ToolCall) -> Call:
+        self.simple = False
         id, name, arguments = event.id, event.name, event.arguments
         if not _ID(id):
             self._note("tool calls with an id that providers refuse")
@@ -197,26 +202,13 @@ class Items:
         self.called.add(name)
         if not self._fence.holds(arguments):
             arguments = self._broken(clean(arguments))
-        spelt = object_of(arguments) if arguments.isascii() and "\\u" not in arguments else None
-        if spelt is None:
-            arguments = self._spelled(clean(arguments))
-        elif not spelt:
-            arguments = "{}"
+        arguments, valid = spelled(arguments)
+        if not valid:
+            self._note("tool calls whose arguments are no JSON object")
         call = Call(id=id, name=name, arguments=arguments, seq=seq, meta=event.meta)
         self.fresh.append(call)
         self._names[event.id] = name
         return call
-
-    def _spelled(self, arguments: str) -> str:
-        """Arguments that spell an object, where that takes a second look."""
-        found = object_of(arguments)
-        if found is None:
-            self._note("tool calls whose arguments are no JSON object")
-            return json.dumps({INVALID: arguments}, ensure_ascii=False)
-        spelled = json.dumps(found, ensure_ascii=False)
-        if (cleaned := clean(spelled)) != spelled:  # a lone surrogate can be spelled in ASCII, too
-            return cleaned
-        return arguments if found else "{}"
 
     # -- answers -------------------------------------------------------------------------------------------
 
@@ -294,6 +286,7 @@ class Items:
         if len(parts) == 1 and type(only := parts[0]) is Text and only.text.isascii() and self._fence.holds(only.text):
             return parts  # nearly all there are
         self.plain = self.plain and all(isinstance(part, Text) for part in parts)
+        self.simple = self.simple and self.plain and len(parts) == 1
         return tuple([self._cleaned(part) if isinstance(part, Text) else part for part in parts])
 
     def _cleaned(self, part: Text) -> Text:
@@ -316,6 +309,7 @@ class Items:
         return Text(text=text)
 
     def _note(self, what: str) -> None:
+        self.simple = False
         self.repaired[what] = self.repaired.get(what, 0) + 1
 
 

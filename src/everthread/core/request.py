@@ -119,6 +119,25 @@ def object_of(arguments: str) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
+def spelled(arguments: str) -> tuple[str, bool]:
+    """Arguments as every provider takes them, the text of a JSON object; and whether they were one."""
+    if arguments.isascii() and "\\u" not in arguments:
+        found, cleaned = object_of(arguments), arguments
+    else:
+        cleaned = clean(arguments)
+        found = object_of(cleaned)
+        if found and (again := clean(whole := json.dumps(found, ensure_ascii=False))) != whole:
+            return again, True  # a lone surrogate can be spelled in ASCII, too
+    if found is None:
+        return json.dumps({INVALID: cleaned}, ensure_ascii=False), False
+    return cleaned if found else "{}", True
+
+
+def compact(value: object) -> str:
+    """JSON as a provider spells it for its model, which was sent the value and not the text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 

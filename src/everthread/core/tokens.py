@@ -12,6 +12,8 @@ OpenAI's older encoding and its charge for images.
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,8 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
+from everthread.core.images import dimensions
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.pieces import pieces
+from everthread.core.request import compact, object_of, spelled
 
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
@@ -28,7 +32,12 @@ if TYPE_CHECKING:
 Encoding = Literal["o200k", "cl100k"]
 Counter = Callable[[str], int]
 
+BYTES_A_TOKEN = 4  # where nothing is known
+BROKEN: dict[str, str] = {}  # why an encoding could not be used in this process
+_log = logging.getLogger("everthread.tokens")
+
 WRAPPING = 4  # role and separators of one message
+JOINT = 1  # what stands between two parts, where they become one text
 CALL_WRAPPING = 12  # id, name and JSON of one tool call or result
 LARGE_RESULT = 10_240  # bytes of text from which a tool result becomes a stub
 STUB_HEAD, STUB_TAIL = 1_000, 400  # characters that a stub keeps
@@ -42,6 +51,11 @@ TOOLS_WRAPPING = 9  # the message that the tools are put into
 DEEPEST = 64  # levels of a tool's schema that are read; no provider takes as many
 COMBINED = ("anyOf", "oneOf", "allOf")
 TILES_MOST = 8  # of OpenAI's: 2048 by 768 pixels
+SMALL_IMAGE, CROPS_UNKNOWN = 384, 6  # pixels of an image that Google does not crop; crops of one that is 16 by 9
+_EXPONENT = re.compile(r"[0-9][eE]")
+# What TypeScript says of a schema; whatever else stands in it is told in a comment.
+_SAID = {"type", "properties", "required", "enum", "items", "prefixItems", "$ref", "$schema", "$defs", "definitions"}
+_SAID |= {"additionalProperties", *COMBINED}
 
 
 def sizes(event: Event, counter: Counter | None = None) -> tuple[int, int]:
@@ -51,11 +65,11 @@ def sizes(event: Event, counter: Counter | None = None) -> tuple[int, int]:
     counter = counter or count
     match event:
         case User() | Assistant() | System():
-            full = WRAPPING + sum(_part(part, counter) for part in event.parts) + _echo(event.meta)
+            full = WRAPPING + _parts(event.parts, counter) + _echo(event.meta)
         case ToolCall():
-            full = CALL_WRAPPING + counter(event.name) + counter(event.arguments) + _echo(event.meta)
+            full = CALL_WRAPPING + counter(event.name) + _arguments(event.arguments, counter) + _echo(event.meta)
         case ToolResult():
-            full = CALL_WRAPPING + sum(_part(part, counter) for part in event.parts) + _echo(event.meta)
+            full = CALL_WRAPPING + _parts(event.parts, counter) + _echo(event.meta)
             return full, min(full, _stub(event, full, counter))
         case _:
             return 0, 0
@@ -63,11 +77,17 @@ def sizes(event: Event, counter: Counter | None = None) -> tuple[int, int]:
 
 
 def count(text: str, encoding: Encoding = "o200k") -> int:
-    """Tokens of a text in one of OpenAI's encodings."""
+    """Tokens of a text in one of OpenAI's encodings; at four bytes a token where the tokenizer fails."""
     if not text:
         return 0
-    tokenizer = _tokenizer(encoding)
-    return sum([_count(piece, tokenizer) for piece in pieces(text)])
+    try:
+        tokenizer = _tokenizer(encoding)
+        return sum([_count(piece, tokenizer) for piece in pieces(text)])
+    except BaseException as problem:  # a message is worth more than its size
+        if not _is_fault(problem):
+            raise
+        _broken(encoding, f"{type(problem).__name__}: {problem}")
+        return four_bytes(text)
 
 
 def _count(text: str, tokenizer: AnyTokenizer) -> int:
@@ -75,6 +95,23 @@ def _count(text: str, tokenizer: AnyTokenizer) -> int:
         return len(tokenizer.encode_ordinary(text))
     except UnicodeEncodeError:  # lone surrogates: the tokenizer wants clean text
         return len(tokenizer.encode_ordinary(text.encode("utf-8", "replace").decode()))
+
+
+def four_bytes(text: str) -> int:
+    """Tokens of a text where nothing better is known."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
+
+
+@cache
+def _broken(encoding: Encoding, why: str) -> None:
+    """Say once that a tokenizer is of no use, and keep it for who is told what was given up."""
+    BROKEN[encoding] = why
+    _log.warning("The tokenizer of %s failed (%s): four bytes are taken for a token.", encoding, why)
+
+
+def _is_fault(problem: BaseException) -> bool:
+    """A fault of the tokenizer's own: one in Rust is told by an exception that is none of Python's usual ones."""
+    return isinstance(problem, Exception) or type(problem).__name__ == "PanicException"
 
 
 def tools_size(tools: Sequence[Mapping[str, Any]], encoding: Encoding = "o200k") -> int:
@@ -100,18 +137,50 @@ def image_tiles(width: int, height: int, base: int, tile: int) -> int:
     return base + across * down * tile
 
 
+def image_area(width: int, height: int) -> int:
+    """Tokens of an image where nobody says how it is charged, or by its area."""
+    area = width * height
+    return max(IMAGE_LEAST, min(IMAGE_MOST, -(-area // PIXELS_A_TOKEN))) if area > 0 else IMAGE_UNKNOWN
+
+
+def image_crops(width: int, height: int, crop: int) -> int:
+    """Tokens of an image as Google charges it: so many for each square of two thirds of its shorter side."""
+    if width <= 0 or height <= 0:
+        return crop * CROPS_UNKNOWN
+    if max(width, height) <= SMALL_IMAGE:
+        return crop
+    side = max(1, min(width, height) * 2 // 3)
+    return crop * -(-width // side) * -(-height // side)
+
+
+def _arguments(arguments: str, counter: Counter) -> int:
+    """As they are sent: as text, or as the object that it spells, in which a number may take more digits."""
+    told, _ = spelled(arguments)
+    size = counter(told)
+    return max(size, counter(compact(object_of(told)))) if _EXPONENT.search(told) else size
+
+
+def _parts(parts: tuple[Part, ...], counter: Counter) -> int:
+    return sum([_part(part, counter) for part in parts]) + JOINT * (len(parts) - 1 if parts else 0)
+
+
 def _part(part: Part, counter: Counter) -> int:
     match part:
         case Text() | Reasoning():
             return counter(part.text) + _echo(part.meta)
         case Image():
-            area = part.width * part.height
-            return max(IMAGE_LEAST, min(IMAGE_MOST, -(-area // PIXELS_A_TOKEN))) if area else IMAGE_UNKNOWN
+            sides = dimensions(part.data) if part.data else (part.width, part.height)
+            return image_area(*sides)
         case File():
             if part.data is not None and is_text(part.media_type):  # sent as text, so counted as text
                 return counter(part.name) + counter(part.data.decode("utf-8", "replace"))
-            each = BYTES_A_TOKEN_OF_TEXT if is_text(part.media_type) else BYTES_A_TOKEN_OF_FILE
-            return counter(part.name) + -(-part.size // each)
+            size = len(part.data) if part.data is not None else part.size
+            return counter(part.name) + file_size(size, part.media_type)
+
+
+def file_size(size: int, media_type: str) -> int:
+    """Tokens of a file by its bytes."""
+    return -(-size // (BYTES_A_TOKEN_OF_TEXT if is_text(media_type) else BYTES_A_TOKEN_OF_FILE))
 
 
 def is_text(media_type: str) -> bool:
@@ -124,7 +193,7 @@ def _stub(event: ToolResult, full: int, counter: Counter) -> int:
     whole = "\n".join(part.text for part in event.parts if isinstance(part, Text))
     if len(whole) < LARGE_RESULT and len(whole.encode("utf-8", "surrogatepass")) < LARGE_RESULT:
         return full
-    others = sum(_part(part, counter) for part in event.parts if not isinstance(part, Text))
+    others = sum(_part(part, counter) + JOINT for part in event.parts if not isinstance(part, Text))
     return CALL_WRAPPING + STUB_NOTE + counter(whole[:STUB_HEAD]) + counter(whole[-STUB_TAIL:]) + others
 
 
@@ -152,7 +221,8 @@ def _namespace(tools: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "namespace functions {\n\n"
     for tool in tools:
         schema = tool.get("schema")
-        yield from _comment(tool)
+        yield from _comment({"description": tool.get("description")})
+        yield from _comment(schema)
         yield f"type {tool.get('name')} = ("
         if isinstance(schema, Mapping) and any(map(schema.get, ("properties", *COMBINED))):
             yield "_: "
@@ -174,9 +244,22 @@ def _definitions(schema: object) -> Iterator[str]:
 
 
 def _comment(schema: object) -> Iterator[str]:
-    text = schema.get("description") if isinstance(schema, Mapping) else None
-    if isinstance(text, str) and text:
-        yield "// " + text.replace("\n", "\n// ") + "\n"
+    """What TypeScript has no other word for."""
+    if not isinstance(schema, Mapping):
+        return
+    for key, value in schema.items():
+        if isinstance(value, str) and value and key not in _SAID:
+            yield "// " + ("" if key == "description" else f"{key}: ") + value.replace("\n", "\n// ") + "\n"
+        elif value and key not in _SAID:
+            yield f"// {key}: {_plainly(value)}\n"
+
+
+def _plainly(value: object) -> str:
+    """JSON of anything that is not too deep to be sent."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError:
+        return "any"
 
 
 def _fields(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
@@ -192,7 +275,9 @@ def _fields(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 
 def _type(schema: object, depth: int) -> Iterator[str]:
-    if not isinstance(schema, Mapping) or "$ref" in schema or depth <= 0:
+    if depth <= 0:
+        yield _plainly(schema)
+    elif not isinstance(schema, Mapping) or "$ref" in schema:
         yield "any"
     elif isinstance(values := schema.get("enum"), list | tuple):
         yield " | ".join(map(_literal, values))
@@ -218,7 +303,7 @@ def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _literal(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float | None) else "any"
+    return _plainly(value)
 
 
 def _either(options: object, depth: int) -> Iterator[str]:

@@ -115,7 +115,7 @@ class Calling:
         self._finished = msgspec.structs.replace(
             self._timed(),
             **msgspec.structs.asdict(usage),
-            price=self._desk.price(self._context.about, usage),
+            price=self._desk.price(self._context.about, usage, ttl=self._context.settings.cache_ttl),
             finish=replied.finish,
         )
 

@@ -192,8 +192,8 @@ class Desk:
         self._told.add(model)
         return news
 
-    def price(self, about: Model, usage: Usage) -> float | None:
-        return price_of(about.provider, about.name, usage)
+    def price(self, about: Model, usage: Usage, *, ttl: str = "5m") -> float | None:
+        return price_of(about.provider, about.name, usage, ttl=ttl)
 
     # -- what is learnt ----------------------------------------------------------------------------------------
 

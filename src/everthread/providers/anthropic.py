@@ -26,6 +26,7 @@ from everthread.providers.base import (
     shown,
 )
 from everthread.providers.models import Model
+from everthread.providers.pictures import keep
 
 Block = dict[str, Any]
 
@@ -50,6 +51,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     if system:
         body["system"] = system
     body["messages"] = made.messages
+    made.repaired += keep(made.messages, model.limits, media)
     made.repaired += _options(body, request, model)
     if request.cache:
         _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])

@@ -22,6 +22,7 @@ from everthread.core.tokens import is_text
 from everthread.providers.models import Model
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
+LONGEST = 200  # characters that are told of an address or a name
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 # What stands in for a message that a provider's rules demand and that nobody said.
@@ -105,8 +106,13 @@ def describe(part: Image | File, why: str = "not sent") -> str:
     what = "image" if isinstance(part, Image) else "file"
     size = f"{part.width}×{part.height}" if isinstance(part, Image) and part.width else ""
     name = part.name if isinstance(part, File) else ""
-    about = ", ".join(word for word in (name, part.media_type, size, part.url) if word)
+    about = ", ".join(_briefly(word) for word in (name, part.media_type, size, part.url) if word)
     return clean(f"[{what}{f': {about}' if about else ''}; {why}]")
+
+
+def _briefly(word: str) -> str:
+    """An address may be all of a picture; its beginning says what it is."""
+    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
 
 
 def in_words(parts: tuple[Part | Call, ...] | tuple[Part, ...], media: Media) -> str:

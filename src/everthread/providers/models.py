@@ -43,8 +43,23 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     adaptive: bool = False
     image_base: _Tokens = 0
     image_tile: _Tokens = 0
+    image_crop: _Tokens = 0
     hidden: _Tokens = 0
     looks_up: bool = True
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a provider refuses beside too many tokens, 0 for no limit; the meanings are told in models.toml."""
+
+    tools: _Tokens = 0
+    tool_calls: _Tokens = 0
+    description: _Tokens = 0
+    media: _Tokens = 0
+    media_bytes: _Tokens = 0
+    image_bytes: _Tokens = 0
+    image_side: _Tokens = 0
+    many_images: _Tokens = 0
+    many_image_side: _Tokens = 0
 
 
 class Model(_Facts, frozen=True, kw_only=True):
@@ -53,6 +68,7 @@ class Model(_Facts, frozen=True, kw_only=True):
     provider: str
     name: str
     known: bool
+    limits: Limits = Limits()
 
 
 class _Entry(_Facts, frozen=True, kw_only=True):
@@ -69,6 +85,7 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A provider's table: its models, or the name of the provider whose models they are."""
 
     same_as: str = ""
+    limits: Limits = Limits()
     all: dict[str, Any] = {}
     models: tuple[dict[str, Any], ...] = ()
 
@@ -89,8 +106,8 @@ def model(spec: str) -> Model:
             facts = entry.facts()
             if provider == "local":
                 facts["window"] = _window_of_file(name, facts["window"])
-            return Model(provider=provider, name=name, known=True, **facts)
-    return Model(provider=provider, name=name, known=False, calibrate=True)
+            return Model(provider=provider, name=name, known=True, limits=_limits(provider), **facts)
+    return Model(provider=provider, name=name, known=False, calibrate=True, limits=_limits(provider))
 
 
 @cache
@@ -113,6 +130,12 @@ def _window_of_file(name: str, window: int) -> int:
         return find(name).window(window)
     except NoModelFile:
         return window
+
+
+def _limits(provider: str) -> Limits:
+    """They are the provider's, whichever of its models is called."""
+    table = _tables()[provider]
+    return _limits(table.same_as) if table.same_as else table.limits
 
 
 @cache

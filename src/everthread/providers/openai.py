@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Call, Item, Reply, Request, Said, Tool
+from everthread.core.request import Answer, Call, Item, Reply, Request, Said, Tool
 from everthread.core.tokens import is_text
 from everthread.formats.blobs import to_base64, to_data_url
 from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown
@@ -27,7 +27,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     if request.instructions:
         messages.append({"role": "system", "content": "\n\n".join(request.instructions)})
     for item in request.items:
-        messages += _messages(item, media)
+        messages += _messages(item, media, model)
     if len(messages) == bool(request.instructions):
         messages.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
@@ -58,9 +58,9 @@ def check(body: dict[str, Any]) -> list[str]:
     return [*problems, *([f"tool calls {waiting} have no result"] if waiting else [])]
 
 
-def _messages(item: Item, media: Media) -> list[Message]:
+def _messages(item: Item, media: Media, model: Model) -> list[Message]:
     if isinstance(item, Reply):
-        return _reply(item, media)
+        return _reply(item, media, model.limits.tool_calls)
     if item.role == "system":
         return [{"role": "system", "content": in_words(item.parts, media)}]
     return [{"role": "user", "content": _content(item, media)}]
@@ -98,26 +98,36 @@ def _file(part: File, data: bytes, media: Media) -> Message:
     return {"type": "text", "text": media.tell(part)}
 
 
-def _reply(reply: Reply, media: Media) -> list[Message]:
+def _reply(reply: Reply, media: Media, most: int) -> list[Message]:
+    """`most`: tool calls that one message may have; what is beyond stands in further ones."""
     calls = [part for part in reply.parts if isinstance(part, Call)]
     said = in_words(reply.parts, media)
-    first: Message = {"role": "assistant", "content": said or (None if calls else "")}
     if not calls:
-        return [first] if said else []
-    first["tool_calls"] = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in calls
-    ]
-    messages: list[Message] = [first]
+        return [{"role": "assistant", "content": said}] if said else []
+    messages: list[Message] = []
     beside: list[Message] = []
-    for answer in reply.answers:
-        told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
-        messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": told})
-        beside += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, media)]
+    most = most or len(calls)
+    for first in range(0, len(calls), most):
+        told = [_call(call) for call in calls[first : first + most]]
+        messages.append({"role": "assistant", "content": said or None, "tool_calls": told})
+        said = ""
+        for answer in reply.answers[first : first + most]:
+            messages.append(_answer(answer, media))
+            others = [part for part in answer.parts if not isinstance(part, Text)]
+            beside += [piece for part in others for piece in content_part(part, media)]
     if beside:
         opening, closing = ({"type": "text", "text": mark} for mark in media.marks())
         messages.append({"role": "user", "content": [opening, *beside, closing]})
     return messages
+
+
+def _call(call: Call) -> Message:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _answer(answer: Answer, media: Media) -> Message:
+    told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
+    return {"role": "tool", "tool_call_id": answer.call.id, "content": told}
 
 
 def _tool(tool: Tool) -> Message:

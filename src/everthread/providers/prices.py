@@ -21,19 +21,19 @@ def prices_known() -> bool:
     return bool(genai_prices)
 
 
-def price_of(provider: str, name: str, usage: Usage) -> float | None:
-    """US dollars for a model call."""
-    found = _price(provider, name, usage)
+def price_of(provider: str, name: str, usage: Usage, *, ttl: str = "5m") -> float | None:
+    """US dollars for a model call. `ttl`: how long the cache keeps what was written to it."""
+    found = _price(provider, name, usage, ttl)
     return found if found is None or isinstance(found, float) else float(found.total_price)
 
 
-def input_price(provider: str, name: str, *, tokens: int, read: int, write: int) -> float | None:
+def input_price(provider: str, name: str, *, tokens: int, read: int, write: int, ttl: str = "5m") -> float | None:
     """US dollars for the input of a request alone."""
-    found = _price(provider, name, Usage(input=tokens, cache_read=read, cache_write=write))
+    found = _price(provider, name, Usage(input=tokens, cache_read=read, cache_write=write), ttl)
     return found if found is None or isinstance(found, float) else float(found.input_price)
 
 
-def _price(provider: str, name: str, usage: Usage) -> Any:
+def _price(provider: str, name: str, usage: Usage, ttl: str) -> Any:
     if provider in HERE:
         return 0.0
     try:
@@ -47,6 +47,7 @@ def _price(provider: str, name: str, usage: Usage) -> Any:
             output_tokens=usage.output,
             cache_read_tokens=usage.cache_read,
             cache_write_tokens=usage.cache_write,
+            cache_write_1h_tokens=usage.cache_write if ttl == "1h" else 0,
         )
         return calc_price(tokens, model_ref=name, provider_id=provider.partition("-")[0])
     except (LookupError, ValueError):  # not known; or figures that cannot be, such as more read than there was

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import ENDLESS, Branch
-from everthread.core.events import Event, Redacted, decode, detach, media_of
+from everthread.core.events import Event, Redacted, attach, decode, detach, media_of
 from everthread.core.ids import is_id
 from everthread.core.logged import microseconds
 from everthread.core.parts import digest
+from everthread.core.tokens import sizes
 from everthread.errors import BadFormat, BadValue
 from everthread.store.appending import Draft
 from everthread.store.conversations import MAIN, Conversation, Owner, check_name, check_settings
@@ -117,10 +118,19 @@ class _Reading:
                 event=event,
                 id=_id(value["id"]) if value.get("id", "") != "" else "",
                 time=_time(value["time"]) if "time" in value else None,
-                sizes=_sizes(value) if "tokens" in value or "settled" in value else None,
+                sizes=self._sizes(event, value),
                 session=_number("session", value["session"]) if "session" in value else None,
             )
         )
+
+    def _sizes(self, event: Event, value: dict[str, Any]) -> tuple[int, int] | None:
+        """What is there is counted, whatever the file says; of what was redacted its sizes are all that is left."""
+        given = _sizes(value) if "tokens" in value or "settled" in value else None
+        if isinstance(event, Redacted):
+            return given
+        if not media_of(event):
+            return None  # counted when it is appended
+        return sizes(attach(event, self._blobs))
 
     def _take_branch(self, about: dict[str, Any], where: str) -> None:
         number, parent = _number("number", about["number"]), _number("parent", about["parent"])

@@ -1,0 +1,116 @@
+"""The size of a finished request: everything in it that a model is told, whatever its form.
+
+An estimate adds up what the log has counted. Where a request is more than messages of one text each (parts that are
+joined, arguments that are spelled anew, pictures, messages that a provider's rules demand), it is weighed here as it
+is sent. What the log has counted already need not be counted again: `known` has the sizes of texts.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from everthread.core.estimates import Measure
+from everthread.core.images import dimensions
+from everthread.core.request import compact
+from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, file_size, image_area, image_crops, image_tiles
+from everthread.providers.models import Model
+
+_OPAQUE = ("signature", "thoughtSignature", "encrypted_content", "data")
+_CALLS = ("tool_use", "function_call", "function")
+_RESULTS = ("tool_result", "function_call_output")
+
+
+def weigh(body: dict[str, Any], model: Model, measure: Measure, known: Mapping[str, int]) -> int:
+    """Tokens of the instructions and of all messages. Tools and the schema of the reply never depend on the history
+    and are counted with the instructions; only tools that were declared because they were called are weighed."""
+    scales = _Scales(measure, model, known)
+    config = body.get("config", body)
+    told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or ()
+    told = [told] if isinstance(told, str) else told
+    own = WRAPPING + JOINT * len(told) if told else 0
+    messages = body.get("messages") or body.get("input") or body.get("contents") or ()
+    return measure.tokens(own + sum(map(scales.size, (*told, *messages)))) + scales.media
+
+
+def declared(body: dict[str, Any], measure: Measure) -> int:
+    """The size of the tools in a body."""
+    return sum(measure.anew(compact(tool)) for tool in body.get("tools", ()))
+
+
+class _Scales:
+    """`media` adds up what pictures and files take, in the model's own tokens."""
+
+    def __init__(self, measure: Measure, model: Model, known: Mapping[str, int]) -> None:
+        self.media = 0
+        self._measure, self._model, self._known = measure, model, known
+
+    def size(self, value: Any) -> int:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            return sum(map(self.size, value))
+        if not isinstance(value, dict):
+            return 0
+        if found := _media(value):
+            self.media += self._charge(*found)
+            return 0
+        return self._spoken(value) + sum([len(value[key]) // 4 for key in _OPAQUE if isinstance(value.get(key), str)])
+
+    def _spoken(self, value: dict[str, Any]) -> int:
+        if "role" in value:
+            return self._message(value)
+        kind = value.get("type")
+        if called := value.get("functionCall") or value.get("functionResponse"):
+            given = called["args"] if "args" in called else called["response"]
+            return CALL_WRAPPING + self._text(called["name"]) + self._text(compact(given))
+        if kind in _CALLS:
+            called = value.get("function", value)
+            given = called["arguments"] if "arguments" in called else compact(called["input"])
+            return CALL_WRAPPING + self._text(called["name"]) + self._text(given)
+        if kind in _RESULTS:
+            return CALL_WRAPPING + self.size(value.get("content", value.get("output")))
+        return self.size(value.get("text") or value.get("thinking") or value.get("summary") or "")
+
+    def _message(self, message: dict[str, Any]) -> int:
+        content = message.get("content", message.get("parts"))
+        wrapping = CALL_WRAPPING if message["role"] == "tool" else WRAPPING if content else 0
+        return wrapping + self.size(content) + self.size(message.get("tool_calls"))
+
+    def _text(self, text: str) -> int:
+        found = self._known.get(text)
+        return self._measure.anew(text) if found is None else found
+
+    def _charge(self, media_type: str, data: bytes) -> int:
+        if not media_type.startswith("image/"):
+            return self._measure.tokens(file_size(len(data), media_type))
+        model, sides = self._model, dimensions(data)
+        if model.image_tile:
+            return image_tiles(*sides, model.image_base, model.image_tile)
+        if model.image_crop:
+            return image_crops(*sides, model.image_crop)
+        return image_area(*sides)
+
+
+def _media(value: dict[str, Any]) -> tuple[str, bytes] | None:
+    """The type and the bytes of a picture or file, in any form; no bytes where it lies elsewhere."""
+    for kind, data in _found(value):
+        if data.startswith("data:"):
+            kind, _, data = data.removeprefix("data:").partition(";base64,")
+        return kind, b"" if data.startswith(("http:", "https:")) else base64.b64decode(data)
+    return None
+
+
+def _found(value: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    match value:
+        case {"type": ("image" | "document") as kind, "source": source}:
+            yield source.get("media_type", f"{kind}/"), source.get("data") or source["url"]
+        case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
+            yield "image/", url
+        case {"file_data": str(data)} | {"file": {"file_data": str(data)}}:
+            yield "", data
+        case {"input_audio": {"data": str(data)}}:
+            yield "audio/", data
+        case {"inlineData": {"mimeType": kind, "data": data}} | {"fileData": {"mimeType": kind, "fileUri": data}}:
+            yield kind, data

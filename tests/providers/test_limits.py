@@ -1,0 +1,182 @@
+"""What providers limit beside tokens: pictures, tools, tool calls. Mended on the way out, and said."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sys
+from random import Random
+from typing import Any
+
+import pytest
+
+from benchmarks.rules.pictures import sides
+from everthread import assistant, image, system, tool_call, tool_result, user
+from everthread.core.events import Event
+from everthread.core.parts import Image, Part
+from everthread.core.request import Tool
+from tests.core.pictures import png
+from tests.providers.conftest import Ask
+from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, RESPONSES, instructions, transcript
+
+
+def picture(width: int, height: int, *, noise: bool = False, form: str = "PNG") -> bytes:
+    """A real one, which can be opened and scaled; noise cannot be compressed."""
+    from PIL import Image as Pillow
+
+    size = (width, height)
+    grains = Random(7).randbytes(width * height * 3) if noise else bytes((10, 120, 60)) * (width * height)
+    made = Pillow.frombytes("RGB", size, grains)
+    out = io.BytesIO()
+    made.save(out, form)
+    return out.getvalue()
+
+
+def pictures_of(request: dict[str, Any]) -> list[bytes]:
+    found = [block for message in request["messages"] for block in message["content"]]
+    found += [inner for block in found if isinstance(block.get("content"), list) for inner in block["content"]]
+    return [base64.b64decode(block["source"]["data"]) for block in found if block["type"] == "image"]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\n", "\u00a0"], ids=ascii)
+@pytest.mark.parametrize("model", FORMS)
+async def test_blank_instructions_that_open_a_conversation_are_not_sent(ask: Ask, model: str, blank: str) -> None:
+    context = await ask(model, system(blank), user("Hello."))
+    assert instructions(context.request) == ""
+    assert transcript(context) == ["user: Hello."]
+
+
+@pytest.mark.parametrize("model", FORMS)
+async def test_of_several_that_open_it_those_with_content_are(ask: Ask, model: str) -> None:
+    context = await ask(model, system(" "), system("Be kind."), user("Hello."))
+    assert instructions(context.request).strip() == "Be kind."
+
+
+# -- pictures ------------------------------------------------------------------------------------------------
+
+TOO_LARGE = {
+    "beyond 5 MB": (picture(1_500, 1_500, noise=True), 8_000),
+    "beyond 5 MB as a JPEG": (picture(2_800, 2_800, noise=True, form="JPEG"), 8_000),
+    "wider than 8,000 pixels": (picture(9_000, 300), 8_000),
+    "higher than 8,000 pixels": (picture(20, 9_000), 8_000),
+}
+
+
+@pytest.mark.parametrize("shown", ["asked", "found"])
+@pytest.mark.parametrize(("data", "most"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
+async def test_a_picture_that_claude_would_refuse_is_scaled(ask: Ask, data: bytes, most: int, shown: str) -> None:
+    events: list[Event] = [user("See:", image(data))]
+    if shown == "found":
+        events = [user("Look."), tool_call("look", id="1"), tool_result(image(data), id="1")]
+    context = await ask(CLAUDE, *events)
+    (sent,) = pictures_of(context.request)
+    width, height = sides(data)
+    assert max(sides(sent)) <= most
+    assert sides(sent)[0] / sides(sent)[1] == pytest.approx(width / height, rel=0.05)
+    assert "images that were scaled down, because the provider refuses larger ones: 1" in context.repaired
+
+
+@pytest.mark.parametrize(("data", "_most"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
+async def test_it_is_scaled_the_same_way_every_time(ask: Ask, data: bytes, _most: int) -> None:
+    first, second = [(await ask(CLAUDE, user(image(data)))).request["messages"] for _ in range(2)]
+    assert first == second
+
+
+async def test_with_many_pictures_each_is_scaled_to_what_claude_then_takes(ask: Ask) -> None:
+    context = await ask(CLAUDE, user("See:", *[image(picture(2_400, 40 + n)) for n in range(21)]))
+    assert [max(sides(sent)) for sent in pictures_of(context.request)] == [2_000] * 21
+
+
+async def test_of_more_than_claude_takes_the_newest_are_sent(ask: Ask) -> None:
+    events = [event for n in range(130) for event in (user(f"See {n}:", image(png(30, n + 1))), assistant("Seen."))]
+    context = await ask(CLAUDE, *events, user("And?"), budget=0)
+    assert [sides(sent)[1] for sent in pictures_of(context.request)] == list(range(31, 131))
+    assert "[image: image/png, 30×1; one too many for the provider, not sent]" in "\n".join(transcript(context))
+    assert "images and files that cannot be sent, told in words: 30" in context.repaired
+
+
+BROKEN: dict[str, Part] = {
+    "that cannot be opened": image(png(9_000, 9_000)),
+    "that is cut off": image(picture(9_000, 300)[:200]),
+    "a bomb": image(png(60_000, 60_000)),
+    "not even that": Image(data=b"\x89PNG" + bytes(5_000_000), media_type="image/png"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_picture_that_cannot_be_scaled_is_told_in_words(ask: Ask, broken: Part) -> None:
+    context = await ask(CLAUDE, user("See:", broken))
+    assert pictures_of(context.request) == []
+    assert "too large for the provider, not sent" in "\n".join(transcript(context))
+
+
+async def test_without_the_package_that_scales_it_is_told_in_words(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = image(picture(8_300, 20))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    context = await ask(CLAUDE, user("See:", wide))
+    assert "too large for the provider, not sent" in "\n".join(transcript(context))
+
+
+async def test_other_providers_get_it_as_it_is(ask: Ask) -> None:
+    data = picture(9_000, 300)
+    for model in (CHAT, RESPONSES, GEMINI):
+        assert base64.b64encode(data).decode() in json.dumps((await ask(model, user(image(data)))).request)
+
+
+# -- tools ---------------------------------------------------------------------------------------------------
+
+
+def tools(many: int, description: str = "Finds.") -> list[Tool]:
+    return [Tool(name=f"tool_{number:03}", description=description) for number in range(many)]
+
+
+MOST_TOOLS = {CHAT: 128, RESPONSES: 128, GEMINI: 512}
+
+
+@pytest.mark.parametrize(("model", "most"), MOST_TOOLS.items())
+async def test_tools_beyond_what_the_provider_takes_are_left_out_and_that_is_said(
+    ask: Ask, model: str, most: int
+) -> None:
+    context = await ask(model, user("Hello."), tools=tools(most + 7))
+    assert f"tools beyond the {most} that the provider takes, left out: 7" in context.degraded
+    told = json.dumps(context.request)
+    assert [f"tool_{n:03}" in told for n in (0, most - 1, most, most + 6)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("model", MOST_TOOLS)
+async def test_as_many_as_it_takes_are_no_matter(ask: Ask, model: str) -> None:
+    context = await ask(model, user("Hello."), tools=tools(MOST_TOOLS[model]))
+    assert context.degraded == ()
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES])
+async def test_a_description_that_is_too_long_is_shortened_and_that_is_said(ask: Ask, model: str) -> None:
+    context = await ask(model, user("Hello."), tools=tools(1, "Finds something. " * 100))
+    (tool,) = context.request["tools"]
+    described = tool.get("function", tool)["description"]
+    assert described.startswith("Finds something. Finds")
+    assert 1_000 < len(described) <= 1_024
+    assert "descriptions of tools, shortened to the 1,024 characters that the provider takes: 1" in context.degraded
+
+
+async def test_others_are_told_it_whole(ask: Ask) -> None:
+    for model in (CLAUDE, GEMINI):
+        context = await ask(model, user("Hello."), tools=tools(1, "Finds something. " * 100))
+        assert "Finds something. " * 100 in json.dumps(context.request)
+        assert context.degraded == ()
+
+
+@pytest.mark.parametrize("many", [128, 129, 300])
+async def test_tool_calls_beyond_what_one_message_takes_are_told_in_several(ask: Ask, many: int) -> None:
+    calls = [tool_call("find", id=f"c{n}") for n in range(many)]
+    results = [tool_result(f"found {n}", id=f"c{n}") for n in range(many)]
+    context = await ask(CHAT, user("Find."), assistant("I look."), *calls, *results, budget=0)
+    messages = context.request["messages"]
+    sizes = [len(message["tool_calls"]) for message in messages if "tool_calls" in message]
+    assert sum(sizes) == many
+    assert max(sizes) <= 128
+    assert [message["content"] for message in messages if message["role"] == "tool"] == [
+        f"found {n}" for n in range(many)
+    ]
+    assert next(message["content"] for message in messages if message["role"] == "assistant") == "I look."
