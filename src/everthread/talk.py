@@ -82,6 +82,7 @@ class Talk:
         if expect is not None:
             arguments.seq("expect", expect)
         arguments.settings_of_branch(events)
+        await self._log.mine(self.conversation)
         logged = await self._log.append(self._place, events, key=key, expect=expect)
         if any(one.kind == "assistant" for one in logged):
             self._remind(logged[-1].branch)
@@ -298,19 +299,22 @@ class Talk:
     async def look_up(self, call: ToolCall) -> ToolResult:
         """What one of memory's own tools gives (`recall_context`, `open_event`, `write_memory`), for those who call
         models themselves: append it after the call. What is wrong with it, the result says."""
+        await self._log.mine(self.conversation)
         return await memory_tools().run(call, self, seconds=LOOK_UP_SECONDS)
 
     async def notes(self) -> str:
         """MEMORY.md: what the agent keeps of its user for good."""
-        return await notes.read(self._log, self.conversation)
+        return await notes.read(self._log, await self._log.mine(self.conversation))
 
     async def forget_notes(self) -> None:
         """Remove MEMORY.md for ever, with all its versions."""
-        await forgotten(self._desk.contexts, notes.forget(self._log, self.conversation))
+        whose = await self._log.mine(self.conversation)
+        await forgotten(self._desk.contexts, notes.forget(self._log, whose))
 
     async def write_notes(self, text: str, *, expect: str | None = None) -> int:
         """Replace MEMORY.md; its version from now on. `expect`: what you saw there; Changed if it is another by now."""
-        written = await notes.write(self._log, self.conversation, arguments.text("text", text), expect=expect)
+        whose = await self._log.mine(self.conversation)
+        written = await notes.write(self._log, whose, arguments.text("text", text), expect=expect)
         return written.version
 
     async def remember(self) -> bool:
@@ -395,7 +399,8 @@ class Talk:
 
     async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[Usage]:
         """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
-        owner = Owner(self.conversation.tenant, self.conversation.user)
+        whose = await self._log.mine(self.conversation)
+        owner = Owner(whose.tenant, whose.user)
         return await self._log.usage(owner, by=by, conversation=self.id, limit=arguments.count("limit", limit))
 
     async def count(self, **asked: Any) -> int | None:

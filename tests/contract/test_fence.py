@@ -23,7 +23,7 @@ from tests.contract.windows import plan_of
 from tests.saying import asked, turns
 from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, blocks, instructions, transcript, whole
 
-OFF = {"settings": {"clock": "off"}}
+OFF: dict[str, Any] = {"settings": {"clock": "off"}}
 LOCAL = "local:smollm2-135m"
 
 

@@ -91,4 +91,4 @@ class Gaps:
 
 def _place(line: Line, seen: Seen) -> tuple[str, int, int]:
     """The branch, as long as nothing of the conversation is redacted, here or in another process."""
-    return line.conversation, line.branch.number, seen.sighted.marks.forgotten
+    return line.about, line.branch.number, seen.sighted.marks.forgotten

@@ -56,6 +56,7 @@ async def prepared(
     Before a turn bad settings are refused here, when nothing has happened yet. MCP servers that were given for this
     once are let go.
     """
+    await desk.log.mine(conversation)
     await desk.recollect()
     found = await desk.agent(conversation.tenant, conversation.agent, afresh=afresh)
     asked = with_agent(asked, found, instructions)

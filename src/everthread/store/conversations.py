@@ -42,6 +42,27 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.tenant}/{self.id}"
 
 
+class Owners:
+    """Whose conversations are, and with which agent, as the store has said."""
+
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def know(self, found: Conversation) -> Conversation:
+        self._known[found.tenant, found.id] = (found.user, found.agent)
+        if len(self._known) > self.MOST:
+            del self._known[next(iter(self._known))]
+        return found
+
+    def knows(self, given: Conversation) -> bool:
+        return self._known.get((given.tenant, given.id)) == (given.user, given.agent)
+
+    def forget(self, conversation: Conversation) -> None:
+        self._known.pop((conversation.tenant, conversation.id), None)
+
+
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     messages: int

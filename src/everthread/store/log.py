@@ -2,10 +2,11 @@
 
 This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
 its ancestors, from `line`) or a `Conversation` (from `begin`, `find` or `conversations`, which ask whose it
-is): having one is the permission to read it. All raise errors of one tree (`everthread.errors`), and whatever
+is): having a line is the permission to read it. A conversation is no more than a value that anybody can make, so
+whatever is done with one is done only if the store knows it as this owner's (`mine`). All raise errors of one tree (`everthread.errors`), and whatever
 is raised, the log is as it was (but for NotYetGone, which says what is left to do).
 
-    whose        begin  find  newest_conversation  conversations  change  totals  user_totals
+    whose        begin  find  mine  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
     writing      append (key: safe to repeat; expect: compare and set)  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
@@ -38,7 +39,7 @@ from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.core.window import Lookups
-from everthread.errors import UnknownBlob
+from everthread.errors import UnknownBlob, UnknownConversation
 from everthread.store import (
     appending,
     branching,
@@ -95,6 +96,7 @@ class Log(Beside, Recalling):
         self._lines: branching.Lines = {}
         self._indexed = {}
         self._secret: bytes | None = None
+        self._owners = conversations.Owners()
 
     @property
     def now(self) -> int:
@@ -112,25 +114,40 @@ class Log(Beside, Recalling):
         """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
         new = Conversation(tenant=owner.tenant, id="", user=owner.user, agent=agent, began=self._clock(), **details)
         chance, tried = secrets.randbits(80), list[str]()
-        return await self._engine.write(
-            lambda: conversations.begin(new, chance=chance, tried=tried, unless_one=unless_one),
-            about=f"{owner.tenant}/{owner.user}",
-            alone=True,
+        return self._owners.know(
+            await self._engine.write(
+                lambda: conversations.begin(new, chance=chance, tried=tried, unless_one=unless_one),
+                about=f"{owner.tenant}/{owner.user}",
+                alone=True,
+            )
         )
 
     async def find(self, owner: Owner, id: str) -> Conversation:
         """The conversation with this id, if it is this owner's."""
-        return await self._engine.read(lambda: conversations.find(owner, id))
+        return self._owners.know(await self._engine.read(lambda: conversations.find(owner, id)))
+
+    async def mine(self, conversation: Conversation) -> Conversation:
+        """The same, if there is one that is this owner's, with this agent; else UnknownConversation.
+
+        Neither ever changes, so what was found once is not asked for again.
+        """
+        if not self._owners.knows(conversation):
+            owner = conversations.owner_of(conversation.tenant, conversation.user)
+            if (await self.find(owner, conversation.id)).agent != conversation.agent:
+                raise UnknownConversation(conversation.id)
+        return conversation
 
     async def newest_conversation(self, owner: Owner, agent: str) -> Conversation | None:
         """The newest with this agent, if there is one."""
-        return await self._engine.read(lambda: conversations.newest(owner, agent))
+        found = await self._engine.read(lambda: conversations.newest(owner, agent))
+        return self._owners.know(found) if found else None
 
     async def conversations(
         self, owner: Owner, *, agent: str = "", before: str = conversations.NEWEST, limit: int = 50
     ) -> list[Conversation]:
         """A page of a user's conversations, newest first; the next page is `before` the last one's id."""
-        return await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
+        page = await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
+        return [self._owners.know(found) for found in page]
 
     async def change(self, conversation: Conversation, *, under: Lease | None = None, **changes: Any) -> Conversation:
         """Change name, goal or settings. `under`: as for `append`."""
@@ -141,6 +158,7 @@ class Log(Beside, Recalling):
 
     async def branches(self, conversation: Conversation) -> list[BranchTotals]:
         """All branches, each with its sums."""
+        await self.mine(conversation)
         return await self._engine.read(lambda: conversations.branch_totals(conversation))
 
     async def totals(self, conversation: Conversation) -> Totals:
@@ -155,6 +173,7 @@ class Log(Beside, Recalling):
 
     async def line(self, conversation: Conversation, branch: str | int | None = None) -> Line:
         """A branch by name or number, or the current one, with its ancestors."""
+        await self.mine(conversation)
         return await self._engine.read(
             lambda: branching.line(conversation.tenant, conversation.id, branch, known=self._lines)
         )
@@ -354,6 +373,7 @@ class Log(Beside, Recalling):
 
     async def _erase(self, conversation: Conversation) -> None:
         now = self._clock()
+        self._owners.forget(conversation)
         await self._engine.write(lambda: forgetting.erase(conversation, now=now), about=conversation.about, alone=True)
         audit.info("erased conversation %s", conversation.id)
 
