@@ -11,6 +11,7 @@ providers' clients. What can be done with a conversation is `Talk`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -26,7 +27,7 @@ from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.engine.desk import DEFAULT_AGENT, Desk
-from everthread.errors import BadSetting
+from everthread.errors import BadSetting, StoreError
 from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
@@ -37,6 +38,8 @@ from everthread.store.opening import open_log, takes_bus
 from everthread.store.usage import By, Usage
 from everthread.talk import Talk, forgotten
 from everthread.tools import Toolbox
+
+_log = logging.getLogger("everthread")
 
 TENANT = "default"
 AGENT = DEFAULT_AGENT
@@ -104,6 +107,7 @@ class Everthread:
             log = await open_log(where, bus=by, **options)
             et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
             try:
+                await et._finish_forgetting()
                 if agents is not None:
                     await et.agents.sync(Path(agents))
             except BaseException:
@@ -112,6 +116,14 @@ class Everthread:
             return et
 
         return Opening(opened)
+
+    async def _finish_forgetting(self) -> None:
+        """What a process that died has left half-forgotten. Should it not succeed, `doctor` tells of it, and whoever
+        opens the store next tries again."""
+        try:
+            await self.log.finish(patient=False)
+        except StoreError as problem:
+            _log.warning("Something is half-forgotten: %s", problem)
 
     async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id."""

@@ -44,6 +44,7 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     kind: str
     text: str
+    branch: int
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +184,9 @@ async def _aside(events: Sequence[Logged], work: Callable[[], T]) -> T:
 def _neighbours(events: Sequence[Logged], words: frozenset[str]) -> list[Neighbour]:
     """What those say that say something."""
     excerpts = [(event, _excerpt(event, words, LONGEST_NEIGHBOUR)) for event in readable(events)]
-    return [Neighbour(seq=event.seq, kind=event.kind, text=text) for event, text in excerpts if text]
+    return [
+        Neighbour(seq=event.seq, kind=event.kind, text=text, branch=event.branch) for event, text in excerpts if text
+    ]
 
 
 def _excerpt(event: Logged, words: frozenset[str], most: int) -> str:

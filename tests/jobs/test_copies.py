@@ -1,4 +1,4 @@
-"""What Everthread itself has copied of an event is forgotten with it, in whichever of the user's conversations it is."""
+"""What Everthread itself has copied of an event is forgotten with it, in all of the user's conversations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, SessionEnded, Summary, ToolResult, tool_call
 from everthread.jobs.worker import Worker
+from everthread.store.conversations import Owner
+from everthread.transfer import export_lines
+from everthread.transfer.lines import Numbered, read_lines
 from tests.contract.support import assert_sound
 from tests.jobs.conftest import Speak
 from tests.jobs.test_brief import briefs, say
@@ -117,9 +120,7 @@ async def test_a_quote_of_what_memory_made_is_forgotten(
     assert not await tells(talk) + await tells(other)
 
 
-async def test_erasing_a_conversation_forgets_what_others_quote_of_it(
-    et: Everthread, talk: Talk, other: Talk
-) -> None:
+async def test_erasing_a_conversation_forgets_what_others_quote_of_it(et: Everthread, talk: Talk, other: Talk) -> None:
     await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
     await opened(other, talk, 1)
     await talk.erase()
@@ -139,10 +140,6 @@ async def test_nothing_of_another_user_is_touched(et: Everthread, talk: Talk, so
 
 async def test_quotes_come_along_with_an_export(et: Everthread, talk: Talk, other: Talk, someone: str) -> None:
     """What is restored from lines is forgotten with what it quotes."""
-    from everthread.store.conversations import Owner
-    from everthread.transfer import export_lines
-    from everthread.transfer.lines import Numbered, read_lines
-
     await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
     await opened(other, talk, 1)
     lines = [line async for line in export_lines(et.log, other.conversation)]
