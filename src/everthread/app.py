@@ -15,7 +15,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -208,14 +208,18 @@ class Everthread:
         *,
         user: str,
         by: By = "conversation",
-        since: int = 0,
-        until: int = FOREVER,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
         limit: int = 50,
         tenant: str = TENANT,
     ) -> list[Usage]:
-        """Tokens, price and time of a user's model calls, by conversation, day, model or user; in microseconds."""
+        """Tokens, price and time of a user's model calls, by conversation, day, model or user.
+
+        From `since` until just before `until`: a datetime, or microseconds since 1970.
+        """
         owner, count = arguments.owner(tenant, user), arguments.count("limit", limit)
-        return await self.log.usage(owner, by=by, since=since, until=until, limit=count)
+        first, end = arguments.moment("since", since, 0), arguments.moment("until", until, FOREVER)
+        return await self.log.usage(owner, by=by, since=first, until=end, limit=count)
 
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None

@@ -10,6 +10,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, SessionEnded, Summary, ToolResult, tool_call
+from everthread.core.ids import make_id
 from everthread.jobs.worker import Worker
 from everthread.store.conversations import Owner
 from everthread.transfer import export_lines
@@ -146,7 +147,7 @@ async def test_quotes_come_along_with_an_export(et: Everthread, talk: Talk, othe
     await other.erase()
     values = [Numbered(str(number), msgspec.json.decode(line)) for number, line in enumerate(lines)]
     [whole] = read_lines(values, Owner(other.conversation.tenant, someone))
-    again = msgspec.structs.replace(whole.conversation, id=whole.conversation.id[:-1] + "0")
+    again = msgspec.structs.replace(whole.conversation, id=make_id(et.log.now, 7))
     await et.log.restore([msgspec.structs.replace(whole, conversation=again)])
     back = await et.conversation(user=someone, id=again.id)
     assert await tells(back)

@@ -59,7 +59,9 @@ TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": 
 ABOUT_MANY = {
     "all_conversations",
     "calibrations",
+    "document_gaps",
     "forgetting",
+    "strays",
     "recall_total",
     "remind_all",
     "usage_of_tenant",

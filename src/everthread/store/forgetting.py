@@ -154,12 +154,12 @@ def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dic
 
 def _memory_since(key: Mapping[str, str], grown: list[Branch], spot: Spot) -> Script[dict[Spot, Redacted]]:
     """What memory made after an event, on every branch that shares it: it may tell of it."""
-    pieces = told({branch: max(spot.seq, at) for branch, at in _sharing(grown, spot)})
+    pieces = told({branch: max(spot.seq, at) for branch, at in sharing(grown, spot)})
     rows = yield Ask("memory_since", {**key, "pieces": pieces, "tombstone": TOMBSTONE})
     return {Spot(spot.conversation, branch, seq): Redacted(was=kind) for branch, seq, kind in rows}
 
 
-def _sharing(grown: list[Branch], spot: Spot) -> list[tuple[int, int]]:
+def sharing(grown: list[Branch], spot: Spot) -> list[tuple[int, int]]:
     """The branches that share an event, each with the seq before its own first. Parents come before children."""
     shared: dict[int, int] = {}
     for branch in grown:

@@ -42,6 +42,7 @@ from everthread.store import (
     appending,
     branching,
     checking,
+    checking_forgotten,
     conversations,
     leases,
     reading,
@@ -344,6 +345,10 @@ class Log(Beside, Recalling, Forgets):
     async def check(self, tenant: str, conversation: str) -> tuple[int, list[str]]:
         """How many events a conversation has, and what is wrong with them. For operators."""
         return await self._engine.read(lambda: checking.check_conversation(tenant, conversation), large=True)
+
+    async def strays(self) -> list[str]:
+        """What is wrong beside conversations: rows that belong to nothing, what is half-forgotten. For operators."""
+        return await self._engine.read(checking_forgotten.strays, large=True)
 
     async def problems(self) -> list[str]:
         """What the database's own check of its files finds."""

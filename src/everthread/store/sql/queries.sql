@@ -893,6 +893,86 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND
 -- Of a conversation that is erased as a whole.
 DELETE FROM forgetting WHERE tenant = :tenant AND conversation = :conversation AND what = 'event'
 
+-- == checking ==
+
+-- name: whose
+SELECT "user", current, erased FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: blob_uses
+SELECT hash, branch, seq FROM blob_uses WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: unused_blobs
+SELECT hash FROM blobs
+WHERE tenant = :tenant AND conversation = :conversation AND NOT EXISTS (
+    SELECT 1 FROM blob_uses u
+    WHERE u.tenant = blobs.tenant AND u.conversation = blobs.conversation AND u.hash = blobs.hash)
+
+-- name: receipts
+SELECT key, branch, first, last, hash FROM receipts WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: recall_lasts
+SELECT branch, last FROM recall_branches WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: strays
+-- Of every tenant and user: rows of a branch, a conversation or a block that is not there.
+SELECT 'events', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM events) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'receipts', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM receipts) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'blob_uses', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM blob_uses) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'model_calls', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM model_calls) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'quotes', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM quotes) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'reminders', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM reminders) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'recall_branches', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM recall_branches) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'branches', x.tenant, x.conversation, CAST(0 AS bigint)
+FROM (SELECT DISTINCT tenant, conversation FROM branches) AS x
+WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
+UNION ALL
+SELECT 'blobs', x.tenant, x.conversation, CAST(0 AS bigint)
+FROM (SELECT DISTINCT tenant, conversation FROM blobs) AS x
+WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
+UNION ALL
+SELECT 'recall_conversations', x.tenant, x.conversation, CAST(0 AS bigint)
+FROM (SELECT DISTINCT tenant, conversation FROM recall_conversations) AS x
+WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
+UNION ALL
+SELECT 'recall_blocks', '', '', x.block FROM recall_blocks x
+WHERE NOT EXISTS (SELECT 1 FROM recall_conversations c WHERE c.number = x.block >> 20)
+UNION ALL
+SELECT 'recall_words', '', '', x.block FROM (SELECT DISTINCT block FROM recall_words) AS x
+WHERE NOT EXISTS (SELECT 1 FROM recall_blocks b WHERE b.block = x.block)
+
+-- name: document_gaps
+-- Of every tenant and user.
+SELECT tenant, name, max(version), count(*) FROM documents GROUP BY tenant, "user", name
+HAVING max(version) <> count(*)
+
 -- == leases, documents, calibrations ==
 
 -- name: take_lease
