@@ -11,10 +11,11 @@ providers' clients. What can be done with a conversation is `Talk`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.engine.desk import DEFAULT_AGENT, Desk
-from everthread.errors import BadSetting
+from everthread.errors import BadSetting, StoreError
 from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
@@ -37,6 +38,8 @@ from everthread.store.opening import open_log, takes_bus
 from everthread.store.usage import By, Usage
 from everthread.talk import Talk, forgotten
 from everthread.tools import Toolbox
+
+_log = logging.getLogger("everthread")
 
 TENANT = "default"
 AGENT = DEFAULT_AGENT
@@ -104,6 +107,7 @@ class Everthread:
             log = await open_log(where, bus=by, **options)
             et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
             try:
+                await et._finish_forgetting()
                 if agents is not None:
                     await et.agents.sync(Path(agents))
             except BaseException:
@@ -112,6 +116,14 @@ class Everthread:
             return et
 
         return Opening(opened)
+
+    async def _finish_forgetting(self) -> None:
+        """What a process that died has left half-forgotten. Should it not succeed, `doctor` tells of it, and whoever
+        opens the store next tries again."""
+        try:
+            await self.log.finish(patient=False)
+        except StoreError as problem:
+            _log.warning("Something is half-forgotten: %s", problem)
 
     async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
@@ -196,14 +208,18 @@ class Everthread:
         *,
         user: str,
         by: By = "conversation",
-        since: int = 0,
-        until: int = FOREVER,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
         limit: int = 50,
         tenant: str = TENANT,
     ) -> list[Usage]:
-        """Tokens, price and time of a user's model calls, by conversation, day, model or user; in microseconds."""
+        """Tokens, price and time of a user's model calls, by conversation, day, model or user.
+
+        From `since` until just before `until`: a datetime, or microseconds since 1970.
+        """
         owner, count = arguments.owner(tenant, user), arguments.count("limit", limit)
-        return await self.log.usage(owner, by=by, since=since, until=until, limit=count)
+        first, end = arguments.moment("since", since, 0), arguments.moment("until", until, FOREVER)
+        return await self.log.usage(owner, by=by, since=first, until=end, limit=count)
 
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None

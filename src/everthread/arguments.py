@@ -15,6 +15,7 @@ from everthread.config import Source, from_conversation, resolve
 from everthread.context.planning import Asked
 from everthread.core.branches import ENDLESS
 from everthread.core.events import Settings, User, media_of, text_of
+from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES
 from everthread.errors import BadValue, NoUser
@@ -98,13 +99,18 @@ def point(value: int | str) -> int | str:
     return value
 
 
-def moment(what: str, value: datetime | None, otherwise: int) -> int:
-    """A time in microseconds."""
+def moment(what: str, value: datetime | int | None, otherwise: int) -> int:
+    """A time in microseconds, in which it may be given, too."""
     if value is None:
         return otherwise
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     if not isinstance(value, datetime):
-        raise BadValue(what, value, "a datetime")
-    return int(value.timestamp() * 1_000_000)
+        raise BadValue(what, value, "a datetime, or microseconds since 1970")
+    try:
+        return microseconds(value if value.tzinfo else value.astimezone())
+    except (OverflowError, ValueError):
+        raise BadValue(what, value, "a time that there is in the zone of this machine") from None
 
 
 # -- settings --------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     kind: str
     text: str
+    branch: int
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +197,9 @@ def _neighbours(events: Sequence[Logged], words: frozenset[str], hits: set[int])
     """What those say that say something; one that would be a hit by itself, as much as a hit."""
     lengths = [(event, LONGEST if event.seq in hits else LONGEST_NEIGHBOUR) for event in readable(events)]
     excerpts = [(event, _excerpt(event, words, length)) for event, length in lengths]
-    return [Neighbour(seq=event.seq, kind=event.kind, text=text) for event, text in excerpts if text]
+    return [
+        Neighbour(seq=event.seq, kind=event.kind, text=text, branch=event.branch) for event, text in excerpts if text
+    ]
 
 
 def _excerpt(event: Logged, words: frozenset[str], most: int) -> str:

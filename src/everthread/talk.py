@@ -34,7 +34,6 @@ from everthread.engine.turn import Accept, Tell, Turn
 from everthread.errors import BadValue, UnknownSeq
 from everthread.jobs.correcting import Remembered, correct, remembered
 from everthread.jobs.due import due
-from everthread.jobs.forgetting import forget
 from everthread.jobs.worker import Status, Worker
 from everthread.recall import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.appending import Place
@@ -479,9 +478,10 @@ class Talk:
         if seq > newest.seq:
             raise UnknownSeq(seq, last=newest.seq)
         try:
-            work = forget(self._log, self.conversation, line, seq)
-            self.conversation = await forgotten(self._desk.contexts, work)
+            await forgotten(self._desk.contexts, self._log.redact(line, seq))
         finally:
+            owner = Owner(self.conversation.tenant, self.conversation.user)
+            self.conversation = await self._log.find(owner, self.id)
             self._remind(line.branch.number)
 
     async def erase(self) -> None:

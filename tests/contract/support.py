@@ -132,8 +132,8 @@ class Interleaved:
     async def watch(self) -> None:
         await self.inner.watch()
 
-    async def scrub(self) -> None:
-        await self.inner.scrub()
+    async def scrub(self, *, patient: bool = True) -> None:
+        await self.inner.scrub(patient=patient)
 
     async def problems(self) -> list[str]:
         return await self.inner.problems()

@@ -316,6 +316,16 @@ async def test_a_restored_conversation_is_counted_as_it_was(log: Log, owner: Own
     assert (await log.check(TENANT, made.id))[1] == []
 
 
+async def test_a_span_of_time_is_given_in_datetimes(et: Everthread, talk: Talk, someone: str) -> None:
+    """With a zone, or without one in that of the machine; or in microseconds."""
+    [logged] = await talk.append(call(input=5))
+    for moment in (logged.time, logged.time.astimezone().replace(tzinfo=None), logged.at):
+        assert [found.input for found in await et.usage(user=someone, since=moment)] == [5]
+        assert await et.usage(user=someone, until=moment) == []
+    with pytest.raises(BadValue):
+        await et.usage(user=someone, since="2026-01-01")  # type: ignore[arg-type]
+
+
 # -- doctor ------------------------------------------------------------------------------------------------
 
 DAMAGE = {

@@ -49,7 +49,7 @@ async def test_what_is_not_yet_gone_from_the_disk_is_gone_from_memory_and_name(
     await say(talk, f"My PIN is {SECRET}.")
     await talk.remember()
 
-    async def busy_disk() -> None:
+    async def busy_disk(**_: Any) -> None:
         raise NotYetGone("the store", seconds=1)
 
     monkeypatch.setattr(et.log._engine, "scrub", busy_disk)
@@ -66,16 +66,16 @@ async def test_what_is_published_while_it_is_forgotten_is_forgotten_too(
     await say(talk, f"My PIN is {SECRET}.")
     await worker.once(talk.conversation)
     await say(talk, "Something else.")
-    real, published = talk._log.redact, False
+    real, published = talk._log.finish, False
 
-    async def redact(line: Any, *seqs: int, scrub: bool = True) -> None:
+    async def finish(**given: bool) -> None:
         nonlocal published
-        if len(seqs) == 1 and seqs[0] != 1 and not published:
+        if not published:
             published = True
-            await worker.once(talk.conversation)
-        await real(line, *seqs, scrub=scrub)
+            await talk.append(BriefUpdated(text=f"The PIN is {SECRET}.", covers=4))
+        await real(**given)
 
-    monkeypatch.setattr(talk._log, "redact", redact)
+    monkeypatch.setattr(talk._log, "finish", finish)
     await talk.redact(1)
     assert published
     assert await telling_of(talk, SECRET) == []

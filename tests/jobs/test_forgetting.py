@@ -71,9 +71,8 @@ async def test_a_name_that_tells_of_it_is_taken_anew(
     assert named.conversation.name == "Let us plan a trip"
 
 
-async def test_a_long_memory_is_forgotten_whole(talk: Talk, worker: Worker, remember: Speak, monkeypatch: Any) -> None:
-    """However many versions there are: they are read page by page."""
-    monkeypatch.setattr("everthread.jobs.forgetting.PAGE", 2)
+async def test_a_long_memory_is_forgotten_whole(talk: Talk, worker: Worker, remember: Speak) -> None:
+    """However many versions there are."""
     remember(*["The PIN is 4711."] * 9)
     secret = await say(talk, "My PIN is 4711.") - 1
     for number in range(7):

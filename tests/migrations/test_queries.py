@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
-from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin
+from everthread.core.events import TOMBSTONE, BriefUpdated, Clear, Event, Mark, Pin
 from everthread.core.turns import Head
 from everthread.store.conversations import Owner
 from everthread.store.engine import Statement, statements
@@ -56,7 +56,17 @@ INTENDED = {
 }
 # Totals are sorted; what they add up is found by these columns.
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
-ABOUT_MANY = {"all_conversations", "calibrations", "recall_total", "remind_all", "usage_of_tenant", *TOTALS}
+ABOUT_MANY = {
+    "all_conversations",
+    "calibrations",
+    "document_gaps",
+    "forgetting",
+    "strays",
+    "recall_total",
+    "remind_all",
+    "usage_of_tenant",
+    *TOTALS,
+}
 ABOUT_ONE = sorted({*NAMES} - ABOUT_MANY - {name for name in NAMES if name.startswith("insert_")})
 
 # One for each reply.
@@ -116,6 +126,12 @@ def _values(talk: Talk) -> dict[str, Any]:
         "version": 1,
         "model": "x",
         "step": 20,
+        "tombstone": TOMBSTONE,
+        "of_conversation": talk.id,
+        "of_branch": 1,
+        "of_seq": 9,
+        "own": talk.id,
+        "what": "event",
         "by": "day",
         "low_id": talk.id,
         "high_id": talk.id,

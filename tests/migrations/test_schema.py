@@ -18,7 +18,7 @@ from everthread.testing.postgres import Server
 ENGINES = ["sqlite", "postgres"]
 TABLES = [
     *("blob_uses", "blobs", "branches", "calibrations", "conversations", "documents", "events"),
-    *("everthread_migrations", "leases", "model_calls", "recall_blocks", "recall_branches"),
+    *("everthread_migrations", "forgetting", "leases", "model_calls", "quotes", "recall_blocks", "recall_branches"),
     *("recall_conversations", "recall_words", "receipts", "reminders", "secrets"),
 ]
 # What stands beside conversations.

@@ -15,6 +15,7 @@ from everthread.app import AGENT, Everthread
 from everthread.cli.shared import Scope, console, counted, find, progress, run, say_json, scope_of, scoped
 from everthread.errors import Outdated
 from everthread.store.conversations import NEWEST, check_name, owner_of
+from everthread.store.private_files import written
 from everthread.talk import Talk
 from everthread.transfer import export_lines, mirror, read_file
 from everthread.transfer.read import Format
@@ -118,7 +119,7 @@ def _target(path: Path | None) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     try:
-        with path.open("wb") as file:
+        with written(path) as file:
             yield file
     except BaseException:
         path.unlink(missing_ok=True)

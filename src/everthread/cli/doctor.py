@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from everthread import __version__
-from everthread.app import Everthread
-from everthread.cli.shared import console, counted, progress, run, say_json, scope_of, scoped
+from everthread.cli.shared import (
+    PATIENCE,
+    console,
+    counted,
+    guarded,
+    must_be_there,
+    progress,
+    say_json,
+    scope_of,
+    scoped,
+)
 from everthread.errors import StoreError
+from everthread.store.log import Log
+from everthread.store.opening import open_log
+from everthread.store.private_files import is_everybodys
 
 
 @click.command("doctor")
 @scoped
 def doctor_command(**scope: Any) -> None:
     """Check a store against its own laws: the database's files, and of every conversation of every user whether
-    each event can be read, none is missing, and all sums are right. Changes nothing; exit code 1 if it finds
-    anything."""
+    each event can be read, none is missing, all sums are right, and nothing is half-forgotten. Changes nothing; exit
+    code 1 if it finds anything."""
     where = scope_of(**scope)
     problems: list[str] = []
 
-    async def work(et: Everthread) -> None:
+    async def work(log: Log) -> None:
         conversations: list[tuple[str, str]] = []
+        problems.extend(_rights(where.store))
         try:
-            problems.extend(await et.log.problems())
-            conversations = await et.log.everything()
+            problems.extend(await log.problems())
+            problems.extend(await log.strays())
+            conversations = await log.everything()
         except StoreError as problem:
             problems.append(str(problem))
         events = 0
         with progress(where, "checking conversations") as step:
             for tenant, conversation in conversations:
                 try:
-                    found, wrong = await et.log.check(tenant, conversation)
+                    found, wrong = await log.check(tenant, conversation)
                 except StoreError as problem:
                     found, wrong = 0, [f"{conversation} cannot be checked: {problem}"]
                 events += found
@@ -49,9 +65,25 @@ def doctor_command(**scope: Any) -> None:
         }
         say_json(report) if where.json else _say(report)
 
-    run(where, work)
+    async def opened() -> None:
+        must_be_there(where.store)
+        # The log alone: a store that is opened as a whole finishes what is half-forgotten, and nothing would be told.
+        log = await open_log(where.store, patience=PATIENCE)
+        try:
+            await work(log)
+        finally:
+            await log.close()
+
+    guarded(where.json, lambda: asyncio.run(opened()))
     if problems:
         sys.exit(1)
+
+
+def _rights(store: str) -> list[str]:
+    path = store.removeprefix("sqlite:///")
+    if path == store or not is_everybodys(Path(path)):
+        return []
+    return [f"{path} can be read by every account of this machine: `chmod o= {path}` keeps it to yours"]
 
 
 def _say(report: dict[str, Any]) -> None:

@@ -88,7 +88,7 @@ def run(
 
     async def worked() -> None:
         if not makes_store:
-            _must_be_there(scope.store)
+            must_be_there(scope.store)
         async with opened(scope, agents) as et:
             await work(et)
 
@@ -130,7 +130,7 @@ def _pair(given: str) -> tuple[str, Any]:
     return name, parse(name, value, "--set")
 
 
-def _must_be_there(store: str) -> None:
+def must_be_there(store: str) -> None:
     """Looking into a store must not make one: a mistyped path would look like an empty store."""
     path = store.removeprefix("sqlite:///")
     if path != store and not Path(path).exists():

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from everthread.core.parts import File, Image, Part, Text, digest
+from everthread.core.quotes import Quote
 from everthread.errors import BadValue
 
 _MEDIA = (Image, File)
@@ -74,13 +75,15 @@ class ToolCall(_Event, tag="tool_call", frozen=True):
 
 
 class ToolResult(_Event, tag="tool_result", frozen=True):
-    """`late`: its tool call stands in an earlier turn, which was left waiting."""
+    """`late`: its tool call stands in an earlier turn, which was left waiting. `quotes`: of which events it repeats
+    something; it is forgotten with any of them."""
 
     id: str
     name: str = ""
     parts: tuple[Part, ...] = ()
     error: bool = False
     late: bool = False
+    quotes: tuple[Quote, ...] = ()
     meta: dict[str, str] = {}
 
 
@@ -230,6 +233,9 @@ class Redacted(_Event, tag="redacted", frozen=True):
     @property
     def kind(self) -> str:
         return self.was
+
+
+TOMBSTONE = b'{"kind":"redacted"'  # with which its stored form begins
 
 
 class Other(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from everthread.core.events import KINDS, MESSAGES, is_kind
 from everthread.core.items import stub
 from everthread.core.logged import Logged
+from everthread.core.quotes import Quote
 from everthread.core.sections import RECALL
 from everthread.errors import BadValue, NotFound
 from everthread.recall import MOST, Hit, recall
@@ -22,6 +24,7 @@ from everthread.store.conversations import Owner
 from everthread.store.leases import FOREVER
 from everthread.store.log import Log
 from everthread.tools import FunctionTool, tool
+from everthread.tools.results import Quoting
 
 OPEN = "open_event"
 FOUND = (*MESSAGES, "session_ended", "mark", "artifact_created", "flow_completed")  # kinds that are looked for
@@ -37,7 +40,7 @@ async def _recall_context(
     until: Annotated[str | None, "Only up to this day."] = None,
     limit: Annotated[int, f"How many to find, {MOST} at most."] = 5,
     scope: Annotated[Literal["conversation", "user"], "This conversation, or all of the user's."] = "conversation",
-) -> str:
+) -> str | Quoting:
     """Looks up what was said earlier, beyond what you see of this conversation. Any language; any words match."""
     if not query.strip():
         raise BadValue("query", query, "words to look for")
@@ -59,16 +62,17 @@ async def _recall_context(
     )
     if not hits:
         return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer."
-    return "\n\n".join(map(_told, hits))
+    quotes = (quote for hit in hits for quote in _quotes(hit))
+    return Quoting.of("\n\n".join(map(_told, hits)), quotes)
 
 
 async def _open_event(
     talk: Any,
     reference: Annotated[str, "As it was given; or the number of an event of this conversation."],
     page: Annotated[int, "Which page of it; the first is 1."] = 1,
-) -> str:
+) -> str | Quoting:
     """Opens an earlier event in full, page by page: what a hit, a result or a stub refers to."""
-    events = await _referred(talk, reference)
+    conversation, events = await _referred(talk, reference)
     if not events:
         return f"There is no event {reference!r}."
     whole = stub(events[0], head=10**9, tail=0)
@@ -76,25 +80,25 @@ async def _open_event(
     if not 1 <= page <= pages:
         return f"That event has {pages} pages."
     part = whole[(page - 1) * PAGE : page * PAGE]
-    return f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}"
+    told = f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}"
+    return Quoting.of(told, [Quote(conversation, events[0].branch, events[0].seq)])
 
 
-async def _referred(talk: Any, reference: str) -> list[Logged]:
-    """The event that a reference names, if it is one of this user's."""
+async def _referred(talk: Any, reference: str) -> tuple[str, list[Logged]]:
+    """The event that a reference names, if it is one of this user's, and of which conversation it is."""
     found = _REFERENCE.search(reference)
     if found is None:
-        return []
-    seq, branch, conversation = int(found[1]), found[2], found[3]
-    if conversation in (None, talk.id) and branch is None:
-        events: list[Logged] = await talk.range(seq, seq)
-        return events
+        return talk.id, []
+    seq, branch, conversation = int(found[1]), found[2], found[3] or talk.id
+    if conversation == talk.id and branch is None:
+        return talk.id, await talk.range(seq, seq)
     try:
         owner = Owner(talk.conversation.tenant, talk.conversation.user)
         log: Log = talk._log
-        whose = await log.find(owner, conversation or talk.id)
-        return await log.range(await log.line(whose, int(branch) if branch else None), seq, seq)
+        whose = await log.find(owner, conversation)
+        return whose.id, await log.range(await log.line(whose, int(branch) if branch else None), seq, seq)
     except NotFound:
-        return []
+        return conversation, []
 
 
 def recall_tools() -> list[FunctionTool[..., Any]]:
@@ -105,6 +109,13 @@ def _told(hit: Hit) -> str:
     said = f"[{hit.reference}, {hit.kind}, {hit.time:%Y-%m-%d %H:%M}]\n{hit.text}"
     around = [f"  ({one.kind}, event {one.seq}) {one.text}" for one in hit.neighbours]
     return "\n".join([said, *around])
+
+
+def _quotes(hit: Hit) -> Iterator[Quote]:
+    """The events of which something is told: itself, and what stood next to it."""
+    yield Quote(hit.conversation, hit.branch, hit.seq)
+    for one in hit.neighbours:
+        yield Quote(hit.conversation, one.branch, one.seq)
 
 
 def _kinds(named: list[str]) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ from everthread.errors import (
     ModelError,
     NoModel,
     NothingToResume,
+    Outrun,
     Overloaded,
     TakenOver,
     TooLong,
@@ -67,6 +68,7 @@ CANCELLED, STOPPED = "cancelled", "stopped"
 RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
 OF_CONTEXT = ("cutoff", "sent", "past", "estimate", "budget", "degraded")  # what `Done` tells of the last request
+FORGOTTEN = "What the tool gave quotes something that was redacted meanwhile. Look again."
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 
 Tell = Callable[[Delta], None]
@@ -361,9 +363,11 @@ class Turn:
     async def _keep(self, result: ToolResult, *before: Event) -> None:
         try:
             await self._append(*before, result)
-        except EventTooLarge as problem:
-            said = Text(text=f"The tool ran, but its result of {problem.size:,} bytes is too large to be kept.")
-            result = msgspec.structs.replace(result, parts=(said,), error=True)
+        except (EventTooLarge, Outrun) as problem:
+            said = Text(text=FORGOTTEN)
+            if isinstance(problem, EventTooLarge):
+                said = Text(text=f"The tool ran, but its result of {problem.size:,} bytes is too large to be kept.")
+            result = msgspec.structs.replace(result, parts=(said,), error=True, quotes=())
             await self._append(*before, result)
         self._tell(ResultDelta(id=result.id, name=result.name, text=text_of(result), error=result.error))
 

@@ -168,9 +168,8 @@ class Memory:
         """The conversation's name, from its first message that has words."""
         names = (name_of(text_of(one.event)) for one in await self._messages(1, ENDLESS) if one.kind == "user")
         name = next(filter(None, names), UNNAMED)
-        self.conversation = await self.log.change(self.conversation, name=name, under=self.lease)
-        if await self.log.forgotten(self.line) != due.forgotten:  # it may be of what is gone now
-            self.conversation = await self.log.change(self.conversation, name="", under=self.lease)
+        change = self.log.change(self.conversation, name=name, under=self.lease, forgotten=due.forgotten)
+        self.conversation = await change
 
     # -- how -----------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from everthread.errors import (
     UnknownConversation,
     UnknownSeq,
 )
+from everthread.store import quoting
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.leases import Lease, under
 from everthread.store.usage import figures
@@ -127,6 +128,7 @@ class Batch:
         self.under = under
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
+        self.quotes = [quoting.quotes_of(item.event) for item in items]
 
     @property
     def size(self) -> int:
@@ -179,9 +181,10 @@ def weight(event: Event) -> int:
     return sum(len(one) for one in (*found, getattr(event, "arguments", "")) if isinstance(one, str | bytes))
 
 
-def marker(event: Event, tries: Tries) -> Batch:
-    """A marker of ours, on its way in by itself."""
-    return Batch([Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())], tries=tries)
+def markers(events: Sequence[Event], tries: Tries) -> Batch:
+    """Markers of ours, on their way in by themselves."""
+    items = [Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ()) for event in events]
+    return Batch(items, tries=tries)
 
 
 def _body(event: Event) -> bytes:
@@ -206,6 +209,8 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
         if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)
+    if quotes := frozenset(quote for own in batch.quotes for quote in own):
+        yield from quoting.check(where, quotes)
     branch, head = yield from newest_head(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
@@ -242,6 +247,7 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
     writes = [Tell("insert_event", rows)] if rows else []
     if calls:
         writes.append(Tell("insert_model_call", calls))
+    writes += quoting.note(place._asdict(), batch.quotes, events)
     if batch.key or any(item.blobs for item in batch.items):
         writes = [
             *_blobs(place, batch),

@@ -1,7 +1,7 @@
 """What the log keeps beside conversations, for the agent: the other half of the `Log`'s verbs.
 
     leases        lease  renew  release  leased;  of a running reply: hold  keep  partial
-    documents     put  document  documents  versions  forget_document
+    documents     put  document  documents  versions
     calibrations  calibrate  calibrations
     usage         usage  usage_of_tenant  calls_of
     reminders     remind  remind_all  reminders  settle
@@ -117,12 +117,6 @@ class Beside:
     async def versions(self, owner: Owner, name: str, *, limit: int = 50) -> list[Document]:
         """The versions of a document, newest first."""
         return await self._engine.read(lambda: documents.versions(owner, name, limit=limit))
-
-    async def forget_document(self, owner: Owner, name: str) -> None:
-        """Remove a document for ever, with all its versions. NotYetGone: as for `redact`."""
-        await self._engine.write(lambda: documents.forget(owner, name), about=_documents(owner))
-        audit.info("forgot a document %s", "of a user" if owner.user else "of a tenant")
-        await self._engine.scrub()
 
     # -- calibrations --------------------------------------------------------------------------------------
 

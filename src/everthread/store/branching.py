@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
 from everthread.store.along import told
-from everthread.store.appending import Place, Tries, marker, number
+from everthread.store.appending import Place, Tries, markers, number
 from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.reading import head, newest_markers
@@ -111,13 +112,13 @@ def switch(target: Line, act: Act) -> Script[Outcome[Line]]:
         return Outcome(target, landed=True)
     newest = yield from head(target)
     event = Command(name="switch", arguments={"branch": target.branch.number})
-    return Outcome(target, [*mark(target, newest, event, act), _point(target)])
+    return Outcome(target, [*mark(target, newest, [event], act), _point(target)])
 
 
-def mark(line: Line, head: Head, event: Event, act: Act) -> list[Tell]:
-    """The statements that append a marker of ours."""
+def mark(line: Line, head: Head, events: Sequence[Event], act: Act) -> list[Tell]:
+    """The statements that append markers of ours."""
     place = Place(line.tenant, line.conversation, line.branch.number)
-    return number(place, head, marker(event, act.tries), now=act.now, gap=act.gap).writes
+    return number(place, head, markers(events, act.tries), now=act.now, gap=act.gap).writes
 
 
 def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:
@@ -139,7 +140,7 @@ def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool
     )
     grown = base.grown(branch, left)
     row = {"branch": branch.number, "name": branch.name, "parent": branch.parent, "at": at, "time": branch.time}
-    writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, left.end, event, act)]
+    writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, left.end, [event], act)]
     return Outcome(grown, [*writes, _point(grown)] if point else writes)
 
 

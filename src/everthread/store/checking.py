@@ -1,8 +1,8 @@
 """Checking a log against its own laws: what `everthread doctor` runs.
 
 Folds every branch again and compares each stored head; decodes every event; compares the figures of model calls
-and what recall knows with their events, and every image and file with its hash. Says what is wrong and where, and
-changes nothing.
+and what recall knows with their events, and every image and file with its hash; and looks for what is half-forgotten
+(`checking_forgotten`). Says what is wrong and where, and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 
 from everthread.core.branches import ENDLESS, Branch
-from everthread.core.events import ModelCall, Redacted, decode
+from everthread.core.events import Event, ModelCall, Redacted, decode
 from everthread.core.parts import digest
 from everthread.core.turns import Head, advance
-from everthread.store import recalling_check
-from everthread.store.appending import head_of
+from everthread.store import checking_forgotten, recalling_check
+from everthread.store.appending import forgotten, head_of
+from everthread.store.branching import branches
+from everthread.store.checking_forgotten import Seen
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.usage import Figures, figures, stored
 
@@ -25,22 +27,47 @@ PAGE = 1_000
 
 
 def check_conversation(tenant: str, conversation: str) -> Script[tuple[int, list[str]]]:
-    """How many events there are, and what is wrong with them."""
+    """How many events there are, and what is wrong with them. Once more, where something was redacted meanwhile."""
+    key = {"tenant": tenant, "conversation": conversation}
+    before = yield from forgotten(key)
+    count, problems = yield from _check(tenant, conversation)
+    if problems and before != (yield from forgotten(key)):
+        return (yield from _check(tenant, conversation))
+    return count, problems
+
+
+def _check(tenant: str, conversation: str) -> Script[tuple[int, list[str]]]:
     key = {"tenant": tenant, "conversation": conversation}
     problems: list[str] = []
     count = 0
-    rows = yield Ask("branches", key)
-    for number, name, parent, at, time in rows:
-        branch = Branch(number=number, name=name, parent=parent, at=at, time=time)
-        checked, found = yield from _check_branch(tenant, conversation, branch)
+    receipts = yield Ask("receipts", key)  # before their events: those only grow meanwhile
+    grown, seen = (yield from branches(tenant, conversation)), Seen()
+    for branch in grown:
+        checked, wrong = yield from _check_branch(tenant, conversation, branch, seen)
         count += checked
-        problems += [f"{conversation} branch {name}: {problem}" for problem in found]
-    problems += [f"{conversation}: {problem}" for problem in (yield from recalling_check.check(tenant, conversation))]
+        problems += [f"{conversation} branch {branch.name}: {problem}" for problem in wrong]
+    found = yield from recalling_check.check(tenant, conversation)
+    found += yield from _check_row(key, grown)
+    found += yield from checking_forgotten.check(key, grown, seen, receipts)
+    problems += [f"{conversation}: {problem}" for problem in found]
     problems += yield from _check_blobs(tenant, conversation)
     return count, problems
 
 
-def _check_branch(tenant: str, conversation: str, branch: Branch) -> Script[tuple[int, list[str]]]:
+def _check_row(key: dict[str, Any], grown: list[Branch]) -> Script[list[str]]:
+    """What the conversation's own row says: of whom it is, which branch is the current one, that it was erased."""
+    rows = yield Ask("whose", key)
+    if not rows:
+        return ["it is missing, with all that it says of itself"] if grown else []
+    user, current, erased = rows[0]
+    if erased is not None:
+        return [f"it is half-forgotten: it was erased, and {len(grown)} of its branches are there"] if grown else []
+    if not any(branch.number == current for branch in grown):
+        return [f"its current branch is {current}, which is missing"]
+    return [] if user else ["it is nobody's"]
+
+
+def _check_branch(tenant: str, conversation: str, branch: Branch, seen: Seen) -> Script[tuple[int, list[str]]]:
     key = {"tenant": tenant, "conversation": conversation, "branch": branch.number}
     head, problems = yield from _start(tenant, conversation, branch)
     first, count = branch.at + 1, 0
@@ -48,7 +75,9 @@ def _check_branch(tenant: str, conversation: str, branch: Branch) -> Script[tupl
         rows = yield Ask("folds", {**key, "first": first, "last": ENDLESS, "limit": PAGE})
         for kind, body, *columns in rows:
             found = head_of(columns)
-            problems += _check_event(head, found, kind, bytes(body))
+            event = _decoded(bytes(body))
+            seen.take(branch.number, found.seq, None if isinstance(event, str) else event)
+            problems += _check_event(head, found, kind, event)
             head = found
         # The last page asks for what is kept beyond the last event, too.
         end = head.seq if len(rows) == PAGE else ENDLESS
@@ -69,15 +98,21 @@ def _start(tenant: str, conversation: str, branch: Branch) -> Script[tuple[Head,
     return (head_of(rows[0]), []) if rows else (Head(), [f"its fork point, event {branch.at}, is missing"])
 
 
-def _check_event(before: Head, stored: Head, kind: str, body: bytes) -> Iterator[str]:
+def _decoded(body: bytes) -> Event | str:
+    """An event, or why it cannot be read."""
+    try:
+        return decode(body)
+    except ValueError as problem:
+        return str(problem)
+
+
+def _check_event(before: Head, stored: Head, kind: str, event: Event | str) -> Iterator[str]:
     if stored.seq != before.seq + 1:
         first, last = before.seq + 1, stored.seq - 1
         yield f"event {first} is missing" if first == last else f"events {first} to {last} are missing"
         return
-    try:
-        event = decode(body)
-    except ValueError as problem:
-        yield f"event {stored.seq} cannot be read ({problem})"
+    if isinstance(event, str):
+        yield f"event {stored.seq} cannot be read ({event})"
         return
     if event.kind != kind:
         yield f"event {stored.seq} is stored as {kind!r} but says otherwise"

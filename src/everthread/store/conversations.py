@@ -11,7 +11,7 @@ import msgspec
 from everthread.core.branches import Branch
 from everthread.core.ids import is_id, make_id
 from everthread.core.logged import moment
-from everthread.errors import BadValue, NoUser, UnknownConversation
+from everthread.errors import BadValue, NoUser, Outrun, UnknownConversation
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
 MAIN = 1
@@ -136,10 +136,18 @@ def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Co
 
 
 def change(
-    conversation: Conversation, changes: Mapping[str, Any], *, under: Mapping[str, Any] | None = None
+    conversation: Conversation,
+    changes: Mapping[str, Any],
+    *,
+    under: Mapping[str, Any] | None = None,
+    forgotten: int | None = None,
 ) -> Script[Outcome[Conversation]]:
-    """Rename, restate the goal, or change the settings of a conversation, on top of what they are now."""
+    """Rename, restate the goal, or change the settings of a conversation, on top of what they are now; if something of
+    it has been redacted `forgotten` times, where that is given."""
     now = yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
+    rows = yield Ask("forgotten", {"tenant": now.tenant, "conversation": now.id})
+    if forgotten not in (None, rows[0][0]):
+        raise Outrun("Something of the conversation was redacted meanwhile")
     changed = msgspec.structs.replace(now, **changes)
     return Outcome(changed, [Tell("update_conversation", [_details(changed)])], under=under)
 

@@ -87,8 +87,9 @@ class Engine(Protocol):
     async def watch(self) -> None:
         """From now on ring the bells for what other processes write, too."""
 
-    async def scrub(self) -> None:
-        """Make sure that what was deleted is gone from the disk as well, as far as the engine can."""
+    async def scrub(self, *, patient: bool = True) -> None:
+        """Make sure that what was deleted is gone from the disk as well, as far as the engine can; else NotYetGone.
+        Not `patient`: without waiting for those who still read it."""
 
     async def problems(self) -> list[str]:
         """What the engine's own check of its files finds."""

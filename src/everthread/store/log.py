@@ -3,8 +3,9 @@
 This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
 its ancestors, from `line`) or a `Conversation` (from `begin`, `find` or `conversations`, which ask whose it
 is): having a line is the permission to read it. A conversation is no more than a value that anybody can make, so
-whatever is done with one is done only if the store knows it as this owner's (`mine`). All raise errors of one tree (`everthread.errors`), and whatever
-is raised, the log is as it was (but for NotYetGone, which says what is left to do).
+whatever is done with one is done only if the store knows it as this owner's (`mine`). All raise errors of one tree
+(`everthread.errors`), and whatever is raised, the log is as it was (but for NotYetGone, which says what is left to
+do).
 
     whose        begin  find  mine  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
@@ -12,10 +13,10 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
     windows      window  look  fence
     living       newest  ended  changes  watch  bells  bus
-    forgetting   redact  erase  erase_user
     operators    everything  check  problems  close
     beside it    leases, documents, calibrations, usage: `beside.Beside`
     finding      recall  index: `recalling_verbs.Recalling`
+    forgetting   redact  erase  erase_user  finish: `forgetting_verbs.Forgets`
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -44,8 +45,8 @@ from everthread.store import (
     appending,
     branching,
     checking,
+    checking_forgotten,
     conversations,
-    forgetting,
     leases,
     reading,
     restoring,
@@ -58,6 +59,7 @@ from everthread.store.branching import Act
 from everthread.store.bus import Bus
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Bells, Engine, Script
+from everthread.store.forgetting_verbs import Forgets
 from everthread.store.leases import Lease
 from everthread.store.reading import Newest
 from everthread.store.recalling_verbs import Recalling
@@ -78,7 +80,7 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-class Log(Beside, Recalling):
+class Log(Beside, Recalling, Forgets):
     def __init__(
         self,
         engine: Engine,
@@ -149,12 +151,14 @@ class Log(Beside, Recalling):
         page = await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
         return [self._owners.know(found) for found in page]
 
-    async def change(self, conversation: Conversation, *, under: Lease | None = None, **changes: Any) -> Conversation:
-        """Change name, goal or settings. `under`: as for `append`."""
+    async def change(
+        self, conversation: Conversation, *, under: Lease | None = None, forgotten: int | None = None, **changes: Any
+    ) -> Conversation:
+        """Change name, goal or settings. `under`: as for `append`. `forgotten`: how often something of it had been
+        redacted when the caller looked; Outrun if more was since."""
         held = leases.under(under) if under else None
-        return await self._engine.write(
-            lambda: conversations.change(conversation, changes, under=held), about=conversation.about, alone=True
-        )
+        script = partial(conversations.change, conversation, changes, under=held, forgotten=forgotten)
+        return await self._engine.write(script, about=conversation.about, alone=True)
 
     async def branches(self, conversation: Conversation) -> list[BranchTotals]:
         """All branches, each with its sums."""
@@ -336,47 +340,6 @@ class Log(Beside, Recalling):
         """The markers of a kind up to seq `last`, newest first."""
         return await self._engine.read(lambda: reading.newest_markers(line, kind, last=last, limit=limit))
 
-    # -- forgetting ----------------------------------------------------------------------------------------
-
-    async def redact(self, line: Line, *seqs: int, scrub: bool = True) -> None:
-        """Take the content out of events for ever, on every branch that shares them. A tombstone stays.
-
-        NotYetGone: it is done, but the old bytes are still in a file that another program reads. Not `scrub`: they may
-        be, until `scrub`.
-        """
-        for seq in seqs:
-            # Alone: whoever indexes it at this moment must have done so, or see that it is gone.
-            script = partial(forgetting.redact, line, seq, Act(self._clock(), self._gap, Tries()))
-            await self._engine.write(script, about=line.about, alone=True)
-            audit.info("redacted event %s of conversation %s", seq, line.conversation)
-        if seqs and scrub:
-            await self._engine.scrub()
-
-    async def scrub(self) -> None:
-        """Make sure that what was redacted is gone from the disk as well. NotYetGone: as for `redact`."""
-        await self._engine.scrub()
-
-    async def erase(self, conversation: Conversation) -> None:
-        """Remove a conversation for ever; only that there was one stays. NotYetGone: as for `redact`."""
-        await self._erase(conversation)
-        await self._engine.scrub()
-
-    async def erase_user(self, owner: Owner) -> int:
-        """Remove a user's conversations and documents, and the name from what stays. How many conversations."""
-        found = await self._engine.read(lambda: forgetting.everything_of(owner), large=True)
-        for conversation in found:
-            await self._erase(conversation)
-        await self._engine.write(lambda: forgetting.forget_user(owner), about=f"{owner.tenant}/{owner.user}")
-        audit.info("erased a user and %s conversations", len(found))
-        await self._engine.scrub()
-        return len(found)
-
-    async def _erase(self, conversation: Conversation) -> None:
-        now = self._clock()
-        self._owners.forget(conversation)
-        await self._engine.write(lambda: forgetting.erase(conversation, now=now), about=conversation.about, alone=True)
-        audit.info("erased conversation %s", conversation.id)
-
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
     async def restore(self, wholes: Sequence[Whole]) -> None:
@@ -411,6 +374,10 @@ class Log(Beside, Recalling):
     async def check(self, tenant: str, conversation: str) -> tuple[int, list[str]]:
         """How many events a conversation has, and what is wrong with them. For operators."""
         return await self._engine.read(lambda: checking.check_conversation(tenant, conversation), large=True)
+
+    async def strays(self) -> list[str]:
+        """What is wrong beside conversations: rows that belong to nothing, what is half-forgotten. For operators."""
+        return await self._engine.read(checking_forgotten.strays, large=True)
 
     async def problems(self) -> list[str]:
         """What the database's own check of its files finds."""

@@ -131,7 +131,7 @@ class PostgresEngine:
         if not work.cancelled():
             work.exception()  # seen, whether or not the caller still is there to see it
 
-    async def scrub(self) -> None:
+    async def scrub(self, *, patient: bool = True) -> None:
         """Nothing to do: dead rows are PostgreSQL's to vacuum."""
 
     async def problems(self) -> list[str]:

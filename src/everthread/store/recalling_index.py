@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from everthread.core.branches import ENDLESS, Line, Segment
@@ -235,23 +235,31 @@ class Made:
 # -- forgetting ------------------------------------------------------------------------------------------------
 
 
-def forget(tenant: str, conversation: str, branch: int, seq: int) -> Script[list[Tell]]:
-    """The statements that take an event's words out. Its slot stays, empty, so that no other event moves."""
+def forget(tenant: str, conversation: str, events: Iterable[tuple[int, int]]) -> Script[list[Tell]]:
+    """The statements that take events' words out, by branch and seq. Their slots stay, empty, so that no other event
+    moves."""
     known = yield from known_of(tenant, conversation)
     if known is None:
         return []
-    for block, seqs, runs in (yield Ask("recall_block", {"low": known.low, "high": known.high, "seq": seq})):
-        for run in runs_of(runs):
-            slots = [slot for slot, one in slots_of(run, seqs).items() if one == seq] if run.branch == branch else []
-            if slots:
-                return _without(block, slots[0], (yield Ask("recall_words", {"block": block})))
-    return []
+    emptied: dict[int, list[int]] = defaultdict(list)
+    for branch, seq in events:
+        for block, seqs, runs in (yield Ask("recall_block", {"low": known.low, "high": known.high, "seq": seq})):
+            for run in runs_of(runs):
+                slots = slots_of(run, seqs).items() if run.branch == branch else ()
+                emptied[block] += [slot for slot, one in slots if one == seq]
+    tells = []
+    for block, found in emptied.items():
+        if found:
+            tells += _without(block, found, (yield Ask("recall_words", {"block": block})))
+    return tells
 
 
-def _without(block: int, slot: int, rows: Any) -> list[Tell]:
+def _without(block: int, slots: list[int], rows: Any) -> list[Tell]:
     changed, gone = [], []
     for word, postings in rows:
-        left = without(postings, slot)
+        left = postings
+        for slot in slots:
+            left = without(left, slot)
         if not left:
             gone.append({"word": word, "block": block})
         elif left != postings:

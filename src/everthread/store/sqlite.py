@@ -114,9 +114,9 @@ class SqliteEngine:
                 loop.call_soon(self._flush)
         return done.result() if done.done() else await done
 
-    async def scrub(self) -> None:
+    async def scrub(self, *, patient: bool = True) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
-        deadline = time.monotonic() + self._file.patience
+        deadline = time.monotonic() + (self._file.patience if patient else 0.0)
         while (await self._aside("PRAGMA wal_checkpoint(TRUNCATE)"))[0][0]:
             # Another process reads the old pages, or is at this very thing, for which SQLite does not wait.
             if time.monotonic() > deadline:

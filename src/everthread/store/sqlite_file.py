@@ -24,6 +24,7 @@ from everthread.errors import (
     Unavailable,
 )
 from everthread.store.migrate import due
+from everthread.store.private_files import make_file, make_folders
 
 MAGIC = b"SQLite format 3\0"
 _LOOK = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -44,7 +45,9 @@ class SqliteFile:
         """The connection that writes, to a file that is there and of this version when it returns."""
         try:
             self._patiently(self._refuse_what_is_not_ours)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(self.path.parent)
+            if not self.path.exists():  # what stands beside it, SQLite makes with the same rights
+                make_file(self.path)
             connection = self.connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
         except (apsw.Error, OSError, ValueError) as problem:
             raise self.translate(problem) from problem

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set, ValuesView
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import PurePath
 from typing import Any
 
@@ -17,11 +17,24 @@ import msgspec
 
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text, file, image
+from everthread.core.quotes import Quote
 
 MOST = 1_000_000  # characters of a result; they are kept, and all of them are read again with every recall
 MOST_ITEMS = 10_000  # of an iterator
 MOST_BYTES = 15_000_000  # of a picture or file: what the log takes, with some room
 NOTHING = "(no output)"
+
+
+class Quoting(tuple[Part, ...]):
+    """Parts of a result that repeat events: which."""
+
+    quotes: tuple[Quote, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, quotes: Iterable[Quote]) -> Quoting:
+        made = cls((Text(text=text),))
+        made.quotes = tuple(dict.fromkeys(quotes))
+        return made
 
 
 def parts_of(value: object) -> tuple[Part, ...]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from everthread.core.parts import Part
-from everthread.tools.results import gathered, parts_of
+from everthread.tools.results import Quoting, gathered, parts_of
 
 GRACE = 1.0  # seconds that a cancelled tool has to clean up
 
@@ -56,6 +56,8 @@ async def _outcome(call: Callable[[], Any], is_async: bool) -> tuple[Part, ...]:
         value = await value
     if isinstance(value, AsyncIterator):
         value = await gathered(value)
+    if isinstance(value, Quoting):
+        return value
     return tuple(value) if isinstance(value, _Finished) else parts_of(value)
 
 

@@ -25,7 +25,7 @@ from everthread.errors import BadTool, BadValue, EverthreadError
 from everthread.tools import schemas
 from everthread.tools.functions import Approval, FunctionTool, Said
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
-from everthread.tools.results import in_a_line, shortened
+from everthread.tools.results import Quoting, in_a_line, shortened
 from everthread.tools.running import Ended, OutOfTime, in_time, outcome_of
 
 ALL = "*"
@@ -221,7 +221,8 @@ async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: An
     work = outcome_of(lambda: bound.call(arguments, talk), is_async=bound.is_async)
     try:
         parts = await in_time(work, seconds)
-        return ToolResult(id=call.id, name=call.name, parts=parts)
+        quotes = parts.quotes if isinstance(parts, Quoting) else ()
+        return ToolResult(id=call.id, name=call.name, parts=tuple(parts), quotes=quotes)
     except ToolFailed as failed:
         return ToolResult(id=call.id, name=call.name, parts=failed.parts, error=True)
     except OutOfTime as late:

@@ -21,6 +21,7 @@ from everthread.core.logged import Logged, moment
 from everthread.errors import Outdated, UnknownBlob, UnknownConversation
 from everthread.store.conversations import MAIN, BranchTotals, Conversation, Owner
 from everthread.store.log import Log
+from everthread.store.private_files import written
 
 VERSION = 1
 PAGE = 500
@@ -66,7 +67,7 @@ async def mirror(log: Log, conversation: Conversation, path: Path) -> None:
 async def _mirror(log: Log, conversation: Conversation, path: Path) -> None:
     part, in_place = part_of(path), False
     try:
-        with part.open("wb") as file:
+        with written(part) as file:
             async for line in export_lines(log, conversation, follow=True):
                 file.write(line)
                 if line:

@@ -797,6 +797,182 @@ WHERE tenant = :tenant AND conversation = :conversation
 -- name: forget_user
 UPDATE conversations SET "user" = '' WHERE tenant = :tenant AND "user" = :user AND erased IS NOT NULL
 
+-- name: unname
+-- Where the name was taken from what is forgotten.
+UPDATE conversations SET name = '' WHERE tenant = :tenant AND conversation = :conversation AND name = :name
+
+-- name: memory_since
+-- What memory made on some branches, in a JSON object each with the seq after which, and is not redacted.
+SELECT e.branch, e.seq, e.kind
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.spoken <> e.seq AND e.kind IN ('brief_updated', 'summary', 'session_ended')
+        AND e.seq > CAST(CAST(j.value AS text) AS bigint)
+    OFFSET 0) AS e
+WHERE substr(e.body, 1, 18) <> :tombstone
+
+-- name: insert_quote
+INSERT INTO quotes (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq)
+VALUES (:tenant, :conversation, :branch, :seq, :of_conversation, :of_branch, :of_seq)
+ON CONFLICT DO NOTHING
+
+-- name: quoted_by
+-- The results that quote an event, in the conversations of the user whose it is.
+SELECT q.conversation, q.branch, q.seq FROM quotes q
+JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
+JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
+WHERE q.tenant = :tenant AND q.of_conversation = :conversation AND q.of_branch = :branch AND q.of_seq = :seq
+
+-- name: quoting
+-- The results in other conversations that quote anything of one, in those of the user whose it is.
+SELECT DISTINCT q.conversation, q.branch, q.seq FROM quotes q
+JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
+JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
+WHERE q.tenant = :tenant AND q.of_conversation = :conversation AND q.conversation <> :conversation
+
+-- name: quoting_unknown
+-- The results of the same user's, made at a time or later, of which it is not known what they quote.
+SELECT q.conversation, q.branch, q.seq FROM quotes q
+JOIN conversations a ON a.tenant = q.tenant AND a.conversation = :conversation
+JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
+JOIN events e ON e.tenant = q.tenant AND e.conversation = q.conversation AND e.branch = q.branch AND e.seq = q.seq
+WHERE q.tenant = :tenant AND q.of_conversation = '' AND e.time >= :time
+
+-- name: hold_quoted
+-- Whether the conversation of which something is quoted was erased, if it is of the same user's; nobody redacts anything
+-- of it until what quotes it is written.
+UPDATE conversations SET forgotten = forgotten
+WHERE tenant = :tenant AND conversation = :conversation
+    AND "user" = (SELECT o."user" FROM conversations o WHERE o.tenant = :tenant AND o.conversation = :own)
+RETURNING CASE WHEN erased IS NULL THEN 0 ELSE 1 END
+
+-- name: is_redacted
+SELECT 1 FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :seq
+    AND substr(body, 1, 18) = :tombstone
+
+-- name: quotes_of_results
+-- What the results on a branch quote, from one seq to another, and whether that was redacted or erased, if it is of the
+-- same user's.
+SELECT q.seq, q.of_conversation, q.of_branch, q.of_seq, CASE WHEN a."user" = c."user"
+    AND (a.erased IS NOT NULL OR substr(e.body, 1, 18) = :tombstone) THEN 1 ELSE 0 END
+FROM quotes q
+JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation
+LEFT JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
+LEFT JOIN events e ON e.tenant = q.tenant AND e.conversation = q.of_conversation AND e.branch = q.of_branch
+    AND e.seq = q.of_seq
+WHERE q.tenant = :tenant AND q.conversation = :conversation AND q.branch = :branch
+    AND q.seq BETWEEN :first AND :last
+
+-- name: forget_quotes
+DELETE FROM quotes WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :seq
+
+-- name: erase_quotes
+DELETE FROM quotes WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: insert_forgetting
+INSERT INTO forgetting (tenant, conversation, branch, seq, "user", what, time)
+VALUES (:tenant, :conversation, :branch, :seq, :user, :what, :time)
+ON CONFLICT DO NOTHING
+
+-- name: forgetting
+-- Of every tenant and user, the oldest first.
+SELECT tenant, conversation, branch, seq, "user", what, time FROM forgetting ORDER BY time, what LIMIT :limit
+
+-- name: forget_forgotten_user
+UPDATE forgetting SET "user" = '' WHERE tenant = :tenant AND "user" = :user
+
+-- name: end_forgetting
+DELETE FROM forgetting
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :seq
+    AND "user" = :user AND what = :what AND time = :time
+
+-- name: erase_forgetting
+-- Of a conversation that is erased as a whole.
+DELETE FROM forgetting WHERE tenant = :tenant AND conversation = :conversation AND what = 'event'
+
+-- == checking ==
+
+-- name: whose
+SELECT "user", current, erased FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: blob_uses
+SELECT hash, branch, seq FROM blob_uses WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: unused_blobs
+SELECT hash FROM blobs
+WHERE tenant = :tenant AND conversation = :conversation AND NOT EXISTS (
+    SELECT 1 FROM blob_uses u
+    WHERE u.tenant = blobs.tenant AND u.conversation = blobs.conversation AND u.hash = blobs.hash)
+
+-- name: receipts
+SELECT key, branch, first, last, hash FROM receipts WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: recall_lasts
+SELECT branch, last FROM recall_branches WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: strays
+-- Of every tenant and user: rows of a branch, a conversation or a block that is not there.
+SELECT 'events', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM events) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'receipts', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM receipts) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'blob_uses', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM blob_uses) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'model_calls', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM model_calls) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'quotes', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM quotes) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'reminders', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM reminders) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'recall_branches', x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (SELECT DISTINCT tenant, conversation, branch FROM recall_branches) AS x
+WHERE NOT EXISTS (SELECT 1 FROM branches b
+    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
+UNION ALL
+SELECT 'branches', x.tenant, x.conversation, CAST(0 AS bigint)
+FROM (SELECT DISTINCT tenant, conversation FROM branches) AS x
+WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
+UNION ALL
+SELECT 'blobs', x.tenant, x.conversation, CAST(0 AS bigint)
+FROM (SELECT DISTINCT tenant, conversation FROM blobs) AS x
+WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
+UNION ALL
+SELECT 'recall_conversations', x.tenant, x.conversation, CAST(0 AS bigint)
+FROM (SELECT DISTINCT tenant, conversation FROM recall_conversations) AS x
+WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
+UNION ALL
+SELECT 'recall_blocks', '', '', x.block FROM recall_blocks x
+WHERE NOT EXISTS (SELECT 1 FROM recall_conversations c WHERE c.number = x.block >> 20)
+UNION ALL
+SELECT 'recall_words', '', '', x.block FROM (SELECT DISTINCT block FROM recall_words) AS x
+WHERE NOT EXISTS (SELECT 1 FROM recall_blocks b WHERE b.block = x.block)
+
+-- name: document_gaps
+-- Of every tenant and user.
+SELECT tenant, name, max(version), count(*) FROM documents GROUP BY tenant, "user", name
+HAVING max(version) <> count(*)
+
 -- == leases, documents, calibrations ==
 
 -- name: take_lease

@@ -1,0 +1,71 @@
+"""Which results quote which events: written with the results, so that forgetting an event finds them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from everthread.core.events import TOMBSTONE, Event, ToolResult
+from everthread.core.logged import Logged
+from everthread.core.quotes import Quote
+from everthread.errors import Outrun
+from everthread.store.engine import Ask, Script, Tell
+
+
+class Spot(NamedTuple):
+    """The place of an event within its tenant."""
+
+    conversation: str
+    branch: int
+    seq: int
+
+
+def quotes_of(event: Event) -> tuple[Quote, ...]:
+    return event.quotes if isinstance(event, ToolResult) else ()
+
+
+def note(where: Mapping[str, Any], quotes: Sequence[tuple[Quote, ...]], events: Sequence[Logged]) -> list[Tell]:
+    """The statements that write down what each of some new events quotes."""
+    rows = [
+        {
+            "tenant": where["tenant"],
+            "conversation": where["conversation"],
+            "branch": event.branch,
+            "seq": event.seq,
+            "of_conversation": quote.conversation,
+            "of_branch": quote.branch,
+            "of_seq": quote.seq,
+        }
+        for own, event in zip(quotes, events, strict=True)
+        for quote in own
+    ]
+    return [Tell("insert_quote", rows)] if rows else []
+
+
+def check(where: Mapping[str, Any], quotes: frozenset[Quote]) -> Script[None]:
+    """Outrun where something that is quoted was forgotten between the look at it and now."""
+    own = {"tenant": where["tenant"], "own": where["conversation"]}
+    for conversation in sorted({quote.conversation for quote in quotes}):
+        held = yield Ask("hold_quoted", {**own, "conversation": conversation})
+        for quote in quotes if held else ():
+            if quote.conversation != conversation:
+                continue
+            spot = {"tenant": where["tenant"], "conversation": conversation, "branch": quote.branch, "seq": quote.seq}
+            if held[0][0] or (yield Ask("is_redacted", {**spot, "tombstone": TOMBSTONE})):
+                raise Outrun("Something that is quoted was redacted meanwhile")
+
+
+def quoted_by(tenant: str, spot: Spot) -> Script[list[Spot]]:
+    """The results that quote an event, in all of its user's conversations."""
+    return [Spot(*row) for row in (yield Ask("quoted_by", {"tenant": tenant, **spot._asdict()}))]
+
+
+def quoting(tenant: str, conversation: str) -> Script[list[Spot]]:
+    """The results in the user's other conversations that quote anything of a conversation."""
+    return [Spot(*row) for row in (yield Ask("quoting", {"tenant": tenant, "conversation": conversation}))]
+
+
+def unknown(tenant: str, conversation: str, *, since: int) -> Script[list[Spot]]:
+    """The results of the same user's that may quote something from then on: what, was not written down yet."""
+    asked = {"tenant": tenant, "conversation": conversation, "time": since}
+    return [Spot(*row) for row in (yield Ask("quoting_unknown", asked))]

@@ -1,0 +1,34 @@
+-- Which events the results of memory's own tools quote, written with the results, so that forgetting one finds them; of
+-- conversation '' where that is not known, of results from before this was written down.
+CREATE TABLE quotes (
+    tenant          TEXT    COLLATE "C" NOT NULL,
+    conversation    TEXT    COLLATE "C" NOT NULL,
+    branch          INTEGER NOT NULL,
+    seq             INTEGER NOT NULL,
+    of_conversation TEXT    COLLATE "C" NOT NULL,
+    of_branch       INTEGER NOT NULL,
+    of_seq          INTEGER NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq),
+    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+);
+
+CREATE INDEX quotes_of ON quotes (tenant, of_conversation, of_branch, of_seq);
+
+-- What is being forgotten: an event, a conversation, a user or a document (`what`). Written with the first step, and gone
+-- with the last, so that whoever comes after a crash can finish it.
+CREATE TABLE forgetting (
+    tenant       TEXT    COLLATE "C" NOT NULL,
+    conversation TEXT    COLLATE "C" NOT NULL,
+    branch       INTEGER NOT NULL,
+    seq          INTEGER NOT NULL,
+    "user"       TEXT    COLLATE "C" NOT NULL,
+    what         TEXT    COLLATE "C" NOT NULL,
+    time         BIGINT  NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch, seq, "user", what, time)
+);
+
+-- Of the results that are there it is not known what they quote.
+INSERT INTO quotes (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq)
+SELECT tenant, conversation, branch, seq, '', 0, 0 FROM events
+WHERE kind = 'tool_result' AND (position('"name":"recall_context"'::bytea IN body) > 0
+    OR position('"name":"open_event"'::bytea IN body) > 0);
