@@ -9,7 +9,7 @@ text, when it differs from what was told last, and stays there; in the instructi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from everthread.core.logged import moment
 from everthread.core.parts import Text
@@ -69,6 +69,19 @@ def fenced(kind: str, text: str, *, covers: int = 0, first: int = 1, recall: boo
     about = f' covers="events {events}"' if covers else ""
     opening = f"{_REFERENCE} {_LOOK_UP}" if recall else _REFERENCE
     return f'{opening}\n<reference kind="{kind}"{about}>\n{inside}\n</reference>'
+
+
+def untold(events: Sequence[tuple[int, int]], *, recall: bool = False) -> str:
+    """That there was more, and where."""
+    if not events:
+        return ""
+    look_up = f" They can be looked up with the tool {RECALL}." if recall else ""
+    return f"Earlier in this conversation: {spans(events)} are neither sent nor summarised here.{look_up}"
+
+
+def spans(events: Sequence[tuple[int, int]]) -> str:
+    """`events 1 to 40 and events 90 to 120`"""
+    return " and ".join(f"events {first} to {last}" for first, last in events)
 
 
 def shortened_inside(text: str, shorten: Callable[[str], str]) -> str:

@@ -30,6 +30,7 @@ from everthread.core.events import (
     ToolCall,
     ToolResult,
     text_of,
+    unremembered,
 )
 from everthread.core.logged import Logged
 from everthread.core.partial import Piece
@@ -133,7 +134,7 @@ class Turn:
 
     async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
         """Append the message, or find the one that was said before, by its key. And whether it is new."""
-        [logged] = await self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
+        [logged] = await self._desk.log.append(self._place, self._kept([message]), key=key, under=self._held.lease)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
         if new:
@@ -406,9 +407,14 @@ class Turn:
 
     async def _write(self, events: Sequence[Event]) -> list[Logged]:
         self._live.moves()
-        logged = await self._desk.log.append(self._place, events, under=self._held.lease)
+        logged = await self._desk.log.append(self._place, self._kept(events), under=self._held.lease)
         self._live.moved(logged[-1].seq)
         return logged
+
+    def _kept(self, events: Sequence[Event]) -> list[Event]:
+        """As the log keeps them: where this call was to be without memory, memory is not told of them later either."""
+        off = self._asked.settings.get("memory") is False
+        return [unremembered(event) for event in events] if off else list(events)
 
 
 def _smaller(context: Context, problem: TooLong) -> int:

@@ -45,6 +45,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_tile: _Tokens = 0
     hidden: _Tokens = 0
     looks_up: bool = True
+    guessed: bool = False
 
 
 class Model(_Facts, frozen=True, kw_only=True):
