@@ -13,7 +13,7 @@ import pytest
 
 from everthread import Everthread, Talk
 from everthread.context import planning
-from everthread.context.gaps import NOTHING, Gaps
+from everthread.context.gaps import Gap, Gaps
 from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server, postgres_for_tests
 from tests import examples  # noqa: F401 -- the profiles
@@ -84,8 +84,7 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count what is written and sent: what memory adds to it is told in tests/jobs."""
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
     monkeypatch.setattr(planning, "remembers", lambda _: False)
-    monkeypatch.setattr(Gaps, "uncovered", AsyncMock(return_value=NOTHING))
-    monkeypatch.setattr(Gaps, "recap", AsyncMock(return_value=""))
+    monkeypatch.setattr(Gaps, "told", AsyncMock(return_value=Gap(first=1)))
 
 
 @pytest.fixture

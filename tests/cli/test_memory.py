@@ -123,3 +123,65 @@ def test_a_chat_shows_corrects_and_forgets(do: Do, said: str) -> None:
 @pytest.mark.parametrize("line", ["/correct", "/forget it"])
 def test_what_a_chat_cannot_do_it_says(do: Do, said: str, line: str) -> None:
     assert "must be" in do("chat", "--model", "scripted:nobody", input=line).stderr
+
+
+# -- what it says of what is sent ----------------------------------------------------------------------------
+
+
+def spoken(store: str, turns: int, **settings: Any) -> None:
+    """A conversation that nobody has summarised yet, with settings of its own."""
+
+    async def say() -> None:
+        async with Everthread.open(store) as et:
+            own = {"model": "openai:gpt-4o", "budget": 1_500, **settings}
+            talk = await et.begin(user="ana", settings=own)
+            for number in range(turns):
+                await talk.append(user(f"Ticket AB-{number} is {'very ' * 60}late."), assistant("Noted."))
+
+    asyncio.run(say())
+
+
+@pytest.fixture
+def silent(store: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where nobody does the work of memory unless told to."""
+    monkeypatch.setenv("EVERTHREAD_WORKER", "apart")
+    monkeypatch.setenv("EVERTHREAD_SUMMARY_MODEL", script("cli-memory-told", *["They spoke of tickets."] * 9))
+    return store
+
+
+def test_while_all_is_sent_it_says_so(do: Do, silent: str) -> None:
+    spoken(silent, 2)
+    assert "There is no brief yet: what was said is sent as it is." in do("memory").stdout
+
+
+@pytest.mark.parametrize("strategy", ["budget", "messages", "session", "importance"])
+def test_what_is_past_is_not_said_to_be_sent(do: Do, silent: str, strategy: str) -> None:
+    spoken(silent, 30, strategy=strategy, messages=4, active_messages=4)
+    found = memory(do)
+    shown = " ".join(do("memory").stdout.split())
+    assert found["past"] > 30
+    assert found["sent"] + found["past"] == 60
+    assert "sent as it is" not in shown
+    assert f"{found['past']} of 60 messages are past" in shown
+    assert "an extract of them is" in shown
+
+
+def test_the_brief_of_a_chat_says_the_same(do: Do, silent: str) -> None:
+    spoken(silent, 30, model="scripted:nobody")
+    shown = " ".join(do("chat", input="/brief\n/quit\n").output.split())
+    assert "messages are past" in shown
+    assert "sent as it is" not in shown
+
+
+def test_the_summary_of_a_range_is_what_importance_remembers(do: Do, silent: str) -> None:
+    spoken(silent, 30, strategy="importance")
+    shown = do("memory", "--update").stdout
+    assert "Brief, by a model: up to event 60\nThey spoke of tickets." in shown
+    assert "Up to date" in shown
+    assert "There is no brief yet" not in shown
+
+
+def test_a_strategy_without_a_brief_waits_for_none(do: Do, silent: str) -> None:
+    spoken(silent, 2, strategy="session")
+    shown = do("memory", "--update").stdout
+    assert "newer message" not in shown

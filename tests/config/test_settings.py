@@ -113,6 +113,7 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "memory_calls": (WHOLE.format(0), [0, 600], [-1, *NUMBERS]),
     "memory_dollars": ("a number from 0 to 1,000,000,000", [0, 0.5], [-1, *NUMBERS]),
     "memory_seconds": ("a number from 0 to 3,600", [0, 2.5], [-1, 3_601, *NUMBERS]),
+    "session_gap": ("a number from 1 to 525,600", [1, 30, 1_440.5], [0, 0.5, 525_601, *NUMBERS]),
     "cache": ("true or false", [True, False], [0, 1, "true", None]),
     "cache_ttl": ("5m or 1h", ["5m", "1h"], ["", "10m", 5]),
     "clock": ("off, day, hour or minute", ["off", "day", "hour", "minute"], ["", "second", False]),

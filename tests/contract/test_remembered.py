@@ -155,7 +155,7 @@ async def test_the_brief_as_of_an_earlier_event(talk: Talk) -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "sections"),
-    [("budget", ["brief", "facts", "recap"]), ("messages", ["brief", "facts"]), ("session", []), ("importance", [])],
+    [("budget", ["brief", "facts"]), ("messages", ["brief", "facts"]), ("session", []), ("importance", [])],
 )
 async def test_each_strategy_has_its_own_memory(et: Everthread, talk: Talk, strategy: str, sections: list[str]) -> None:
     await say(et, talk, *turns(30))
@@ -181,18 +181,47 @@ async def test_facts_stand_beside_the_brief(talk: Talk) -> None:
 # -- recaps and summaries ----------------------------------------------------------------------------------
 
 
-async def _two_sessions(et: Everthread, talk: Talk) -> None:
+async def _two_sessions(et: Everthread, talk: Talk, *, second: int = 2) -> None:
     await say(et, talk, *turns(3, name="first "))
-    await say(et, talk, *turns(2, name="second "), at=NINE + HOUR)
+    await say(et, talk, *turns(second, name="second "), at=NINE + HOUR)
     await say(et, talk, SessionEnded(session=1, recap="Ana bought tickets."), at=NINE + HOUR)
 
 
-async def test_the_recap_is_a_section_of_the_instructions(et: Everthread, talk: Talk) -> None:
-    await _two_sessions(et, talk)
+async def test_where_no_brief_tells_of_a_session_its_recap_is_a_section_of_the_instructions(
+    et: Everthread, talk: Talk
+) -> None:
+    await _two_sessions(et, talk, second=20)
     for model in FORMS:
-        told = instructions((await asked(talk, model, instructions="Be kind.")).request)
+        context = await asked(talk, model, instructions="Be kind.", budget=600)
+        told = instructions(context.request)
+        assert context.cutoff > 6
         assert told.startswith("Be kind.\n\n")
         assert told.endswith('<reference-N kind="recap">\nAna bought tickets.\n</reference-N>')
+
+
+@pytest.mark.parametrize(("covers", "told"), [(0, True), (4, False), (6, False), (8, False), (40, False)])
+async def test_what_a_brief_tells_of_no_recap_tells_again(et: Everthread, talk: Talk, covers: int, told: bool) -> None:
+    await _two_sessions(et, talk, second=20)
+    await versions(talk, *([covers] if covers else []))
+    context = await asked(talk, CHAT, budget=600)
+    assert ("Ana bought tickets." in whole(context.request)) == told
+    assert brief_of(context) == (str(covers) if covers else "")
+
+
+async def test_a_recap_is_told_when_the_cutoff_steps_beyond_its_session_and_not_before(
+    et: Everthread, talk: Talk
+) -> None:
+    """However many sessions there were since."""
+    await _two_sessions(et, talk)
+    for number in range(3, 12):
+        await say(et, talk, *turns(2, name=f"visit {number} "), at=NINE + number * HOUR)
+        await say(et, talk, SessionEnded(session=number - 1, recap=f"Visit {number - 1}."), at=NINE + number * HOUR)
+    sessions = await talk.sessions()
+    for budget in range(300, 1_500, 100):
+        context = await asked(talk, CHAT, budget=budget, settings={"clock": "off"})
+        begins = next(one.number for one in reversed(sessions) if one.first <= context.cutoff)
+        found = re.findall(r"Visit (\d+)|Ana bought", whole(context.request))
+        assert found == ([str(begins - 1)] if begins > 2 else [""] if begins == 2 else [])
 
 
 async def test_the_recap_is_an_exchange_before_the_session(et: Everthread, talk: Talk) -> None:

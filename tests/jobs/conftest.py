@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from everthread import Everthread, Talk
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
 from tests.contract.support import Clock
+from tests.jobs.store import Store
 from tests.jobs.support import past_clock
 
 Speak = Callable[..., None]
@@ -81,3 +82,14 @@ async def slow(et: Everthread, clock: Clock) -> Everthread:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again without a pause."""
     monkeypatch.setattr("everthread.jobs.spending.FIRST_PAUSE", 0.0)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    if request.param == "sqlite":
+        address = f"sqlite:///{tmp_path_factory.mktemp('properties')}/talk.db"
+    else:
+        address = str(request.getfixturevalue("_shared_database"))
+    opened = Store(address)
+    yield opened
+    opened.close()

@@ -89,9 +89,9 @@ def holds(request: dict[str, Any]) -> list[str]:
 # -- contexts ----------------------------------------------------------------------------------------------
 
 KINDS = {
-    ("budget", "nobody"): {"extract", "recap"},
-    ("budget", "an extract"): {"brief", "facts", "recap"},
-    ("budget", "a hostile model"): {"brief", "facts", "recap"},
+    ("budget", "nobody"): {"extract"},
+    ("budget", "an extract"): {"brief", "facts"},
+    ("budget", "a hostile model"): {"brief", "facts"},
     ("messages", "nobody"): {"extract"},
     ("messages", "an extract"): {"brief", "facts"},
     ("messages", "a hostile model"): {"brief", "facts"},

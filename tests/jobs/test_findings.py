@@ -13,8 +13,8 @@ from everthread.config import Settings
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, ModelCall
 from everthread.errors import BadValue, NotYetGone
-from everthread.jobs.asking import memory_model
 from everthread.jobs.worker import Worker
+from everthread.providers.summarising import summariser
 from everthread.testing.scripted import call, script
 from tests.failures.test_damage import Vandal
 from tests.jobs.conftest import Speak, settings_of
@@ -126,7 +126,7 @@ async def test_an_extract_that_covers_serves_while_a_model_catches_up(talk: Talk
     )
     context = await talk.context(settings=SMALL)
     assert "An extract of all." in whole(context.request)
-    assert context.degraded == ()
+    assert context.degraded == ("no model has summarised what is remembered up to event 40 yet",)
 
 
 async def test_where_all_versions_came_after_the_window_one_of_them_is_told(talk: Talk) -> None:
@@ -205,8 +205,8 @@ async def test_who_asks_for_memory_now_waits_for_whoever_is_at_it(
 
 async def test_text_for_a_server_of_ones_own_goes_to_no_other(address: str, someone: str) -> None:
     """Of a model that the provider does not have nothing is known, but that it was somewhere else."""
-    assert memory_model(Settings(model="openai:llama3.2")) == ""
-    assert memory_model(Settings(model="openai:gpt-5")) == "openai:gpt-5-mini"
+    assert summariser(Settings(model="openai:llama3.2")) == ""
+    assert summariser(Settings(model="openai:gpt-5")) == "openai:gpt-5-mini"
     async with Everthread.open(address, settings={}) as et:
         talk = await et.begin(user=someone)
         await talk.append(user("Hello."), ModelCall(model="openai:llama3.2", at=2, address="http://localhost:1/v1"))

@@ -6,76 +6,32 @@ The numbers are those of the list in tests/test_properties_listed.py. Summaries 
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Coroutine, Iterator
-from itertools import count as numbers
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread import Talk, assistant, tool_call, tool_result, user
 from everthread.core.condensed import checked
 from everthread.core.events import MESSAGES, Clear, Event
 from everthread.core.extract import summary
 from everthread.core.tokens import count
 from everthread.errors import BadValue
-from everthread.store.opening import open_log
 from everthread.testing.scripted import script
 from tests.contract.support import everything
 from tests.core.logs import numbered
 from tests.core.strategies import any_text
 from tests.examples import examples
-from tests.jobs.support import Listening, fenced_in, fences, past_clock, summaries
+from tests.jobs.store import MODEL, Store, names
+from tests.jobs.support import Listening, fenced_in, fences, summaries
 from tests.jobs.test_brief import briefs
 from tests.transcripts import FORMS, instructions, transcript, whole
 
-T = TypeVar("T")
-MODEL = "openai:gpt-4o"
 WRITES = "Ana and the assistant spoke of tickets."  # what the model of memory makes of everything
 few = settings(max_examples=examples(6), deadline=None, derandomize=True)
 more = settings(max_examples=examples(50), deadline=None, derandomize=True)
-_names = numbers(1)
-
-
-class Store:
-    """An open store, and a loop to ask it from tests that are no coroutines."""
-
-    def __init__(self, address: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.et = self.do(self._open(address))
-
-    async def _open(self, address: str) -> Everthread:
-        return Everthread(await open_log(address, clock=past_clock()), {"memory": True, "model": MODEL, "clock": "off"})
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(work)
-
-    def begin(self, *, by: str, **own: Any) -> Talk:
-        """A new conversation that is summarised by this model of memory, or in its own words."""
-        name = f"properties-{next(_names)}"
-        model = script(name, *[by] * 40) if by else ""
-        # Without a model of memory's own, that of the agent says whether there is one.
-        own = {"strategy": "importance", "summary_model": model, "model": MODEL if by else "scripted:mute", **own}
-        return self.do(self.et.begin(user=name, name="named", settings=own))
-
-    def close(self) -> None:
-        self.do(self.et.close())
-        self.do(asyncio.sleep(0))
-        self.loop.close()
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    if request.param == "sqlite":
-        address = f"sqlite:///{tmp_path_factory.mktemp('properties')}/talk.db"
-    else:
-        address = str(request.getfixturevalue("_shared_database"))
-    opened = Store(address)
-    yield opened
-    opened.close()
 
 
 # -- conversations -----------------------------------------------------------------------------------------
@@ -188,7 +144,7 @@ def test_property_8_a_summary_is_made_once_enough_messages_went_by(
 @pytest.mark.parametrize("by", ["", WRITES])
 def test_property_8_turns_bring_it_about_by_themselves(store: Store, by: str) -> None:
     """Nobody asks for it: the turn that crosses the threshold does."""
-    talk = store.begin(by=by, summarise_after=50, model=script(f"replies-{next(_names)}"))
+    talk = store.begin(by=by, summarise_after=50, model=script(f"replies-{next(names)}"))
     store.do(talk.append(*dialogue([Told(2, looks=False)] * 24)))
     assert store.do(summaries(talk)) == []
     for _ in range(2):

@@ -199,6 +199,6 @@ async def test_a_bound_thought_is_left_out_when_a_recap_came_before_it(et: Evert
     await say(et, talk, user("Go."), assistant("Done."))
     await say(et, talk, user("Back."), assistant(reasoned("hm", BOUND), "Hello.", model=BOUND), at=NINE + HOUR)
     await say(et, talk, SessionEnded(session=1, recap="Ana bought tickets."), user("Well?"), at=NINE + HOUR)
-    context = await talk.context(model=BOUND)
-    assert "Ana bought tickets." in str(context.request["system"])
+    context = await talk.context(model=BOUND, strategy="session")
+    assert "Ana bought tickets." in str(context.request["messages"][0])
     assert thoughts(context) == []

@@ -19,7 +19,7 @@ from everthread.config import Settings, Source, resolve
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.gaps import Gaps
 from everthread.context.packing import Packing
-from everthread.context.planning import Asked, Learnt, Plan, begun_at, chosen, place_of, plan
+from everthread.context.planning import Asked, Learnt, Plan, as_packed, chosen, place_of, plan
 from everthread.core.branches import Line
 from everthread.core.estimates import Measure
 from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
@@ -126,14 +126,15 @@ class Contexts:
         """What the model is told on this line."""
         planned: list[Plan] = []
         sources, fence = self.sources(), await log.fence(line)
-        begin: Start | None = None
+        fitted: tuple[Start, set[int]] | None = None
         at = asked.at
 
         def read_plan(sighted: Sighted) -> Planned:
             planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
-            kind, recap, _ = planned[0].memory
             choosing = chosen(planned[0], sighted)
-            return Planned(choosing if begin is None else begun_at(begin, choosing), kind, recap)
+            if fitted:
+                choosing = as_packed(*fitted, choosing, by_size=planned[0].by_size)
+            return Planned(choosing, *planned[0].memory)
 
         form = tried = 0
         while True:
@@ -141,19 +142,17 @@ class Contexts:
             seen = await log.window(line, at=at, plan=read_plan)
             # What was read before something was redacted is used this once, and not remembered.
             folded = self._folded if self._folded.forgotten == forgotten else Folded()
-            gap = await self._gaps.uncovered(log, line, planned[0], seen)
-            recap = await self._gaps.recap(log, line, planned[0], seen)
+            gap = await self._gaps.told(log, line, planned[0], seen)
             changed = await _changed(log, line, planned[0], seen)
             heavy = _heavy(planned[0], seen)
             # Threads remember nothing for one another.
             remembered = Folded() if heavy else folded
-            pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, recap=recap, form=form)
+            pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, form=form)
             packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
             tried += 1
-            remembers = seen.sighted.remembers or gap.text or recap
-            # Turns left that memory was not read for: once more, of the same moment, from where it begins now.
-            if packing.has_stepped and remembers and tried < TRIES:
-                begin, at = packing.turns[0].start, seen.sighted.head.seq + 1
+            # Turns left that memory was not read for: once more, of the same moment, with those that fitted.
+            if packing.has_stepped and planned[0].settings.memory and tried < TRIES:
+                fitted, at = (packing.turns[0].start, packing.older_sent), seen.sighted.head.seq + 1
                 continue
             rendered = await _rendered(log, line, packing, heavy=heavy)
             # The form adds more than was reckoned with: once more, with less of the history.
@@ -307,5 +306,8 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
 
 
 def _doubts(plan: Plan) -> list[str]:
-    known = plan.model.known or plan.settings.factor
-    return [] if known else [f"nothing is known of {plan.model.name}: estimated at four bytes a token"]
+    if plan.settings.factor:
+        return []
+    if not plan.model.known:
+        return [f"nothing is known of {plan.model.name}: estimated at four bytes a token"]
+    return [f"what is known of {plan.model.name} is guessed from its name"] if plan.model.guessed else []

@@ -1,24 +1,28 @@
-"""What memory has not told yet, in its own words: turns between what is remembered and the window, and the session that
-was over when the newest message came.
+"""What is told of the turns between what is remembered and the window, each of them once.
 
 A brief is made beside the conversation and may be behind, or there may be none at all. So that no turn is neither sent
-nor summarised, an extract of what lies between stands in until a version covers it; of a very large gap, as after an
-import, it tells from which event on. It depends on where the window begins and on the version that is sent, so it stays
-the same until one of them changes; it is made once and remembered. A recap is on its way when the first message of a
-session is answered: until it is there, its extractive form serves.
+nor told of, an extract of what lies between stands in until a version covers it, without the turns that are sent all
+the same; of a very large gap, as after an import, it tells from which event on, and a line says that there was more. A
+session that lies wholly in the gap is told by its recap where a model has made one. The strategy `session` has no
+brief: it tells the session before its own by the recap, or by that session's own words until there is one, and in an
+extract what of its own session no longer fits.
+
+All of it depends on where the window begins and on the versions that are sent, so it stays the same until one of them
+changes; it is made once and remembered.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from everthread.context.planning import Plan
 from everthread.core import extract
 from everthread.core.branches import Line
-from everthread.core.logged import readable
+from everthread.core.logged import Logged, memorable
+from everthread.core.turns import Head
 from everthread.store.log import Log
 from everthread.store.windowing import Seen
 
@@ -27,57 +31,39 @@ LEAST = 40  # tokens of an extract, however little room there is
 KEPT = 256
 
 
-class Extract(NamedTuple):
-    """What was said from event `first` on, in its own words."""
+class Gap(NamedTuple):
+    """What stands in for the recap that is on its way; what was said from event `first` on, in its own words (0 where
+    all of it is told or sent otherwise); and from which events to which nothing is told at all."""
 
-    text: str
-    first: int
+    recap: str = ""
+    extract: str = ""
+    first: int = 0
+    untold: tuple[tuple[int, int], ...] = ()
 
 
-NOTHING = Extract("", 0)
+NOTHING = Gap()
 
 
 class Gaps:
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[str | int, ...], Extract] = OrderedDict()
+        self._made: OrderedDict[tuple[str | int, ...], Gap] = OrderedDict()
 
-    async def uncovered(self, log: Log, line: Line, plan: Plan, seen: Seen) -> Extract:
-        """What lies between what is remembered and the window; nothing where nothing does."""
-        if not plan.settings.memory or not plan.memory[0] or seen.choice is None:
+    async def told(self, log: Log, line: Line, plan: Plan, seen: Seen) -> Gap:
+        """What is told of what lies between what is remembered and the window; nothing where nothing does."""
+        if not plan.settings.memory or seen.choice is None or not seen.events:
             return NOTHING
         covered = max(seen.sighted.head.cleared, seen.brief.brief.covers if seen.brief.brief else 0)
         begin = seen.choice.begin.first
         if begin <= covered + 1 or (seen.brief.brief and not seen.brief.behind):
             return NOTHING
-        share = plan.share_of_brief(getattr(seen.brief.brief, "facts", ""))
-        tokens = max(LEAST, plan.room_in(share // 2 if seen.brief.brief else share))
+        make = _of_session if plan.strategy == "session" else _of_rest
+        tokens = max(LEAST, plan.room_in(plan.share_of_extract(seen.brief.brief)))
+        sent = [number for turn, _ in seen.older for number in (turn.start.first, turn.last)]
+        place = (line.about, line.branch.number, seen.sighted.marks.forgotten, plan.strategy)
+        parts = (covered, begin, tokens, plan.settings.recap_tokens, seen.recap.since, *sent)
+        return await self._once((*place, *parts), lambda: make(log, line, plan, seen, covered=covered, tokens=tokens))
 
-        async def made() -> Extract:
-            events = await log.before(line, begin, limit=LOOKED_AT, messages=True)
-            own = readable(one for one in events if one.seq > covered)
-            all_read = len(events) < LOOKED_AT or not own
-            text = await asyncio.to_thread(extract.summary, own, tokens)
-            return Extract(text, covered + 1 if all_read else own[0].seq)
-
-        return await self._once(("uncovered", *_place(line, seen), covered, begin, tokens), made)
-
-    async def recap(self, log: Log, line: Line, plan: Plan, seen: Seen) -> str:
-        """The session before this one, where it has no recap yet, and the window does not reach back beyond it."""
-        head, wanted = seen.sighted.head, seen.sighted.head.session - 1
-        if not plan.settings.memory or not plan.memory[1] or seen.recap.recap or wanted < 1 or not seen.events:
-            return ""
-        if seen.events[0].session < wanted or head.session_first - 1 <= head.cleared:
-            return ""
-
-        async def made() -> Extract:
-            before = await log.before(line, head.session_first, limit=LOOKED_AT, messages=True)
-            own = readable(one for one in before if one.session == wanted and one.seq > head.cleared)
-            text = await asyncio.to_thread(extract.recap, own, tokens=plan.settings.recap_tokens)
-            return Extract(text, own[0].seq if own else 0)
-
-        return (await self._once(("recap", *_place(line, seen), wanted, plan.settings.recap_tokens), made)).text
-
-    async def _once(self, place: tuple[str | int, ...], make: Callable[[], Awaitable[Extract]]) -> Extract:
+    async def _once(self, place: tuple[str | int, ...], make: Callable[[], Awaitable[Gap]]) -> Gap:
         if place not in self._made:
             self._made[place] = await make()
             if len(self._made) > KEPT:
@@ -89,6 +75,53 @@ class Gaps:
         self._made.clear()
 
 
-def _place(line: Line, seen: Seen) -> tuple[str, int, int]:
-    """The branch, as long as nothing of the conversation is redacted, here or in another process."""
-    return line.about, line.branch.number, seen.sighted.marks.forgotten
+async def _of_rest(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: int, tokens: int) -> Gap:
+    """An extract, of all but the session that a recap tells of."""
+    assert seen.choice
+    page = await log.before(line, seen.choice.begin.first, limit=LOOKED_AT, messages=True)
+    first = _reached(page, covered + 1)
+    recapped = seen.recap.recap.session if seen.recap.recap and seen.recap.recap.recap else 0
+    sent = [(turn.start.first, turn.last) for turn, _ in seen.older]
+    own = [one for one in memorable(page) if one.seq >= first and one.session != recapped and not _within(one, sent)]
+    text = await asyncio.to_thread(extract.summary, own, tokens)
+    if not own:
+        return Gap(untold=_spans((covered + 1, first - 1)))
+    return Gap("", text, first, _spans((covered + 1, (first if text else seen.choice.begin.first) - 1)))
+
+
+async def _of_session(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: int, tokens: int) -> Gap:
+    """The session before this one, what has left of this one, and where others lie of which nothing is told."""
+    assert seen.choice
+    begin = seen.choice.begin.first
+    began = (await log.head(line, at=begin)).session_first
+    before = await log.head(line, at=began - 1) if began - 1 > covered else Head()
+    page = await log.before(line, begin, limit=LOOKED_AT, messages=True)
+    first = _reached(page, max(covered + 1, began))
+    own = [one for one in memorable(page) if one.seq >= first]
+    text = await asyncio.to_thread(extract.summary, own, tokens) if own else ""
+    recap = "" if seen.recap.recap else await _recap(log, line, plan, before, began, covered)
+    earlier = (covered + 1, before.session_first - 1)
+    return Gap(recap, text, first, _spans(earlier, (max(covered + 1, began), first - 1)))
+
+
+async def _recap(log: Log, line: Line, plan: Plan, before: Head, began: int, covered: int) -> str:
+    """The session before the one that `began` at that event, in its own words: its recap is on its way."""
+    if before.spoken <= covered:
+        return ""
+    page = await log.before(line, began, limit=LOOKED_AT, messages=True)
+    own = [one for one in memorable(page) if one.seq > covered and one.session == before.session]
+    return await asyncio.to_thread(extract.recap, own, tokens=plan.settings.recap_tokens)
+
+
+def _reached(page: list[Logged], wanted: int) -> int:
+    """From which event on a page tells, where all from `wanted` on was to be told."""
+    return max(wanted, page[0].seq) if len(page) == LOOKED_AT else wanted
+
+
+def _spans(*spans: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Those of them that have something in them."""
+    return tuple((first, last) for first, last in spans if first <= last)
+
+
+def _within(one: Logged, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(first <= one.seq <= last for first, last in spans)

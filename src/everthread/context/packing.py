@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.context.gaps import NOTHING, Extract
+from everthread.context.gaps import NOTHING, Gap
 from everthread.context.planning import FENCE, Plan
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
@@ -22,15 +22,18 @@ from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
 from everthread.core.parts import Image, Reasoning, Text
 from everthread.core.request import Item, Reply, Said
-from everthread.core.sections import Asides, exchange, fenced
+from everthread.core.sections import Asides, exchange, fenced, spans, untold
+from everthread.core.strategies import fewer
 from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count, image_area, image_crops, image_tiles
 from everthread.core.window import Start, excess, rung
+from everthread.providers.summarising import summariser
 from everthread.store.windowing import Seen
 
 SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
 EXCHANGE = 40  # tokens of the exchange in which something is told before the window
 LEAST = 24  # tokens of a text of memory's that is worth its fence
+NAMES = {"uncovered": "extract"}  # of sections, for those who read what was left out
 DECLARED = 20  # tokens of a tool that only its name is known of
 
 
@@ -62,15 +65,7 @@ class SoFar(NamedTuple):
 
 class Packing:
     def __init__(
-        self,
-        plan: Plan,
-        seen: Seen,
-        folded: Folded,
-        *,
-        changed: int = 0,
-        gap: Extract = NOTHING,
-        recap: str = "",
-        form: int = 0,
+        self, plan: Plan, seen: Seen, folded: Folded, *, changed: int = 0, gap: Gap = NOTHING, form: int = 0
     ) -> None:
         self._folded = folded
         self.plan = plan
@@ -85,7 +80,7 @@ class Packing:
         self._clock = plan.settings.clock
         self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
         self._gave_way = False
-        self._gap, self._recap = gap, recap
+        self._gap = gap
         self.degraded += plan.notes
         if seen.choice:
             self.degraded += seen.choice.notes
@@ -159,7 +154,13 @@ class Packing:
     @property
     def has_stepped(self) -> bool:
         """Whether turns had to leave that the strategy would have sent."""
-        return bool(self.turns and self.seen.choice and self.turns[0].start.first > self.seen.choice.begin.first)
+        begun = bool(self.turns and self.seen.choice and self.turns[0].start.first > self.seen.choice.begin.first)
+        return begun or len(self.older) < len(self.seen.older)
+
+    @property
+    def older_sent(self) -> set[int]:
+        """Where the older turns begin that are sent."""
+        return {turn.start.first for turn in self.older}
 
     @property
     def repaired(self) -> list[str]:
@@ -168,23 +169,36 @@ class Packing:
     # -- packing -------------------------------------------------------------------------------------------
 
     def _remember(self) -> None:
-        """What memory has of what is left out, where the strategy wants it, each part within its share."""
+        """What memory has of what is left out, where the strategy wants it, each part within its share and in the order
+        of what it is about."""
         assert self.seen.choice
-        shares, recalls = self.plan.shares, self.plan.recalls
-        room = self.plan.share_of_brief(getattr(self.seen.brief.brief, "facts", ""))
-        if self._gap.text:
-            gap = room // 2 if self.seen.brief.brief else room
-            about = {"covers": self.seen.choice.begin.first - 1, "first": self._gap.first, "recall": recalls}
-            self._tell("uncovered", "extract", self._gap.text, gap, **about)
-            room -= gap
+        plan, gap, brief = self.plan, self._gap, self.seen.brief.brief
+        last, recalls = self.seen.choice.begin.first - 1, plan.recalls
+        room = plan.share_of_extract(brief) if gap.extract else 0
         if self._leaves_out:
-            self._tell_brief(room)
-        made = self.seen.recap.recap
-        recap = made.recap if made and self.seen.events[0].session >= made.session else self._recap
-        if self.plan.strategy == "session":
-            self._tell_before("recap", recap, shares["recap_tokens"], recall=recalls)
-        else:
-            self._tell("recap", "recap", recap, shares.get("recap_tokens", 0))
+            self._tell_brief(plan.share_of_brief(brief) - room)
+        line = untold(gap.untold, recall=recalls)
+        self._tell("untold", line)
+        recap = self.seen.recap.recap.recap if self.seen.recap.recap else gap.recap
+        share = plan.shares.get("recap_tokens", 0) - EXCHANGE
+        self._tell("recap", self._fenced("recap", recap, share, recall=recalls and plan.strategy == "session"))
+        room -= plan.measure.tokens(plan.measure.text(line)) if line else 0
+        about = {"covers": last, "first": gap.first, "recall": recalls}
+        self._tell("uncovered", self._fenced("extract", gap.extract, room, **about))
+        self._say_what_is_missing(last)
+        if plan.strategy == "session":
+            self._as_exchange("untold", "recap", "uncovered")
+
+    def _say_what_is_missing(self, last: int) -> None:
+        brief, gap = self.seen.brief.brief, self._gap
+        if brief and self.seen.brief.behind and gap.first:
+            self.degraded.append(f"what is remembered ends at event {brief.covers}, the window begins at {last + 1}")
+        elif gap.extract and self.plan.memory[0]:
+            self.degraded.append(f"no model has summarised what was said up to event {last}: an extract stands in")
+        elif brief and brief.extractive and self._leaves_out and summariser(self.plan.settings):
+            self.degraded.append(f"no model has summarised what is remembered up to event {brief.covers} yet")
+        if gap.untold and self.plan.memory[0]:
+            self.degraded.append(f"{spans(gap.untold)} are neither sent nor summarised yet")
 
     @property
     def _leaves_out(self) -> bool:
@@ -193,28 +207,29 @@ class Packing:
         return bool(choice and choice.begin.messages > sum(len(events) for _, events in self.seen.older))
 
     def _tell_brief(self, room: int) -> None:
-        brief, begin = self.seen.brief.brief, self.seen.choice.begin.first if self.seen.choice else 0
+        brief = self.seen.brief.brief
         if not brief:
             return
         first, recalls = getattr(brief, "first", 1), self.plan.recalls
+        about = {"covers": brief.covers, "first": first, "recall": recalls}
         if self.plan.strategy == "importance":
-            self._tell_before("summary", brief.text, room, covers=brief.covers, first=first, recall=recalls)
+            self._tell("summary", self._fenced("summary", brief.text, room - EXCHANGE, **about))
+            self._as_exchange("summary")
             if first > self.seen.sighted.head.cleared + 1:
                 self.degraded.append(f"what is remembered begins at event {first}")
         else:
-            self._tell("brief", "brief", brief.text, room, covers=brief.covers, recall=recalls)
-        if self.seen.brief.behind:
-            self.degraded.append(f"what is remembered ends at event {brief.covers}, the window begins at {begin}")
-        self._tell("facts", "facts", getattr(brief, "facts", ""), self.plan.shares.get("facts_tokens", 0))
+            self._tell("brief", self._fenced("brief", brief.text, room, covers=brief.covers, recall=recalls))
+        facts = getattr(brief, "facts", "")
+        self._tell("facts", self._fenced("facts", facts, self.plan.shares.get("facts_tokens", 0)))
 
-    def _tell(self, section: str, kind: str, text: str, room: int, **about: Any) -> None:
-        if told := self._fenced(kind, text, room, **about):
-            self.sections[section] = told
+    def _tell(self, section: str, text: str) -> None:
+        if text:
+            self.sections[section] = text
 
-    def _tell_before(self, kind: str, text: str, room: int, **about: Any) -> None:
-        """Before the window, as an exchange."""
-        if told := self._fenced(kind, text, room - EXCHANGE, **about):
-            self.before = exchange(told)
+    def _as_exchange(self, *sections: str) -> None:
+        """What these sections tell stands before the window instead, as an exchange."""
+        if told := [text for name in sections if (text := self.sections.pop(name, ""))]:
+            self.before = exchange("\n\n".join(told))
 
     def _fenced(self, kind: str, text: str, room: int, **about: Any) -> str:
         """A text of memory's in its fence, with as much of it as so many tokens of the request take."""
@@ -400,6 +415,8 @@ class Packing:
                 left = until
             self.turns = self.turns[left:]
             self._fold()  # the first turn that is left now tells the time
+        if self.has_stepped and self.seen.choice and not self.plan.by_size:
+            self.degraded.append(fewer(self.seen.choice.begin, self.turns[0].start))
 
     def _next_line(self, place: int) -> int:
         """The last turn up to the next line after this one, the newest excepted unless it comes next."""
@@ -444,9 +461,9 @@ class Packing:
 
     def _forget(self) -> None:
         """What memory adds, from what changes most to what changes least; and the time."""
-        for name in ("uncovered", "recap", "facts", "brief"):
-            if self._over() > 0 and self.sections.pop(name, ""):
-                self.degraded.append(f"the {name} was left out to fit")
+        for name in ("uncovered", "untold", "recap", "facts", "brief"):
+            if self._over() > 0 and self.sections.pop(name, "") and name != "untold":
+                self.degraded.append(f"the {NAMES.get(name, name)} was left out to fit")
         if self._over() > 0 and self.before:
             self.before = ()
             self.degraded.append("what is remembered was left out to fit")

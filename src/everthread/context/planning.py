@@ -7,18 +7,19 @@ happens to hold: so the room stays the same from turn to turn, and with it the g
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
+from everthread.core.events import BriefUpdated, Summary
 from everthread.core.fence import Fence, without
 from everthread.core.items import Ways
 from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of, noted
-from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose
+from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose, fewer, noting
 from everthread.core.tokens import JOINT, WRAPPING, tools_size
 from everthread.core.window import Lookups, Room, Start, room_of, rung
 from everthread.errors import NoModel
@@ -30,7 +31,7 @@ from everthread.store.windowing import Sighted
 MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "budget": ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens")),
     "messages": ("brief_updated", False, ("brief_tokens", "facts_tokens")),
-    "session": ("", True, ("recap_tokens",)),
+    "session": ("", True, ("brief_tokens", "recap_tokens")),
     "importance": ("summary", False, ("summary_tokens",)),
 }
 FIRST = ("facts_tokens", "brief_tokens", "summary_tokens", "recap_tokens")  # in which order they take what there is
@@ -109,18 +110,28 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.measure.tokens(PRIMING)
 
     @property
-    def memory(self) -> tuple[str, bool, tuple[str, ...]]:
-        return MEMORY.get(self.strategy, OWN)
+    def memory(self) -> tuple[str, bool]:
+        """The kind of summary that is read, and whether the recap is; none where there is to be no memory."""
+        return MEMORY.get(self.strategy, OWN)[:2] if self.settings.memory else ("", False)
 
-    def share_of_brief(self, facts: str) -> int:
+    def share_of_brief(self, brief: BriefUpdated | Summary | None) -> int:
         """The tokens of the request for what is told of the past in prose; where there are no facts, theirs as well."""
         prose = self.shares.get("summary_tokens", self.shares.get("brief_tokens", 0))
-        return prose if facts else prose + self.shares.get("facts_tokens", 0)
+        return prose if getattr(brief, "facts", "") else prose + self.shares.get("facts_tokens", 0)
+
+    def share_of_extract(self, brief: BriefUpdated | Summary | None) -> int:
+        """Of these, the ones for an extract of what no brief covers: half of them where it stands beside one."""
+        return self.share_of_brief(brief) // (2 if brief else 1)
 
     def room_in(self, share: int) -> int:
         """The tokens of a text that may take so many of the request, in our own."""
         own = share if self.measure.counter else int(share / self.measure.factor)
         return max(0, own - FENCE)
+
+    @property
+    def by_size(self) -> bool:
+        """Whether what fits is all that is asked for."""
+        return self.strategy in ("budget", "own")
 
     @property
     def recalls(self) -> bool:
@@ -215,10 +226,12 @@ def chosen(plan: Plan, sighted: Sighted) -> Lookups[Choice]:
     return msgspec.structs.replace(choice, older=tuple(both))
 
 
-def begun_at(begin: Start, choosing: Lookups[Choice]) -> Lookups[Choice]:
-    """The same choice, begun later."""
+def as_packed(begin: Start, older: Container[int], choosing: Lookups[Choice], *, by_size: bool) -> Lookups[Choice]:
+    """The same choice, begun later, with those of the older turns that fitted."""
     choice = yield from choosing
-    return msgspec.structs.replace(choice, begin=begin, above=None)
+    kept = tuple(turn for turn in choice.older if turn.start.first in older)
+    noted = choice if by_size or begin == choice.begin else noting(choice, fewer(choice.begin, begin))
+    return msgspec.structs.replace(noted, begin=begin, older=kept, above=None)
 
 
 def measure_of(model: Model, settings: Settings, learnt: float | None = None) -> Measure:

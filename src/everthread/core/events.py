@@ -446,6 +446,20 @@ def _load(value: str) -> Any:
     return json.loads(value)
 
 
+_MEMORY_OFF = {"memory": "off"}
+
+
+def unremembered(event: Event) -> Event:
+    """A message of which memory is told nothing, now or later; markers have nothing to tell."""
+    if not isinstance(event, User | Assistant | ToolCall | ToolResult):
+        return event
+    return msgspec.structs.replace(event, meta=event.meta | _MEMORY_OFF)
+
+
+def is_unremembered(event: Event) -> bool:
+    return getattr(event, "meta", {}).get("memory") == "off"
+
+
 def looks_up(event: Event) -> bool:
     """Whether it belongs to a tool of memory's own: it says nothing that does not stand elsewhere."""
     return isinstance(event, ToolCall | ToolResult) and event.name in LOOKUPS

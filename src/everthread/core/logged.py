@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from everthread.core.events import Event, decode, text_of
+from everthread.core.events import Event, decode, is_unremembered, text_of
 from everthread.errors import BadValue, Corrupt
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,6 +77,11 @@ def readable(events: Iterable[Logged]) -> list[Logged]:
             _ = one.event
             found.append(one)
     return found
+
+
+def memorable(events: Iterable[Logged]) -> list[Logged]:
+    """Those that memory may tell of: readable, and not said in a call that was to be without memory."""
+    return [one for one in readable(events) if not is_unremembered(one.event)]
 
 
 def plain(events: Iterable[Event | Logged]) -> Iterator[Event]:

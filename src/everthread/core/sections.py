@@ -8,7 +8,7 @@ text, when it differs from what was told last, and stays there; in the instructi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from everthread.core.fence import QUOTE, Fence
 from everthread.core.logged import moment
@@ -63,6 +63,19 @@ def quoted(fence: Fence, kind: str) -> tuple[str, str]:
 def _between(fence: Fence, notice: str, about: str, text: str) -> str:
     inside = fence.broken(clean(text))
     return f"{notice}\n{fence.opening(QUOTE, about)}\n{inside}\n{fence.closing(QUOTE)}"
+
+
+def untold(events: Sequence[tuple[int, int]], *, recall: bool = False) -> str:
+    """That there was more, and where."""
+    if not events:
+        return ""
+    look_up = f" They can be looked up with the tool {RECALL}." if recall else ""
+    return f"Earlier in this conversation: {spans(events)} are neither sent nor summarised here.{look_up}"
+
+
+def spans(events: Sequence[tuple[int, int]]) -> str:
+    """`events 1 to 40 and events 90 to 120`"""
+    return " and ".join(f"events {first} to {last}" for first, last in events)
 
 
 def exchange(told: str) -> tuple[Item, Item]:

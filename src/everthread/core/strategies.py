@@ -120,7 +120,8 @@ def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
     """The choice, with the window begun later and the least of the older turns left out where it does not fit."""
     taken = _from(view, choice.begin)
     if taken > view.room.room and choice.begin != view.newest:
-        return (yield from _cut(view, choice.notes, wanted=choice.begin))
+        cut = yield from _cut(view, choice.notes, wanted=choice.begin)
+        return cut if cut.begin == choice.begin else noting(cut, fewer(choice.begin, cut.begin))
     older, since = list(choice.older), choice.above
     beside = sum(turn.size for turn in older)
     while older and beside > view.room.room - taken:
@@ -129,6 +130,15 @@ def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
         since = None if since is None else choice.begin.before - beside
         beside -= least.size
     return msgspec.structs.replace(choice, older=tuple(older), above=since, beside=beside)
+
+
+def fewer(wanted: Start, begin: Start) -> str:
+    """That the window begins later than where a strategy wants it to."""
+    return f"fewer turns fit than asked for: the window begins at event {begin.first} instead of {wanted.first}"
+
+
+def noting(choice: Choice, note: str) -> Choice:
+    return msgspec.structs.replace(choice, notes=(*choice.notes, note))
 
 
 def budget(view: View) -> Lookups[Choice]:

@@ -29,6 +29,7 @@ from everthread.core.events import (
     ToolResult,
     detach,
     text_of,
+    unremembered,
 )
 from everthread.core.logged import Logged, readable
 from everthread.core.partial import Piece
@@ -138,7 +139,7 @@ class Turn:
 
     async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
         """Append the message, or find the one that was said before, by its key. And whether it is new."""
-        [logged] = await self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
+        [logged] = await self._desk.log.append(self._place, self._kept([message]), key=key, under=self._held.lease)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
         self._seq = logged.seq
@@ -448,10 +449,15 @@ class Turn:
 
     async def _write(self, events: Sequence[Event]) -> list[Logged]:
         self._live.moves()
-        logged = await self._desk.log.append(self._place, events, under=self._held.lease)
+        logged = await self._desk.log.append(self._place, self._kept(events), under=self._held.lease)
         self._seq = logged[-1].seq
         self._live.moved(self._seq)
         return logged
+
+    def _kept(self, events: Sequence[Event]) -> list[Event]:
+        """As the log keeps them: where this call was to be without memory, memory is not told of them later either."""
+        off = self._asked.settings.get("memory") is False
+        return [unremembered(event) for event in events] if off else list(events)
 
 
 def _over(head: Head) -> str:

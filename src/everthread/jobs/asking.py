@@ -1,7 +1,6 @@
 """One question to the model that memory uses, and its record.
 
-Memory has a model of its own: the setting `summary_model`, or a small one of the agent's provider. There is none for
-the model in the process, which cannot summarise, nor for scripted ones: then memory is extractive.
+Which model that is, `providers.summarising` says.
 """
 
 from __future__ import annotations
@@ -23,32 +22,12 @@ from everthread.providers.models import model as known
 
 AGENT = MEMORY  # in the records of its model calls
 
-# Small models that summarise well, by the provider of the agent's.
-SMALL = {
-    "anthropic": "anthropic:claude-haiku-4-5",
-    "openai": "openai:gpt-5-mini",
-    "openai-responses": "openai-responses:gpt-5-mini",
-    "google": "google:gemini-2.5-flash",
-}
-
 
 class Told(msgspec.Struct, frozen=True):
     """What the model wrote, and the record of the model call."""
 
     text: str
     record: ModelCall
-
-
-def memory_model(settings: Settings) -> str:
-    """The model that summarises; empty where there is none, and memory is extractive."""
-    if settings.summary_model:
-        return settings.summary_model
-    provider = settings.model.partition(":")[0]
-    if provider in ("openai", "openai-responses") and settings.address:
-        return settings.model  # a server of one's own: who knows which others it has
-    if settings.model and not known(settings.model).known:
-        return ""  # it may have been a server of one's own, where what is said should stay
-    return SMALL.get(provider, "")
 
 
 async def ask(desk: Desk, settings: Settings, model: str, *, instructions: str, text: str, at: int) -> Told:

@@ -20,14 +20,15 @@ from everthread.core.branches import ENDLESS, Line
 from everthread.core.condensed import WORDS, by_turn, checked, material, portions, within, words_of
 from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
 from everthread.core.facts import NOTHING, STANDING, Facts, fold, ranked, rendered
-from everthread.core.logged import Logged, readable
+from everthread.core.logged import Logged, memorable
 from everthread.core.naming import name_of
 from everthread.core.tokens import count
 from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
 from everthread.errors import Outrun, TakenOver
-from everthread.jobs.asking import AGENT, Told, ask, memory_model
+from everthread.jobs.asking import AGENT, Told, ask
 from everthread.jobs.due import Due
+from everthread.providers.summarising import summariser
 from everthread.store.appending import Place
 from everthread.store.conversations import Conversation
 from everthread.store.leases import Lease
@@ -54,7 +55,7 @@ class Memory:
         self.conversation, self.line, self.settings = conversation, line, settings
         self.place = Place(line.tenant, line.conversation, line.branch.number)
         self.lease: Lease | None = None  # under which it writes; none where the user does
-        self.model = memory_model(settings)
+        self.model = summariser(settings)
         self._worth = 1 if self.model else EXTRACT_AFTER  # messages for which a brief is made
 
     def todo(self, due: Due, *, all: bool = True) -> tuple[str, Todo] | None:
@@ -80,14 +81,16 @@ class Memory:
         last = turns[-1][-1].seq if turns else due.upto
         known, known_at = await self.facts(due, last)
         facts = rendered(ranked(known, self.settings.facts_tokens, count))
-        told = await self._told("brief", due, turns, brief=base.text)
+        told = await self._told("brief", due, turns, brief=base.text) if turns else None
+        nothing_new = bool(self.model) and not turns  # but what memory is not to be told of
+        text = base.text if nothing_new else await self._extract(due, base, last, beside=facts) if not told else ""
         version = BriefUpdated(
-            text=checked(told.text) if told else await self._extract(due, base, last, beside=facts),
+            text=checked(told.text) if told else text,
             covers=last,
             facts=facts,
             known="" if known_at else msgspec.json.encode(known).decode(),
             turns=base.turns + await self._turns(due.covered, last),
-            extractive=told is None,
+            extractive=base.extractive if nothing_new else told is None,
             base=due.brief.seq if before and not before.extractive else base.base,
             known_at=known_at,
             corrected=due.brief.seq if base.by else base.corrected,
@@ -144,7 +147,7 @@ class Memory:
         turns = await self._portion(base.covers, due.upto)
         last, tokens = turns[-1][-1].seq if turns else due.upto, self.settings.summary_tokens
         known, known_at = await self.facts(due, last)
-        told = await self._told("summary", due, turns, brief=base.text)
+        told = await self._told("summary", due, turns, brief=base.text) if turns else None
         said = checked(told.text, words=tokens) if told else await self._range(due, last, tokens)
         if wishes := _wishes(known, said, tokens // 3):
             room = max(0, tokens - count(wishes) - 2)
@@ -219,16 +222,20 @@ class Memory:
 
     async def _messages(self, first: int, last: int) -> list[Logged]:
         """A page of the messages from `first` to `last`, whole turns where there are several."""
-        page = await self.log.after(self.line, first - 1, limit=PAGE, messages=True)
-        found = [one for one in page if one.seq <= min(last, ENDLESS)]
-        if len(found) == PAGE and found[0].turn != found[-1].turn:
-            found = [one for one in found if one.turn != found[-1].turn]
-        return await asyncio.to_thread(readable, found)
+        while True:
+            page = await self.log.after(self.line, first - 1, limit=PAGE, messages=True)
+            found = [one for one in page if one.seq <= min(last, ENDLESS)]
+            if len(found) == PAGE and found[0].turn != found[-1].turn:
+                found = [one for one in found if one.turn != found[-1].turn]
+            told = await asyncio.to_thread(memorable, found)
+            if told or not found:
+                return told
+            first = found[-1].seq + 1  # memory is told of none of these
 
     async def _before(self, seq: int, *, limit: int, after: int) -> list[Logged]:
         """The newest messages before event `seq`, as far as they came after event `after`."""
         page = await self.log.before(self.line, seq, limit=limit, messages=True)
-        return await asyncio.to_thread(readable, [one for one in page if one.seq > after])
+        return await asyncio.to_thread(memorable, [one for one in page if one.seq > after])
 
 
 def _wishes(known: Facts, said: str, tokens: int) -> str:

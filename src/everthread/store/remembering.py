@@ -1,4 +1,4 @@
-"""What memory has of the turns that are not sent: the brief or summary that goes with a cutoff, and the recap.
+"""What memory has of the turns that are not sent: the brief or summary that goes with a cutoff, and a recap.
 
 Which version is sent depends on the cutoff, not on the moment: it stays the same until the cutoff steps, or the user
 writes another in its place, which holds at once. Nothing is read here that was said, or summarised, before the last
@@ -19,7 +19,6 @@ from everthread.store.lookups import tip_of
 from everthread.store.reading import head, newest_markers
 
 PAGE, PAGES = 16, 16
-RECAPS = 4  # sessions' ends looked at: more than one may have been written for the same
 
 
 class Remembered(NamedTuple):
@@ -141,14 +140,17 @@ def _remembered(row: Logged, *, behind: bool = False) -> Remembered:
     return Remembered(row.event, behind=behind, since=row.seq)
 
 
-def recap(line: Line, newest: Head) -> Script[Remembered]:
-    """That of the session before the current one, if all of it was after the last clear."""
-    first, wanted = newest.cleared + 1, newest.session - 1
-    rows = yield from newest_markers(line, "session_ended", first=first, last=newest.seq, limit=RECAPS)
-    cleared = (yield from head(line, at=newest.cleared)).session if newest.cleared and rows else 0
+def recap(line: Line, newest: Head, begin: Logged, covered: int) -> Script[Remembered]:
+    """The first that a model made of the session before the one in which the window begins, if all of that session came
+    after event `covered`. What is only an extract is told of in no other words than without it: see `context.gaps`."""
+    wanted = begin.session - 1
+    if wanted < 1 or (covered and (yield from head(line, at=covered)).session >= wanted):
+        return Remembered()
+    began = (yield from head(line, at=begin.seq)).session_first
+    rows = yield from _onward(line, "session_ended", began, newest.seq, limit=PAGE)
     for row in readable(rows):
         event = row.event
-        if isinstance(event, SessionEnded) and event.session == wanted > cleared:
+        if isinstance(event, SessionEnded) and event.session == wanted and not event.extractive:
             return Remembered(recap=event, since=row.seq)
     return Remembered()
 

@@ -46,11 +46,6 @@ class Sighted(msgspec.Struct, frozen=True, kw_only=True):
     more_pins: bool
     marks: Marks
 
-    @property
-    def remembers(self) -> bool:
-        """Whether memory has anything since the last clear."""
-        return max(self.marks.newest[2:]) > self.head.cleared
-
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A window with everything that goes into its context."""
@@ -87,8 +82,10 @@ def window(line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) ->
     newest, brief, recap = sighted.head, NOTHING, NOTHING
     if planned.memory and (latest := sighted.marks.of(planned.memory)) > newest.cleared:
         brief = yield from remembering.brief(line, newest, planned.memory, choice.begin.first, latest=latest)
-    if planned.recap and sighted.marks.of("session_ended") > newest.cleared:
-        recap = yield from remembering.recap(line, newest)
+    if planned.recap and events and sighted.marks.of("session_ended") > newest.cleared:
+        covered = max(newest.cleared, brief.brief.covers if brief.brief else 0)
+        if not brief.brief or brief.behind:
+            recap = yield from remembering.recap(line, newest, events[0], covered)
     return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap)
 
 

@@ -1,0 +1,107 @@
+"""A call that is to be without memory is told of to no summariser, then or later, and is sent nothing of memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from everthread import Everthread, Talk
+from everthread.testing.scripted import script
+from tests.contract.support import MINUTE, Clock
+from tests.jobs.conftest import Speak
+from tests.jobs.support import Listening, fenced_in, recaps, summaries
+from tests.jobs.test_brief import briefs, say
+from tests.transcripts import whole
+
+OFF = {"memory": False}
+SECRET = "My PIN is ZX-4711."
+
+
+@pytest.fixture
+def heard(remember: Speak) -> Listening:
+    """What the model of memory is shown."""
+    heard = Listening()
+    remember(*[heard.then("They spoke of the garden.")] * 40)
+    return heard
+
+
+async def whisper(talk: Talk, someone: str) -> None:
+    script(someone, "I will not tell ZX-4711.")
+    await talk.say(SECRET, settings=OFF)
+
+
+@pytest.mark.parametrize("strategy", ["budget", "importance"])
+async def test_what_was_said_without_memory_is_shown_to_no_summariser(
+    talk: Talk, someone: str, heard: Listening, strategy: str
+) -> None:
+    await talk.configure(strategy=strategy, summarise_after=2)
+    await say(talk, "The garden needs rain.")
+    await whisper(talk, someone)
+    await say(talk, "The roses are red.")
+    await talk.remember()
+    assert "roses" in "".join(heard.shown)
+    assert "4711" not in "".join(heard.shown)
+    made = [*(one.text + one.facts + one.known for one in await briefs(talk))]
+    made += [one.text + one.known for one in await summaries(talk)]
+    assert made
+    assert "4711" not in "".join(made)
+
+
+async def test_nor_told_in_a_recap_or_in_the_conversations_own_words(
+    slow: Everthread, someone: str, clock: Clock, heard: Listening
+) -> None:
+    talk = await slow.begin(user=someone, settings={"strategy": "session"})
+    await whisper(talk, someone)
+    await say(talk, "The garden needs rain.")
+    clock.now += 31 * MINUTE
+    await say(talk, "Hello again.")
+    context = await talk.context()
+    assert "rain" in whole(context.request)
+    assert "4711" not in whole(context.request)
+    await talk.remember()
+    assert (await recaps(talk))[0].recap == "They spoke of the garden."
+    assert "4711" not in "".join(heard.shown)
+
+
+async def test_nor_is_a_conversation_named_after_it(slow: Everthread, talk: Talk, someone: str) -> None:
+    await whisper(talk, someone)
+    await say(talk, "The garden needs rain.")
+    await talk.remember()
+    again = await slow.conversation(user=someone, id=talk.id)
+    assert again.conversation.name == "The garden needs rain"
+
+
+async def test_where_nothing_else_was_said_no_model_is_asked_and_memory_is_up_to_date(
+    talk: Talk, someone: str, heard: Listening
+) -> None:
+    await say(talk, "The garden needs rain.")
+    await talk.remember()
+    asked = len(heard.shown)
+    await whisper(talk, someone)
+    await talk.remember()
+    assert len(heard.shown) == asked
+    assert (await talk.memory()).behind == 0
+    assert [(one.text, one.extractive) for one in await briefs(talk)] == [("They spoke of the garden.", False)] * 2
+
+
+async def test_it_is_in_the_window_as_everything_else(talk: Talk, someone: str) -> None:
+    await whisper(talk, someone)
+    assert SECRET in whole((await talk.context()).request)
+    assert [event.text for event in await talk.before(messages=True)] == [SECRET, "I will not tell ZX-4711."]
+
+
+@pytest.mark.parametrize("strategy", ["budget", "messages", "session", "importance"])
+async def test_a_call_without_memory_is_sent_nothing_that_is_remembered(
+    slow: Everthread, someone: str, clock: Clock, heard: Listening, strategy: str
+) -> None:
+    own = {"strategy": strategy, "messages": 4, "active_messages": 4, "summarise_after": 10}
+    talk = await slow.begin(user=someone, name="named", settings=own)
+    for number in range(30):
+        await say(talk, f"Bed {number} has {'very ' * 60}red roses.")
+    clock.now += 31 * MINUTE
+    await say(talk, "Hello again.")
+    await talk.remember()
+    assert fenced_in((await talk.context(budget=2_000)).request)
+    context = await talk.context(budget=2_000, settings=OFF)
+    assert context.past
+    assert fenced_in(context.request) == []
+    assert "neither sent nor summarised" not in whole(context.request)
