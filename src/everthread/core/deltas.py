@@ -1,9 +1,9 @@
 """Deltas: what `say` tells while a turn runs. Published; what is kept for good stands in the log as events.
 
 A closed union by `kind`. `str(delta)` is what a plain program would print: the reply's text as it comes; everything
-else prints as nothing. The last delta of a turn is `Done`, also where the conversation was erased or the store failed in
-the middle of it; only a turn that another has taken over (`TakenOver`) has none, because it is not over. What went wrong
-is no delta: it is raised.
+else prints as nothing. The last delta of a turn is `Done`, also where the conversation was erased or the store failed
+in the middle of it; only a turn that another has taken over (`TakenOver`) has none, because it is not over. What went
+wrong is no delta: it is raised.
 """
 
 from __future__ import annotations
