@@ -35,7 +35,7 @@ from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head, State
-from everthread.engine.answering import refusal, verdict
+from everthread.engine.answering import is_late, refusal, verdict
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
@@ -98,12 +98,13 @@ class Turn:
         talk.notes_seen = prepared.asked.notes
         self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
         self._calling: Calling | None = None
-        self._late: ToolCall | None = None  # of an earlier turn, and runs now
+        self._answered: Logged | None = None  # the tool call that was approved, and runs
         self._sent: Context | None = None
         self._usage, self._price, self._calls = Usage(), 0.0, 0
         self._priced = True
         self._model = ""
         self._seq = 0  # of the newest event that we know of
+        self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()
         for note in prepared.notes:
             self._tell(Notice(text=note))
@@ -139,7 +140,7 @@ class Turn:
         [logged] = await self._desk.log.append(self._place, [message], key=key, under=self._held.lease)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
-        self._seq = logged.seq
+        self._seq, self._begun = logged.seq, True
         if new:
             self._live.moved(logged.seq)
         return logged, new
@@ -184,6 +185,7 @@ class Turn:
         """From the newest event on, with nothing to append before the model is called."""
         await self._desk.log.hold(self._held.lease, at=head.seq)
         self._live.moved(head.seq)
+        self._begun = True
         return True
 
     async def settle(self, call: Logged, *, approved: bool, why: str) -> None:
@@ -196,17 +198,15 @@ class Turn:
         async def begin() -> bool:
             await self._as_before()
             self._limits = (await self._context()).settings
-            head = await self._desk.log.head(self.line)
-            late = call.turn != head.turn or head.state == "interrupted"
-            said = verdict(call, approved=approved)
+            said: tuple[Event, ...] = (verdict(call, approved=approved),)
             if approved:
                 # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
-                await self._append(said)
-                self._late = event if late else None
-                await self._keep(msgspec.structs.replace(await self._result(event), late=late))
-                self._late = None
-            else:
-                await self._keep(msgspec.structs.replace(refusal(event, why), late=late), said)
+                await self._append(*said)
+                self._answered, self._begun, said = call, True, ()
+            result = await self._result(event) if approved else refusal(event, why)
+            late = is_late(call, await self._desk.log.head(self.line))
+            await self._keep(msgspec.structs.replace(result, late=late), *said)
+            self._answered, self._begun = None, True
             return (await self._desk.log.head(self.line)).state != "waiting"
 
         await self._run(begin)
@@ -385,7 +385,7 @@ class Turn:
         known = isinstance(problem, EverthreadError)
         try:
             head = await finished(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
-            if known and not _over(head):
+            if known and self._begun and not _over(head):
                 problem.kept = head.turn_first  # type: ignore[attr-defined]
         except TakenOver:
             raise
@@ -416,7 +416,9 @@ class Turn:
                 came.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
             came.append(calling.failed(reason))
         head = await self._desk.log.head(self.line)
-        late, self._late = self._late, None
+        call, self._answered = self._answered, None
+        late = call.event if call and is_late(call, head) else None
+        assert late is None or isinstance(late, ToolCall)
         if events := await closing(self._desk.log, self.line, head, came, reason=reason, late=late):
             await self._append(*events)
         return await self._done()
