@@ -15,6 +15,7 @@ import pytest
 from click.testing import Result
 
 from everthread.cli.wrapping import Wrapping
+from everthread.errors import Overloaded
 from everthread.testing.scripted import broken, call, script, thought
 from tests.cli.conftest import Do
 from tests.cli.terminal import CTRL_C, Terminal
@@ -148,6 +149,18 @@ def test_a_provider_that_cannot_be_reached_is_a_sentence_and_the_message_is_kept
     said = _sentence(do("ask", "Hello", "--set", "retries=0"))
     assert "anthropic cannot be reached" in said
     assert _kinds(do)[:3] == ["user", "model_call", "agent_killed"]
+
+
+def test_asked_again_with_its_key_it_is_said_once(do: Do) -> None:
+    script("sleepy", Overloaded("scripted", "busy", after=3_600), "Good morning.")
+    given = ("ask", "Wake up.", "--key", "alarm", "--model", "scripted:sleepy")
+    failed = do(*given)
+    assert failed.exit_code == 1
+    assert "then /retry" in failed.stderr
+    assert "talk.resume" not in failed.stderr
+    assert do(*given).stdout == "Good morning.\n"
+    assert do(*given).stdout == "Good morning.\n"
+    assert [kind for kind in _kinds(do) if kind in ("user", "assistant")] == ["user", "assistant"]
 
 
 def test_nothing_to_say_is_an_error_of_usage(do: Do) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from everthread import Talk
+from everthread import Talk, assistant, user
 from everthread.core.events import ToolCall
 from everthread.engine.answering import CUT_SHORT, UNASKED
 from everthread.engine.saying import Saying
@@ -92,6 +92,21 @@ async def test_a_late_one_that_was_ended_is_told_and_its_turn_goes_on(talk: Talk
     assert await said(talk.resume(tools=tools.all)) == "Then not."
     assert await state(talk) == "idle"
     assert tools.runs == 1
+    await assert_valid(talk)
+
+
+async def test_so_is_one_whose_turn_the_user_has_left_meanwhile(talk: Talk, speak: Speak, tools: Tools) -> None:
+    speak([call("pay")], "Then not.")
+    await heard(talk.say("Pay.", tools=tools.all))
+    approving = talk.approve(tools=tools.all)
+    task = asyncio.create_task(heard(approving))
+    await tools.began.wait()
+    await talk.append(user("Never mind."), assistant("All right."))
+    await approving.cancel()
+    await task
+    assert await texts(talk) == [CUT_SHORT]
+    assert await said(talk.resume(tools=tools.all)) == "Then not."
+    assert await state(talk) == "idle"
     await assert_valid(talk)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from everthread import Talk
 from everthread.core.deltas import Notice
-from everthread.errors import EverthreadError, LimitReached, Overloaded
+from everthread.errors import EverthreadError, KeyReused, LimitReached, Overloaded
 from everthread.testing.scripted import call
 from everthread.tools import tool
 from tests.engine.conftest import Speak
@@ -58,6 +58,14 @@ async def test_an_error_before_anything_was_said_promises_nothing(talk: Talk) ->
         await talk.say("Hello", settings={"budget": "foo"})
     assert not raised.value.kept
     assert "kept" not in str(raised.value)
+
+
+async def test_nor_does_the_error_of_a_message_that_was_refused_after_a_kept_one(talk: Talk, speak: Speak) -> None:
+    speak(down(), "Now.")
+    await failing(talk.say("Order 17.", key="17"), Overloaded)
+    with pytest.raises(KeyReused) as raised:
+        await talk.say("Order 18.", key="17")
+    assert not raised.value.kept
 
 
 async def test_nor_does_one_of_a_turn_that_still_waits(talk: Talk, speak: Speak) -> None:

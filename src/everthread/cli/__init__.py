@@ -18,6 +18,7 @@ COMMANDS = {
     "ask": ("ask", "Say one thing and stream the reply."),
     "conversations": ("list", "List conversations, newest first."),
     "show": ("show", "Show what was said in a conversation."),
+    "stop": ("stop", "End the turn that runs in a conversation."),
     "recall": ("recall", "Find what was said about something."),
     "memory": ("memory", "Show, correct and delete what is remembered."),
     "context": ("context", "Show what a model would be told next, and why."),

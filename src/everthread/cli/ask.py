@@ -16,7 +16,7 @@ from everthread.cli.speaking import context_of, loading, partner_of, speaking, t
 from everthread.cli.telling import Teller, price_line
 from everthread.core.deltas import Done
 from everthread.core.parts import Part, file, image
-from everthread.errors import BadValue
+from everthread.errors import BadValue, ModelError
 from everthread.talk import Talk
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -29,8 +29,9 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 @click.option("--attach", "paths", multiple=True, metavar="FILE", help="A picture or file to show; may be repeated.")
 @click.option("--reasoning", is_flag=True, help="Show what the model thinks, where its provider does.")
 @click.option("--usage", "with_usage", is_flag=True, help="Say afterwards what it took.")
+@click.option("--key", default="", metavar="NAME", help="Names this message: asked again with it, it is said once.")
 def ask_command(
-    message: tuple[str, ...], paths: tuple[str, ...], reasoning: bool, with_usage: bool, **given: Any
+    message: tuple[str, ...], paths: tuple[str, ...], reasoning: bool, with_usage: bool, key: str, **given: Any
 ) -> None:
     """Say MESSAGE to an agent and stream its reply. What comes through a pipe is added to the message, or is the
     message where none is given: `git diff | everthread ask "Any mistakes in this?"`"""
@@ -44,12 +45,12 @@ def ask_command(
         model = (await context_of(et, talk, **asked)).model
         warn(model)
         teller = Teller(form="silent" if where.json else "words", reasoning=reasoning, words=loading(model))
-        await teller.listen(talk.say(text, *shown, **asked))
+        await teller.listen(talk.say(text, *shown, key=key, **asked))
         assert teller.done
         if where.json:
             say_json(_as_json(talk, teller))
         else:
-            _afterwards(talk, teller.done, with_usage=with_usage)
+            _afterwards(talk, teller, teller.done, with_usage=with_usage)
         if teller.failed:
             sys.exit(1)
 
@@ -65,7 +66,9 @@ def _message(words: tuple[str, ...]) -> str:
     return text
 
 
-def _afterwards(talk: Talk, done: Done, *, with_usage: bool) -> None:
+def _afterwards(talk: Talk, teller: Teller, done: Done, *, with_usage: bool) -> None:
+    if isinstance(teller.failed, ModelError) and teller.failed.again and teller.failed.kept:
+        tell(f"The message is kept: everthread chat --conversation {talk.id}, then /retry.", colour="yellow")
     if done.state == "waiting":
         todo = f"everthread chat --conversation {talk.id}, then /approve or /refuse"
         tell(f"The agent waits for approval: {todo}.", colour="yellow")

@@ -225,6 +225,11 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     return et.talk(matches[0])
 
 
+async def on_branch(talk: Talk, branch: str | None) -> Talk:
+    """The conversation on a branch, by name or number; on the current one where none is named."""
+    return talk if branch is None else await talk.on(int(branch) if branch.isdigit() else branch)
+
+
 class NoConversation(NotFound):
     pass
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import console, counted, find, json_text, printable, run, say_json, scope_of, scoped
+from everthread.cli.shared import (
+    console,
+    counted,
+    find,
+    json_text,
+    on_branch,
+    printable,
+    run,
+    say_json,
+    scope_of,
+    scoped,
+)
 from everthread.cli.telling import dollars
 from everthread.core.events import (
     AgentKilled,
@@ -36,6 +47,7 @@ if TYPE_CHECKING:
 STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold magenta", "model_call": "dim"}
 FAINT = {"model_call": "dim"}  # what was said stands out from what it took
 LONGEST = 2_000
+INDENT = 29  # columns before what was said: seq, kind, tokens
 
 
 @click.command("show")
@@ -46,7 +58,7 @@ LONGEST = 2_000
 @click.option("--after", type=click.IntRange(min=0), help="Instead: a page of events after this seq.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="Events of that page.")
 @click.option("--branches", "list_branches", is_flag=True, help="Show the branches instead.")
-@click.option("--follow", is_flag=True, help="Go on showing what is said, until interrupted.")
+@click.option("--follow", is_flag=True, help="Go on showing what is said, word by word, until interrupted.")
 def show_command(
     conversation: str | None,
     branch: str | None,
@@ -65,8 +77,7 @@ def show_command(
         if list_branches:
             await _branches(talk, where.json)
             return
-        if branch is not None:
-            talk = await talk.on(int(branch) if branch.isdigit() else branch)
+        talk = await on_branch(talk, branch)
         events = await talk.tail(turns=turns) if after is None else await talk.after(after, limit=limit)
         await _heading(talk, where.json)
         if where.json and not follow:
@@ -76,10 +87,9 @@ def show_command(
         for event in events:
             page.show(event)
         if follow:
-            last = events[-1].seq if events else 0
-            async for heard in talk.listen(after=last):
-                if isinstance(heard, Logged):
-                    page.show(heard)
+            from everthread.cli.following import follow as go_on
+
+            await go_on(talk, page, after=events[-1].seq if events else 0, as_json=where.json)
 
     run(where, work)
 
@@ -97,6 +107,10 @@ class Page:
         self._as_json = as_json
         self._out: Console = console(err=err)
         self._turn: int | None = None
+
+    @property
+    def width(self) -> int:
+        return self._out.width
 
     def show(self, event: Logged) -> None:
         if self._as_json:
@@ -118,10 +132,10 @@ class Page:
         name = Text(f"{event.seq:>6}  ", style="dim")
         name.append(f"{event.kind:<12}", style=STYLES.get(event.kind, "yellow"))
         name.append(f"{event.tokens or '':>7}  ", style="dim")
-        width = max(20, self._out.width - 29)
+        width = max(20, self.width - INDENT)
         lines = Text(printable(said), style=FAINT.get(event.kind, "")).wrap(self._out, width) or [Text("")]
         for number, line in enumerate(lines):
-            self._out.print(Text.assemble(name if number == 0 else " " * 29, line), no_wrap=True, crop=False)
+            self._out.print(Text.assemble(name if number == 0 else " " * INDENT, line), no_wrap=True, crop=False)
 
 
 def describe(event: Event) -> str:

@@ -34,6 +34,11 @@ def answered(event: Event) -> int:
     return 0
 
 
+def is_late(call: Logged, head: Head) -> bool:
+    """Whether the turn of a tool call is over: its result begins another."""
+    return call.turn != head.turn or head.state == "interrupted"
+
+
 def refusal(call: ToolCall, why: str = "") -> ToolResult:
     return _result(call, f"The user refused this tool call{f': {why}' if why else '.'}")
 

@@ -28,7 +28,7 @@ async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]
         said = [Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)]
     wrote = kept.at if kept else 0  # by whoever had the lease before, and did not end
     late = await late_one(log, line, head, wrote) if wrote else None
-    ran = bool(said or late or wrote >= head.turn_first)
+    ran = said or late or wrote >= head.turn_first or head.state == "waiting"
     return await closing(log, line, head, said, reason=LEFT_OPEN if ran else UNANSWERED, late=late)
 
 

@@ -19,7 +19,7 @@ import msgspec
 from everthread.config import Settings
 from everthread.context.building import Context
 from everthread.context.planning import Asked
-from everthread.core.deltas import CallDelta, Delta, Done, Notice, ResultDelta, TextDelta, Usage
+from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
 from everthread.core.events import (
     MEMORY,
     Assistant,
@@ -35,10 +35,11 @@ from everthread.core.logged import Logged, readable
 from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
-from everthread.core.turns import Head, State
-from everthread.engine.answering import refusal, verdict
+from everthread.core.turns import Head
+from everthread.engine.answering import is_late, refusal, verdict
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
+from everthread.engine.figures import Figures
 from everthread.engine.finishing import finished
 from everthread.engine.leaving import closing, left_open
 from everthread.errors import (
@@ -68,7 +69,6 @@ SAID_AGAIN = (
 CANCELLED, STOPPED = "cancelled", "stopped"
 RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
-OF_CONTEXT = ("cutoff", "sent", "past", "estimate", "budget", "degraded")  # what `Done` tells of the last request
 FORGOTTEN = "What the tool gave quotes something that was redacted meanwhile. Look again."
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 
@@ -101,12 +101,10 @@ class Turn:
         talk.notes_seen = prepared.asked.notes
         self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
         self._calling: Calling | None = None
-        self._late: ToolCall | None = None  # of an earlier turn, and runs now
-        self._sent: Context | None = None
-        self._usage, self._price, self._calls = Usage(), 0.0, 0
-        self._priced = True
-        self._model = ""
+        self._answered: Logged | None = None  # the tool call that was approved, and runs
+        self._figures = Figures()
         self._seq = 0  # of the newest event that we know of
+        self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()
         for note in prepared.notes:
             self._tell(Notice(text=note))
@@ -142,7 +140,7 @@ class Turn:
         [logged] = await self._desk.log.append(self._place, self._kept([message]), key=key, under=self._held.lease)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
-        self._seq = logged.seq
+        self._seq, self._begun = logged.seq, True
         if new:
             self._live.moved(logged.seq)
         return logged, new
@@ -187,6 +185,7 @@ class Turn:
         """From the newest event on, with nothing to append before the model is called."""
         await self._desk.log.hold(self._held.lease, at=head.seq)
         self._live.moved(head.seq)
+        self._begun = True
         return True
 
     async def settle(self, call: Logged, *, approved: bool, why: str) -> None:
@@ -199,17 +198,15 @@ class Turn:
         async def begin() -> bool:
             await self._as_before()
             self._limits = (await self._context()).settings
-            head = await self._desk.log.head(self.line)
-            late = call.turn != head.turn or head.state == "interrupted"
-            said = verdict(call, approved=approved)
+            said: tuple[Event, ...] = (verdict(call, approved=approved),)
             if approved:
                 # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
-                await self._append(said)
-                self._late = event if late else None
-                await self._keep(msgspec.structs.replace(await self._result(event), late=late))
-                self._late = None
-            else:
-                await self._keep(msgspec.structs.replace(refusal(event, why), late=late), said)
+                await self._append(*said)
+                self._answered, self._begun, said = call, True, ()
+            result = await self._result(event) if approved else refusal(event, why)
+            late = is_late(call, await self._desk.log.head(self.line))
+            await self._keep(msgspec.structs.replace(result, late=late), *said)
+            self._answered, self._begun = None, True
             return (await self._desk.log.head(self.line)).state != "waiting"
 
         await self._run(begin)
@@ -252,18 +249,18 @@ class Turn:
             raise
         except Exception as problem:  # noqa: BLE001 -- whatever it is, the log says how the turn ended
             await self._fail(problem)
-        await finished(self._done())
+        await self._surely(self._done())
 
     async def _once(self, deadline: asyncio.Timeout) -> bool:
         """One model call and the tools that it calls. Whether there is more to do."""
         context = await self._context()
-        if not self._calls:
+        if not self._figures.calls:
             if tiny := self._desk.news_of(context.model):
                 self._tell(Notice(text=tiny))
             self._limits = context.settings
             self._desk.replies(self.line, context)
             deadline.reschedule(asyncio.get_running_loop().time() + self._limits.turn_seconds)
-        self._sent = context
+        self._figures.sent = context
         self._check_limits()
         replied = await self._reply(context)
         calls = [event for event in replied if isinstance(event, ToolCall)]
@@ -277,13 +274,10 @@ class Turn:
             return await self._desk.contexts.build(self._desk.log, self.line, self._asked)
 
     def _check_limits(self) -> None:
-        limits = self._limits
-        if self._calls >= limits.turn_calls:
-            raise LimitReached("turn_calls", limits.turn_calls, "model calls")
-        if limits.turn_dollars and self._price >= limits.turn_dollars:
-            raise LimitReached("turn_dollars", limits.turn_dollars, "US dollars")
-        if limits.turn_dollars and not self._priced and self._calls == 1:
-            self._tell(Notice(text=f"No price is known of {self._model}, so turn_dollars cannot be held."))
+        figures = self._figures
+        figures.check(self._limits)
+        if self._limits.turn_dollars and not figures.priced and figures.calls == 1:
+            self._tell(Notice(text=f"No price is known of {figures.model}, so turn_dollars cannot be held."))
 
     # -- the model ---------------------------------------------------------------------------------------------
 
@@ -307,14 +301,13 @@ class Turn:
         return await self._call(await self._context())
 
     async def _call(self, context: Context) -> tuple[Event, ...]:
-        self._calls += 1
-        self._model = context.model
+        self._figures.begin(context.model)
         self._live.replies(context.model, forgotten=context.forgotten)
         self._calling = calling = Calling(self._desk, context, agent=self._agent, tell=self._tell)
         replied = await calling.reply()
         said = [self._asking(event) for event in replied.events] or [Assistant(model=context.model)]
         record = calling.record
-        self._count(record)
+        self._figures.count(record)
         self._calling = None  # from here on the log has it
         await self._append(*said, record)
         self._desk.beside(self._desk.learn(context, record.input))
@@ -329,12 +322,6 @@ class Turn:
     @property
     def _said(self) -> str:
         return self._calling.said if self._calling else ""
-
-    def _count(self, record: ModelCall) -> None:
-        counts = {name: getattr(record, name) for name in Usage.__struct_fields__}
-        self._usage += Usage(**counts)
-        self._priced = self._priced and record.price is not None
-        self._price += record.price or 0.0
 
     async def _failed(self, problem: ModelError) -> None:
         """The record of a model call of which nothing came, and that is made again otherwise."""
@@ -389,26 +376,29 @@ class Turn:
         """Close the turn as interrupted, and raise what went wrong."""
         known = isinstance(problem, EverthreadError)
         try:
-            head = await finished(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
-            if known and not _over(head):
+            head = await self._surely(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
+            if known and self._begun and not _over(head):
                 problem.kept = head.turn_first  # type: ignore[attr-defined]
         except TakenOver:
             raise
         except EverthreadError as further:  # the store is away: whoever comes next closes the turn
             _log.warning("The turn of conversation %s could not be closed: %s", self.line.conversation, further)
-            self._tell_end("interrupted", self._seq)
         raise problem from cause
 
     async def _cancelled(self) -> None:
         """Somebody ended the turn; or it is another's by now, and nothing may be written any more."""
         if self._held.lost:
             raise TakenOver(self._held.lease.name)
+        await self._surely(self._end(STOPPED if self._live.stopped else CANCELLED))
+
+    async def _surely(self, ending: Awaitable[Head]) -> Head:
+        """The last thing that is done; where it cannot be, the end is told all the same."""
         try:
-            await finished(self._end(STOPPED if self._live.stopped else CANCELLED))
+            return await finished(ending)
         except TakenOver:
             raise
         except EverthreadError:  # the conversation was erased, or the store is away
-            self._tell_end("interrupted", self._seq)
+            self._tell(self._figures.done("interrupted", self._seq))
             raise
 
     async def _end(self, reason: str) -> Head:
@@ -421,7 +411,9 @@ class Turn:
                 came.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
             came.append(calling.failed(reason))
         head = await self._desk.log.head(self.line)
-        late, self._late = self._late, None
+        call, self._answered = self._answered, None
+        late = call.event if call and is_late(call, head) else None
+        assert late is None or isinstance(late, ToolCall)
         if events := await closing(self._desk.log, self.line, head, came, reason=reason, late=late):
             await self._append(*events)
         return await self._done()
@@ -429,15 +421,8 @@ class Turn:
     async def _done(self) -> Head:
         self._remind()
         head: Head = await self._desk.log.head(self.line)
-        self._tell_end(head.state, head.seq)
+        self._tell(self._figures.done(head.state, head.seq))
         return head
-
-    def _tell_end(self, state: State, seq: int) -> None:
-        price = self._price if self._priced else None
-        figures: dict[str, Any] = {"usage": self._usage, "price": price, "calls": self._calls}
-        if self._sent:
-            figures |= {name: getattr(self._sent, name) for name in OF_CONTEXT}
-        self._tell(Done(state=state, model=self._model, seq=seq, **figures))
 
     def _remind(self) -> None:
         if self._desk.memory is not None:

@@ -1,0 +1,31 @@
+"""`everthread stop`"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from everthread.app import Everthread
+from everthread.cli.shared import find, on_branch, run, say_json, scope_of, scoped
+
+
+@click.command("stop")
+@click.argument("conversation", required=False)
+@scoped
+@click.option("--branch", help="A branch by name or number; the current one by default.")
+def stop_command(conversation: str | None, branch: str | None, **scope: Any) -> None:
+    """End the turn that runs in a CONVERSATION (its id, or the beginning or end of it; the newest by default), in
+    whichever process. What had come of the reply is kept."""
+    where = scope_of(**scope)
+
+    async def work(et: Everthread) -> None:
+        talk = await on_branch(await find(et, where, conversation), branch)
+        stopped = await talk.stop()
+        if where.json:
+            say_json({"conversation": talk.id, "stopped": stopped})
+        else:
+            kept = "The turn was ended. What had come of the reply is kept."
+            click.echo(kept if stopped else "No turn is under way.")
+
+    run(where, work)
