@@ -241,11 +241,11 @@ class Items:
             before, after = quoted(self._fence, QUOTES[call.name])
             parts = (self._put(before), *parts, self._put(after))
         if self.ways.beside and any(not isinstance(part, Text) for part in parts):
-            self._mark(logged.seq, RESULT)
+            self._tag(logged.seq, RESULT)
         return Answer(call=call, parts=parts, error=error, seq=logged.seq)
 
     def _waits(self, call: ToolCall) -> Text:
-        """What stands for a result. It says how a late one will be marked, where nobody but us can say so: then the
+        """What stands for a result. It says how a late one will be tagged, where nobody but us can say so: then the
         instructions need not, and the provider's cache stays good when it comes."""
         told = _WAITS[call.waits_for]
         if call.waits_for:
@@ -278,14 +278,14 @@ class Items:
     # -- what the user did not say ---------------------------------------------------------------------------
 
     def _fenced(self, seq: int, kind: str, parts: tuple[Part, ...], about: str = "") -> tuple[Part, ...]:
-        """Parts that are told on the user's side, between marks that only we can make. `seq`: of what the instructions
-        must tell the marks for."""
+        """Parts that are told on the user's side, between tags that only we can make. `seq`: of what the instructions
+        must tell the tags for."""
         self.fences += [seq] if seq else []
         opening, closing = self._fence.opening(kind, about), self._fence.closing(kind)
         return (self._put(opening), *parts, self._put(closing))
 
-    def _mark(self, seq: int, kind: str) -> None:
-        """Marks that the provider's form puts around pictures and files of results."""
+    def _tag(self, seq: int, kind: str) -> None:
+        """Tags that the provider's form puts around pictures and files of results."""
         self._fenced(seq, kind, ())
 
     # -- texts ---------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def _reply(reply: Reply, media: Media) -> list[Message]:
         messages.append({"role": "tool", "tool_call_id": answer.call.id, "content": told})
         beside += [piece for part in answer.parts if not isinstance(part, Text) for piece in content_part(part, media)]
     if beside:
-        opening, closing = ({"type": "text", "text": mark} for mark in media.marks())
+        opening, closing = ({"type": "text", "text": tag} for tag in media.tags())
         messages.append({"role": "user", "content": [opening, *beside, closing]})
     return messages
 
