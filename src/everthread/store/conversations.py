@@ -140,6 +140,8 @@ def change(
 ) -> Script[Outcome[Conversation]]:
     """Rename, restate the goal, or change the settings of a conversation, on top of what they are now."""
     now = yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
+    if now.agent != conversation.agent:
+        raise UnknownConversation(conversation.id)
     changed = msgspec.structs.replace(now, **changes)
     return Outcome(changed, [Tell("update_conversation", [_details(changed)])], under=under)
 
