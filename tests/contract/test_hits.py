@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, tool_result, user
-from everthread.core.events import Clear
+from everthread.core.events import Clear, Event
 from everthread.core.tokens import count
 from everthread.errors import BadValue
 from everthread.recall import Hit, recall
@@ -52,8 +52,18 @@ async def test_other_branches_are_hit_on_request(et: Everthread, talk: Talk) -> 
 
 async def test_a_hit_that_is_anothers_neighbour_takes_no_place_of_its_own(et: Everthread, talk: Talk) -> None:
     """Else a talk about one thing would fill the list with itself, and what was said elsewhere had no place."""
-    far = [user("My aunt has walnuts in the garden."), assistant("How nice."), user("She does."), assistant("I see.")]
-    near = [user("Walnuts, walnuts!"), assistant("Walnuts?"), user("Yes: walnuts."), assistant("Walnuts it is.")]
+    far: list[Event] = [
+        user("My aunt has walnuts in the garden."),
+        assistant("How nice."),
+        user("She does."),
+        assistant("I see."),
+    ]
+    near: list[Event] = [
+        user("Walnuts, walnuts!"),
+        assistant("Walnuts?"),
+        user("Yes: walnuts."),
+        assistant("Walnuts it is."),
+    ]
     await talk.append(*far, *near)
     found = await hits(et, talk, "walnuts", limit=4, neighbours=1)
     told = [seq for hit in found for seq in (hit.seq, *(near.seq for near in hit.neighbours))]

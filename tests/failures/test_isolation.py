@@ -54,7 +54,7 @@ async def stage(et: Everthread, someone: str) -> Stage:
 
 async def seen(et: Everthread, talk: Talk) -> list[Any]:
     """All that there is of a conversation."""
-    owner = {"user": talk.conversation.user, "tenant": talk.conversation.tenant}
+    owner: dict[str, Any] = {"user": talk.conversation.user, "tenant": talk.conversation.tenant}
     found = await et.conversation(id=talk.id, **owner)
     events = [await (await found.on(branch.branch.number)).range(1, ENDLESS) for branch in await found.branches()]
     usage = [await et.usage(**owner), await et.totals(**owner), await found.notes()]
@@ -245,7 +245,7 @@ async def test_what_is_kept_in_memory_for_one_tenant_is_not_told_to_another(
     await et.log.restore([Whole(conversation=read.conversation, branches=secret)])
     theirs = et.talk(read.conversation)
     assert theirs.id == mine.id
-    asked = {"model": "openai:gpt-4o", "budget": 900}
+    asked: dict[str, Any] = {"model": "openai:gpt-4o", "budget": 900}
     assert SECRET in repr((await theirs.context(**asked)).request)
     assert SECRET not in repr((await mine.context(**asked)).request)
     assert await et.log.fence(await mine.line()) != await et.log.fence(await theirs.line())

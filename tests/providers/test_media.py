@@ -10,7 +10,7 @@ from everthread.errors import UnknownBlob
 from everthread.store.log import Log
 from tests.core.pictures import gif, jpeg, png, webp
 from tests.providers.conftest import Ask
-from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, RESPONSES, transcript
+from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, RESPONSES, instructions, transcript
 
 WAV = file(b"RIFF....WAVE", name="a.wav", media_type="audio/wav")
 PDF = file(b"%PDF-1.4", name="a.pdf", media_type="application/pdf")
@@ -98,19 +98,23 @@ async def test_in_a_message_of_the_models_it_is_always_told_in_words(ask: Ask, n
         assert told[2].endswith("not sent]")
 
 
+FOLLOWS = "result look: A cat:\n\n[What is no text follows, between <result-N> and </result-N>.]"
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [
         (CLAUDE, ["result look: A cat:", "result look: <image/png>"]),
         (RESPONSES, ["result look: A cat:", "result look: <image/png>"]),
-        (CHAT, ["result look: A cat:", "user: [What the tools returned beside text:]", "user: <image/png>"]),
-        (GEMINI, ["result look: A cat:", "user: <image/png>"]),
+        (CHAT, [FOLLOWS, "user: <result-N>", "user: <image/png>", "user: </result-N>"]),
+        (GEMINI, [FOLLOWS, "user: <result-N>", "user: <image/png>", "user: </result-N>"]),
     ],
 )
 async def test_in_a_result(ask: Ask, model: str, told: list[str]) -> None:
     """What follows its result is not told to be missing from it."""
     context = await ask(model, user("Look."), tool_call("look"), tool_result("A cat:", image(png(3, 4)), name="look"))
     assert transcript(context)[2:] == told
+    assert instructions(context.request) == ""
 
 
 @pytest.mark.parametrize("model", FORMS)

@@ -16,7 +16,7 @@ from everthread.providers.prices import input_price
 
 FIVE_MINUTES = 300 * 1_000_000
 EXCERPT = 80
-REMEMBERED = ("brief", "facts", "untold", "recap", "uncovered", "told before")  # what changes when the cutoff steps
+REMEMBERED = ("brief", "facts", "untold", "recap", "uncovered", "told before", "fence")  # changes when the cutoff steps
 LIFETIMES = {"5m": FIVE_MINUTES, "1h": 12 * FIVE_MINUTES}
 
 

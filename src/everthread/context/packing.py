@@ -280,12 +280,12 @@ class Packing:
         self._tell_time()
 
     def _tell_of_fence(self) -> None:
-        """What the marks on the user's side mean, last among the instructions: with the first of them it is new there,
+        """What the tags on the user's side mean, last among the instructions: with the first of them it is new there,
         and nothing that was sent before began so."""
         self.sections.pop("fence", None)
         if self._items.fences:
             self.sections["fence"] = self.plan.fence.told
-        self._marked = min(self._items.fences, default=0)
+        self._tagged = min(self._items.fences, default=0)
 
     def _size(self, events: list[Logged], full: bool) -> int:
         measure = self.plan.measure
@@ -372,7 +372,7 @@ class Packing:
     def _held(self, turn: Packed, so_far: SoFar, seq: int) -> bool:
         choice = self.seen.choice
         # What gave way in this request had not when there was less, or gave way otherwise.
-        if choice is None or seq <= max(self._changed, self._marked) or self._gave_way or not self.turns:
+        if choice is None or seq <= max(self._changed, self._tagged) or self._gave_way or not self.turns:
             return False
         over = excess(turn.start, so_far.tokens, self.plan.room)
         return choice.held(turn.start.number, over, turn.start.messages + so_far.events)

@@ -102,7 +102,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ways(self) -> Ways:
-        return WAYS.get(self.model.provider, Ways(beside=True))
+        ways = WAYS.get(self.model.provider, Ways(beside=True))
+        return ways._replace(beside=False) if self.model.blind else ways  # which is told all of it in words
 
     @property
     def overhead(self) -> int:

@@ -51,7 +51,9 @@ def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[s
             found.append(f"{name}: was {was!r}, is {is_now!r}")
     if context.redacted:
         found.append("messages: some were redacted since, or before")
-    return found or ["nothing that is recorded, but the bytes: another version of Everthread made them"]
+    return found or [
+        "nothing that is recorded, but the bytes: another version of Everthread made them, or another store"
+    ]
 
 
 def without_secrets(address: str) -> str:

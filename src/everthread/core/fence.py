@@ -1,7 +1,7 @@
 """The fence: what tells the words of the application from all that anybody else may write.
 
 Providers know few roles. What the application says later on, a tool's late result and what is quoted of the past have
-to stand where the user speaks, or among the instructions. Each stands between two marks that carry a number of 18
+to stand where the user speaks, or among the instructions. Each stands between two tags that carry a number of 18
 digits, the same throughout a conversation. Nobody outside can know it: it comes of a secret of the store's. Where it
 occurs in content all the same, because a model has repeated it, it is broken up, however its digits are written: so
 no text ends its own fence, and none passes for another's.
@@ -34,6 +34,7 @@ _UNSEEN = (
 )
 _RUN = re.compile(rf"{_DIGIT}(?:{_UNSEEN}*{_DIGIT}){{{DIGITS - 1},}}")
 _ONE = re.compile(_DIGIT)
+_ASCII = bytes(range(128))
 
 
 class Fence(msgspec.Struct, frozen=True):
@@ -54,7 +55,16 @@ class Fence(msgspec.Struct, frozen=True):
         """Whether a text may stand as it is: the number is not in it, in whatever digits."""
         if self.number in text:
             return False
-        return text.isascii() or not any(self.number in _plain(run) for run in _RUN.findall(text))
+        return text.isascii() or not self._may_be_in(text) or not self._is_in(text)
+
+    def _may_be_in(self, text: str) -> bool:
+        """A quick look, which nearly always says no: at the digits that are not ASCII's, and at what is left without
+        whatever is not. Looking at every character would take longer than all else that is done to build a request."""
+        odd = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+        return bool(_ONE.search(odd)) or self.number.encode() in text.encode("ascii", "ignore")
+
+    def _is_in(self, text: str) -> bool:
+        return any(self.number in _plain(run) for run in _RUN.findall(text))
 
     def broken(self, text: str) -> str:
         """The text, with the number broken up wherever it is in it."""

@@ -233,17 +233,16 @@ class Items:
             before, after = quoted(self._fence, QUOTES[call.name])
             parts = (self._put(before), *parts, self._put(after))
         if self.ways.beside and any(not isinstance(part, Text) for part in parts):
-            self._mark(logged.seq, RESULT)
+            parts = (*parts, self._put(f"[What is no text follows, {self._between()}.]"))
+            self._fenced(0, RESULT, ())  # the tags that the provider's form puts around it
         return Answer(call=call, parts=parts, error=error, seq=logged.seq)
 
     def _waits(self, call: ToolCall) -> Text:
-        """What stands for a result. It says how a late one will be marked, where nobody but us can say so: then the
-        instructions need not, and the provider's cache stays good when it comes."""
-        told = _WAITS[call.waits_for]
-        if call.waits_for:
-            told += f", between {self._fence.opening(RESULT)} and {self._fence.closing(RESULT)}."
-            self._announced.add(call.id)
-        return self._put(told, CALL_WRAPPING)
+        """What stands for a result, and how a late one will be told."""
+        if not call.waits_for:
+            return self._put(_WAITS[""], CALL_WRAPPING)
+        self._announced.add(call.id)
+        return self._put(f"{_WAITS[call.waits_for]}, {self._between()}.", CALL_WRAPPING)
 
     def _result(self, logged: Logged, full: bool) -> tuple[Part, ...]:
         event = logged.event
@@ -270,15 +269,16 @@ class Items:
     # -- what the user did not say ---------------------------------------------------------------------------
 
     def _fenced(self, seq: int, kind: str, parts: tuple[Part, ...], about: str = "") -> tuple[Part, ...]:
-        """Parts that are told on the user's side, between marks that only we can make. `seq`: of what the instructions
-        must tell the marks for."""
+        """Parts that are told on the user's side, between tags that only we can make. `seq`: of what the instructions
+        must tell the tags for."""
         self.fences += [seq] if seq else []
         opening, closing = self._fence.opening(kind, about), self._fence.closing(kind)
         return (self._put(opening), *parts, self._put(closing))
 
-    def _mark(self, seq: int, kind: str) -> None:
-        """Marks that the provider's form puts around pictures and files of results."""
-        self._fenced(seq, kind, ())
+    def _between(self) -> str:
+        """The tags of a result, announced where nobody but us can speak: then the instructions need not tell of them,
+        and the provider's cache stays good."""
+        return f"between {self._fence.opening(RESULT)} and {self._fence.closing(RESULT)}"
 
     # -- texts ---------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ class Rendered(msgspec.Struct):
 
 class Media:
     """The bytes of what a request shows, by their hash, and how much of it cannot be sent. What is told of it in words
-    cannot pass for a mark of the fence's."""
+    cannot pass for a tag of the fence's."""
 
     def __init__(self, found: dict[str, bytes | None], fence: Fence | None = None) -> None:
         self._found = found
@@ -62,7 +62,7 @@ class Media:
     def held(self, text: str) -> str:
         return self._fence.broken(text) if self._fence else text
 
-    def marks(self) -> tuple[str, str]:
+    def tags(self) -> tuple[str, str]:
         """What stands before and after that which tools gave, where it stands on the user's side."""
         if self._fence is None:
             return "[What the tools returned beside text:]", "[Its end.]"
@@ -189,6 +189,6 @@ def _flat(part: Part | Call) -> Part:
 
 
 def _flat_answer(answer: Answer, media: Media) -> tuple[Text, ...]:
-    opening, closing = media.marks()
+    opening, closing = media.tags()
     told = f"[result of {answer.call.name}: {in_words(answer.parts, media)}]"
     return Text(text=opening), Text(text=told), Text(text=closing)

@@ -92,7 +92,7 @@ def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[
             _media(part, media) for answer in item.answers for part in answer.parts if isinstance(part, Image | File)
         ]
         if beside:
-            opening, closing = media.marks()
+            opening, closing = media.tags()
             beside = [{"text": opening}, *beside, {"text": closing}]
         return [("model", said), ("user", [*answers, *beside])]
     parts = [piece for part in item.parts for piece in _heard(part, media)]

@@ -116,7 +116,7 @@ def _reply(reply: Reply, media: Media, most: int) -> list[Message]:
             others = [part for part in answer.parts if not isinstance(part, Text)]
             beside += [piece for part in others for piece in content_part(part, media)]
     if beside:
-        opening, closing = ({"type": "text", "text": mark} for mark in media.marks())
+        opening, closing = ({"type": "text", "text": tag} for tag in media.tags())
         messages.append({"role": "user", "content": [opening, *beside, closing]})
     return messages
 

@@ -145,6 +145,8 @@ def change(
     """Rename, restate the goal, or change the settings of a conversation, on top of what they are now; if something of
     it has been redacted `forgotten` times, where that is given."""
     now = yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
+    if now.agent != conversation.agent:
+        raise UnknownConversation(conversation.id)
     rows = yield Ask("forgotten", {"tenant": now.tenant, "conversation": now.id})
     if forgotten not in (None, rows[0][0]):
         raise Outrun("Something of the conversation was redacted meanwhile")

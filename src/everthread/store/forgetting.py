@@ -175,7 +175,7 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     """Remove everything but the tombstone. Doing it again changes nothing."""
     owner = Owner(conversation.tenant, conversation.user)
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": conversation.id})
-    if not rows:
+    if not rows or rows[0][2] != conversation.agent:
         raise UnknownConversation(conversation.id)
     if rows[0][-1] is not None:
         return Outcome(None, landed=True)

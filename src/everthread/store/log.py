@@ -1,11 +1,10 @@
 """The log: everything that has been said, for ever.
 
 This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
-its ancestors, from `line`) or a `Conversation` (from `begin`, `find` or `conversations`, which ask whose it
-is): having a line is the permission to read it. A conversation is no more than a value that anybody can make, so
-whatever is done with one is done only if the store knows it as this owner's (`mine`). All raise errors of one tree
-(`everthread.errors`), and whatever is raised, the log is as it was (but for NotYetGone, which says what is left to
-do).
+its ancestors, from `line`), and having one is the permission to read it; or a `Conversation` (from `begin`, `find` or
+`conversations`, which ask whose it is). That is a value, and anybody can make one: whatever is done with it is done
+only if the store knows it as this owner's (`mine`). All raise errors of one tree (`everthread.errors`), and whatever
+is raised, the log is as it was (but for NotYetGone, which says what is left to do).
 
     whose        begin  find  mine  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
@@ -331,7 +330,7 @@ class Log(Beside, Recalling, Forgets):
         return await self._engine.read(lambda: windowing.look(line, at=at, ask=ask, nothing=nothing), large=True)
 
     async def fence(self, line: Line) -> Fence:
-        """The marks that only this store can make in a request of this conversation."""
+        """The tags that only this store can make in a request of this conversation."""
         if self._secret is None:
             self._secret = await secret.read(self._engine)
         return fence_of(self._secret, line.about)

@@ -16,7 +16,7 @@ BYTES = 32
 async def read(engine: Engine) -> bytes:
     if found := await engine.read(_secret):
         return found
-    # Somebody has removed it. Requests have other marks from now on, which costs the providers' caches once.
+    # Somebody has removed it. Requests have other tags from now on, which costs the providers' caches once.
     made = secrets.token_bytes(BYTES)
     await engine.write(lambda: _kept(made), about=NAME)
     return await engine.read(_secret)

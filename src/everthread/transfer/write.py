@@ -34,7 +34,7 @@ async def export_lines(log: Log, conversation: Conversation, *, follow: bool = F
     While following, gives an empty line, b"", each time it has caught up. Raises Outdated when the lines so far
     hold what must be forgotten, and UnknownConversation when all of them do.
     """
-    written = _Written(log, conversation)
+    written = _Written(log, await log.mine(conversation))
     if follow:
         async for _ in log.changes(conversation.about):
             async for line in written.news():
