@@ -7,6 +7,7 @@ caller asked for. So the same question gives the same bytes in every process.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
@@ -21,11 +22,12 @@ from everthread.context.gaps import Gaps
 from everthread.context.packing import Packing
 from everthread.context.planning import Asked, Learnt, Plan, begun_at, chosen, place_of, plan
 from everthread.core.branches import Line
-from everthread.core.estimates import Measure
+from everthread.core.estimates import Measure, Uncountable
 from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
 from everthread.core.folded import Folded
 from everthread.core.hashing import hash_of
 from everthread.core.request import Request
+from everthread.core.tokens import BROKEN, WRAPPING
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.store.log import HEAVY, LARGE, Log
@@ -34,6 +36,8 @@ from everthread.store.windowing import Planned, Seen, Sighted
 if TYPE_CHECKING:
     from everthread.providers.base import Provider, Rendered
     from everthread.providers.models import Model
+
+_log = logging.getLogger("everthread.tokens")
 
 TRIES = 3
 BODY = attrgetter("body")  # for every event of a window: quicker than naming it
@@ -123,7 +127,14 @@ class Contexts:
         resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
 
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
-        """What the model is told on this line."""
+        """What the model is told on this line; where nothing can be counted, as many messages as the settings say."""
+        try:
+            return await self._build(log, line, asked)
+        except Uncountable as problem:
+            _log.warning("Tokens could not be counted (%s): so many messages are sent.", problem)
+            return await self._build(log, line, msgspec.structs.replace(asked, uncounted=str(problem)))
+
+    async def _build(self, log: Log, line: Line, asked: Asked) -> Context:
         planned: list[Plan] = []
         sources = self.sources()
         begin: Start | None = None
@@ -199,19 +210,18 @@ async def _rendered(log: Log, line: Line, packing: Packing, *, heavy: bool) -> R
 
 
 def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
-    rendered = render(packing, blobs, key=key)
-    packing.form = 0
-    if packing.simple and not rendered.repaired:
-        return rendered  # each message is sent as the log has counted it
-    from everthread.providers.weighing import declared, weigh
+    from everthread.providers.base import STAND_INS
+    from everthread.providers.weighing import weigh
 
-    plan, sections = packing.plan, packing.section_tokens()
-    told = weigh(rendered.body, plan.model, plan.measure, packing.known())
-    if plan.tools:
-        told += sections["tools"]
-    elif "tools" in rendered.body:
-        told += plan.measure.tokens(declared(rendered.body, plan.measure)) + plan.model.hidden
-    told += plan.overhead + plan.output_tokens
+    rendered = render(packing, blobs, key=key)
+    plan, packing.form = packing.plan, 0
+    spelt = packing.calls and getattr(provider_of(plan.model.provider), "SPELT", False)
+    if packing.simple and not spelt and not rendered.flat:  # all is sent as the log has counted it
+        put_in = [STAND_INS[what] for what in rendered.repaired if what in STAND_INS]
+        packing.form = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
+        return rendered
+    told = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
+    told += packing.section_tokens().get("tools", 0)
     packing.form = max(0, told - packing.estimate())
     return rendered
 
@@ -265,6 +275,7 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     if problems := provider.check(rendered.body):
         rendered = provider.render(flattened(request, media), about, Media(blobs))
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
+        rendered.flat = True
     if media.unsent:
         rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")
     return rendered
@@ -306,5 +317,7 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
 
 
 def _doubts(plan: Plan) -> list[str]:
-    known = plan.model.known or plan.settings.factor
-    return [] if known else [f"nothing is known of {plan.model.name}: estimated at four bytes a token"]
+    doubts = [f"the tokenizer failed ({why}): estimated at four bytes a token" for why in sorted(set(BROKEN.values()))]
+    if not plan.model.known and not plan.settings.factor:
+        doubts.append(f"nothing is known of {plan.model.name}: estimated at four bytes a token")
+    return doubts

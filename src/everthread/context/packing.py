@@ -31,7 +31,7 @@ SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened resul
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
 EXCHANGE = 40  # tokens of the exchange in which something is told before the window
 LEAST = 24  # tokens of a text of memory's that is worth its fence
-DECLARED = 20  # tokens of a tool that only its name is known of
+DECLARED = 16  # tokens of a tool that only its name is known of, beside that
 
 
 class Packed(msgspec.Struct, kw_only=True):
@@ -107,7 +107,8 @@ class Packing:
         if self.plan.tools_tokens:
             found["tools"] = self.plan.tools_tokens
         elif self._items.called and self.plan.model.hidden:  # declared, because they are called
-            found["tools"] = measure.tokens(DECLARED * len(self._items.called)) + self.plan.model.hidden
+            declared = sum(DECLARED + measure.text(name) for name in self._items.called)
+            found["tools"] = measure.tokens(declared) + self.plan.model.hidden
         if self.plan.output_tokens:
             found["output"] = self.plan.output_tokens
         if self.form:
@@ -129,6 +130,11 @@ class Packing:
     def simple(self) -> bool:
         """Whether every message is sent as it was counted when it was appended."""
         return self._items.simple
+
+    @property
+    def calls(self) -> bool:
+        """Whether there are tool calls among what is sent."""
+        return bool(self._items.called)
 
     def known(self) -> dict[str, int]:
         """The sizes of texts that the log has counted already."""

@@ -37,8 +37,8 @@ class Items:
 
     `repaired` says what was not as a provider would have it, and how often; `added` is the size of what was
     put in for it, as `size` reckons texts. `plain` stays true while there is nothing but text in any part, and `simple`
-    while each message is one text that is sent as it was counted when it was appended; `called` are the names of the
-    tools that were called, and `ids` the ids of the calls.
+    while all is sent as it was counted when it was appended; `called` are the names of the tools that were called, and
+    `ids` the ids of the calls.
     """
 
     def __init__(self, size: Callable[[str], int], shortened: dict[int, str] | None = None) -> None:
@@ -109,7 +109,6 @@ class Items:
         if len(spoke) == 1 and len(results) < 2 and (simple := self._simple(spoke[0], results, full)):
             items.append(simple)
             return
-        self.simple = False
         parts: list[Part | Call] = []
         calls: list[tuple[Call, ToolCall]] = []
         model = ""
@@ -134,6 +133,7 @@ class Items:
         elif not calls and not _tells(parts):
             self._note("replies without content, left out")
         else:
+            self.simple = self.simple and sum(isinstance(part, Text) for part in parts) < 2
             items.append(Reply(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
         items += [self._late(result, full) for result in results]
 
@@ -160,7 +160,6 @@ class Items:
         return played
 
     def _call(self, seq: int, event: ToolCall) -> Call:
-        self.simple = False
         id, name, arguments = event.id, event.name, event.arguments
         if not _ID(id):
             self._note("tool calls with an id that providers refuse")
@@ -208,8 +207,10 @@ class Items:
             self._note("redacted messages")
             return _GONE
         if logged.seq in self._shortened:
+            self.simple = False
             return (Text(text=self._shortened[logged.seq]),)
         if not full and logged.settled < logged.tokens:
+            self.simple = False
             others = tuple(part for part in event.parts if not isinstance(part, Text))
             return (Text(text=stub(logged)), *self._parts(others))
         return self._parts(event.parts)

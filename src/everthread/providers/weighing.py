@@ -23,8 +23,8 @@ _RESULTS = ("tool_result", "function_call_output")
 
 
 def weigh(body: dict[str, Any], model: Model, measure: Measure, known: Mapping[str, int]) -> int:
-    """Tokens of the instructions and of all messages. Tools and the schema of the reply never depend on the history
-    and are counted with the instructions; only tools that were declared because they were called are weighed."""
+    """Tokens of the instructions and of all messages. Tools and the schema of the reply do not depend on how the
+    history is told, and are counted where it is planned."""
     scales = _Scales(measure, model, known)
     config = body.get("config", body)
     told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or ()
@@ -32,11 +32,6 @@ def weigh(body: dict[str, Any], model: Model, measure: Measure, known: Mapping[s
     own = WRAPPING + JOINT * len(told) if told else 0
     messages = body.get("messages") or body.get("input") or body.get("contents") or ()
     return measure.tokens(own + sum(map(scales.size, (*told, *messages)))) + scales.media
-
-
-def declared(body: dict[str, Any], measure: Measure) -> int:
-    """The size of the tools in a body."""
-    return sum(measure.anew(compact(tool)) for tool in body.get("tools", ()))
 
 
 class _Scales:
