@@ -26,6 +26,7 @@ from everthread.core.estimates import Measure, Uncountable
 from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
 from everthread.core.folded import Folded
 from everthread.core.hashing import hash_of
+from everthread.core.images import dimensions
 from everthread.core.request import Request
 from everthread.core.tokens import BROKEN, WRAPPING
 from everthread.core.window import Lookups, Move, Start, moves
@@ -205,8 +206,14 @@ async def _rendered(log: Log, line: Line, packing: Packing, *, heavy: bool) -> R
     """The request in the provider's form; from now on the packing knows what that adds."""
     blobs = await _blobs(log, line, packing) if packing.shows else {}
     rendering = partial(_weighed, packing, blobs, key=line.conversation)
+    heavy = heavy or any(_must_be_scaled(data or b"", packing.plan.model) for data in blobs.values())
     heavy = heavy or sum([len(data or b"") for data in blobs.values()]) > LARGE
     return await asyncio.to_thread(rendering) if heavy else rendering()
+
+
+def _must_be_scaled(data: bytes, model: Model) -> bool:
+    """Or may have to be, where there are many: a few bytes can be many pixels."""
+    return 0 < model.limits.many_image_side < max(dimensions(data))
 
 
 def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:

@@ -118,7 +118,7 @@ class Packing:
             found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))
         if asides := sum(turn.aside for turn in self.turns):
             found["time"] = measure.tokens(asides)
-        wrapping = WRAPPING + JOINT * len(self.sections) if self.sections else 0
+        wrapping = WRAPPING + JOINT * (len(self.sections) - 1) if self.sections else 0
         found["overhead"] = self.plan.overhead + measure.tokens(wrapping)
         return found
 

@@ -14,7 +14,7 @@ from typing import Any
 from everthread.core.estimates import Measure
 from everthread.core.images import dimensions
 from everthread.core.request import compact
-from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, file_size, image_area, image_crops, image_tiles
+from everthread.core.tokens import CALL_WRAPPING, WRAPPING, file_size, image_area, image_crops, image_tiles
 from everthread.providers.models import Model
 
 _OPAQUE = ("signature", "thoughtSignature", "encrypted_content", "data")
@@ -29,7 +29,7 @@ def weigh(body: dict[str, Any], model: Model, measure: Measure, known: Mapping[s
     config = body.get("config", body)
     told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or ()
     told = [told] if isinstance(told, str) else told
-    own = WRAPPING + JOINT * len(told) if told else 0
+    own = WRAPPING if told else 0
     messages = body.get("messages") or body.get("input") or body.get("contents") or ()
     return measure.tokens(own + sum(map(scales.size, (*told, *messages)))) + scales.media
 
