@@ -20,10 +20,10 @@ from everthread.core.events import Assistant, ToolResult, User, media_of
 from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
-from everthread.core.parts import Image, Reasoning, Text
+from everthread.core.parts import File, Image, Reasoning, Text
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced
-from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count, image_area, image_crops, image_tiles
+from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count, image_tokens, is_text, sizes
 from everthread.core.window import Start, excess, rung
 from everthread.store.windowing import Seen
 
@@ -264,7 +264,7 @@ class Packing:
             turn.size = self._size(events, turn.full) + self._items.added - added
         if not self._items.plain:
             self._reason()
-            self._charge_pictures()
+            self._charge_media()
         self._tell_time()
 
     def _size(self, events: list[Logged], full: bool) -> int:
@@ -278,17 +278,24 @@ class Packing:
             for event in events
         )
 
-    def _charge_pictures(self) -> None:
-        """What OpenAI and Google charge for pictures above our own estimate of them."""
-        model, factor = self.plan.model, self.plan.measure.tokens(1_000) / 1_000
-        for turn in (*self.older, *self.turns) if model.image_tile or model.image_crop else ():
-            for part in (part for event in turn.events for part in media_of(event.event) if isinstance(part, Image)):
-                charge = (
-                    image_tiles(part.width, part.height, model.image_base, model.image_tile)
-                    if model.image_tile
-                    else image_crops(part.width, part.height, model.image_crop)
-                )
-                turn.size += max(0, ceil(charge / factor) - image_area(part.width, part.height))
+    def _charge_media(self) -> None:
+        """Pictures as OpenAI and Google charge them; and what is told in words at the size of these."""
+        for turn in (*self.older, *self.turns):
+            turn.size += sum(self._charge(part) for event in turn.events for part in media_of(event.event))
+
+    def _charge(self, part: Image | File) -> int:
+        """The size of a picture or file beyond what the log has counted for it."""
+        from everthread.providers.base import describe  # with the provider that is asked for, not before
+
+        model, measure = self.plan.model, self.plan.measure
+        ours = sizes(User(parts=(part,)), measure.counter)[0] - WRAPPING
+        is_shown = part.blob or part.url.startswith("http")
+        if (model.blind or not is_shown) and not (isinstance(part, File) and is_text(part.media_type)):
+            return measure.text(describe(part)) - ours
+        if isinstance(part, File) or not (model.image_tile or model.image_crop):
+            return 0
+        charge = image_tokens(part.width, part.height, model.image_base, model.image_tile, model.image_crop)
+        return max(0, ceil(charge / (1.0 if measure.counter else measure.factor)) - ours)
 
     @property
     def shows(self) -> bool:

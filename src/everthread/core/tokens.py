@@ -151,6 +151,13 @@ def image_crops(width: int, height: int, crop: int) -> int:
     return crop * -(-width // side) * -(-height // side)
 
 
+def image_tokens(width: int, height: int, base: int, tile: int, crop: int) -> int:
+    """Tokens of an image for a model that charges by tiles, by crops, or in no way that is known."""
+    if tile:
+        return image_tiles(width, height, base, tile)
+    return image_crops(width, height, crop) if crop else image_area(width, height)
+
+
 def _arguments(arguments: str, counter: Counter) -> int:
     """As text, or as the object that it spells, whichever is more: some providers are sent the one, some the other."""
     told, _ = spelled(arguments)

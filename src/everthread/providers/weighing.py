@@ -14,7 +14,7 @@ from typing import Any
 from everthread.core.estimates import Measure
 from everthread.core.images import dimensions
 from everthread.core.request import compact
-from everthread.core.tokens import CALL_WRAPPING, WRAPPING, file_size, image_area, image_crops, image_tiles
+from everthread.core.tokens import CALL_WRAPPING, WRAPPING, file_size, image_tokens
 from everthread.providers.models import Model
 
 _OPAQUE = ("signature", "thoughtSignature", "encrypted_content", "data")
@@ -80,12 +80,8 @@ class _Scales:
     def _charge(self, media_type: str, data: bytes) -> int:
         if not media_type.startswith("image/"):
             return self._measure.tokens(file_size(len(data), media_type))
-        model, sides = self._model, dimensions(data)
-        if model.image_tile:
-            return image_tiles(*sides, model.image_base, model.image_tile)
-        if model.image_crop:
-            return image_crops(*sides, model.image_crop)
-        return image_area(*sides)
+        model = self._model
+        return image_tokens(*dimensions(data), model.image_base, model.image_tile, model.image_crop)
 
 
 def _media(value: dict[str, Any]) -> tuple[str, bytes] | None:
