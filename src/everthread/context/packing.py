@@ -7,23 +7,23 @@ if even they do not fit, the estimate stays above the budget, and the context sa
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any, NamedTuple
 
 import msgspec
 
+from everthread.context.charging import charge, known_sizes
 from everthread.context.gaps import NOTHING, Extract
 from everthread.context.planning import FENCE, Plan
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
-from everthread.core.events import Assistant, ToolResult, User, media_of
+from everthread.core.events import media_of
 from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
-from everthread.core.parts import File, Image, Reasoning, Text
+from everthread.core.parts import Reasoning
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced
-from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count, image_tokens, is_text, sizes
+from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count
 from everthread.core.window import Start, excess, rung
 from everthread.store.windowing import Seen
 
@@ -140,15 +140,7 @@ class Packing:
         """The sizes of texts that the log has counted already."""
         if self.plan.measure.counter:
             return {}
-        known = {}
-        for logged in (event for turn in (*self.older, *self.turns) for event in turn.events):
-            event = logged.event
-            if isinstance(event, User | Assistant | ToolResult) and not event.meta and len(event.parts) == 1:
-                (part,) = event.parts
-                if isinstance(part, Text) and not part.meta:
-                    wrapping = CALL_WRAPPING if isinstance(event, ToolResult) else WRAPPING
-                    known[part.text] = logged.tokens - wrapping
-        return known
+        return known_sizes(event for turn in (*self.older, *self.turns) for event in turn.events)
 
     def canonical(self) -> int:
         """What is sent, in our own tokens: the estimate without the model's factor and its hidden tokens."""
@@ -279,23 +271,11 @@ class Packing:
         )
 
     def _charge_media(self) -> None:
-        """Pictures as OpenAI and Google charge them; and what is told in words at the size of these."""
-        for turn in (*self.older, *self.turns):
-            turn.size += sum(self._charge(part) for event in turn.events for part in media_of(event.event))
-
-    def _charge(self, part: Image | File) -> int:
-        """The size of a picture or file beyond what the log has counted for it."""
-        from everthread.providers.base import describe  # with the provider that is asked for, not before
-
+        """Pictures as their provider charges them; and what is told in words at the size of these."""
         model, measure = self.plan.model, self.plan.measure
-        ours = sizes(User(parts=(part,)), measure.counter)[0] - WRAPPING
-        is_shown = part.blob or part.url.startswith("http")
-        if (model.blind or not is_shown) and not (isinstance(part, File) and is_text(part.media_type)):
-            return measure.text(describe(part)) - ours
-        if isinstance(part, File) or not (model.image_tile or model.image_crop):
-            return 0
-        charge = image_tokens(part.width, part.height, model.image_base, model.image_tile, model.image_crop)
-        return max(0, ceil(charge / (1.0 if measure.counter else measure.factor)) - ours)
+        for turn in (*self.older, *self.turns):
+            shown = [part for event in turn.events for part in media_of(event.event)]
+            turn.size += sum(charge(part, model, measure) for part in shown)
 
     @property
     def shows(self) -> bool:
