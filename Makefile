@@ -15,7 +15,7 @@ REDIS    := --no-deps --require-hashes --only-binary :all: --python-version 3.12
 UNIT     := $(addprefix tests/,core formats config agents tools docs)
 PYTEST   := $(BIN)/python -m pytest -n $(WORKERS)
 UV       := uv==0.13.7
-EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp,--extra $(name))
+EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp images,--extra $(name))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -26,7 +26,7 @@ from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 from benchmarks.rules.pictures import sides
 from benchmarks.rules.shared import Json, decoded
 
-A_MESSAGE, PRIMING, A_TOOL_CALL, TOOLS = 3, 3, 3, 9
+A_MESSAGE, ROLE, PRIMING, A_TOOL_CALL, TOOLS = 3, 1, 3, 3, 9
 HIDDEN = 313  # that Anthropic adds where there are tools
 TILES = {"gpt-4o": (85, 170), "gpt-5": (70, 140)}
 CLAUDE_EDGE, CLAUDE_MOST, CLAUDE_PIXELS = 1_568, 1_600, 750
@@ -90,7 +90,7 @@ def _block(counting: Counting, block: Json) -> int:
 def _openai(counting: Counting, request: Json) -> int:
     total = PRIMING
     for message in request["messages"]:
-        total += A_MESSAGE + counting.count(message["role"]) + _content(counting, message["content"])
+        total += A_MESSAGE + ROLE + _content(counting, message["content"])
         for call in message.get("tool_calls", ()):
             total += A_TOOL_CALL + _texts(counting, call["function"].values())
     total += _functions(counting, [tool["function"] for tool in request.get("tools", ())])
@@ -102,7 +102,7 @@ def _openai(counting: Counting, request: Json) -> int:
 def _responses(counting: Counting, request: Json) -> int:
     total = PRIMING
     if "instructions" in request:
-        total += A_MESSAGE + 1 + counting.count(request["instructions"])
+        total += A_MESSAGE + ROLE + counting.count(request["instructions"])
     for item in request["input"]:
         match item:
             case {"type": "function_call", "name": name, "arguments": arguments}:
@@ -112,7 +112,7 @@ def _responses(counting: Counting, request: Json) -> int:
             case {"type": "reasoning", "summary": summary}:
                 total += sum(counting.count(part["text"]) for part in summary)
             case _:
-                total += A_MESSAGE + counting.count(item["role"]) + _content(counting, item["content"])
+                total += A_MESSAGE + ROLE + _content(counting, item["content"])
     total += _functions(counting, request.get("tools", []))
     if "text" in request:
         total += counting.json(request["text"]["format"]["schema"])

@@ -162,11 +162,11 @@ _tool = st.fixed_dictionaries(
     times=st.sampled_from([1, 1, 30]),
     model=st.sampled_from([*FORMS, OLDER]),
     budget=st.sampled_from([60, 400, 2_000, 8_000]),
-    tools=st.lists(_tool, max_size=2, unique_by=lambda tool: tool["name"]),
+    tools=st.lists(_tool, max_size=2, unique_by=lambda tool: str(tool["name"])),
     output=st.booleans(),
 )
 @settings(max_examples=examples(150), deadline=None)
-def test_the_estimate_is_never_below_what_is_sent_and_not_far_above(
+def test_the_estimate_is_never_below_what_is_sent(
     store: Store, events: list[Event], times: int, model: str, budget: int, tools: list[dict[str, Any]], output: bool
 ) -> None:
     talk = store.begin(events * times)
@@ -183,7 +183,7 @@ def test_the_estimate_is_never_below_what_is_sent_and_not_far_above(
 @settings(max_examples=examples(100), deadline=None)
 def test_the_estimate_of_what_is_said_is_close(store: Store, texts: list[str], model: str) -> None:
     """A few tokens for each message, and a few for the request."""
-    events = [user(text) if place % 2 else assistant(text) for place, text in enumerate(texts)]
+    events: list[Event] = [user(text) if place % 2 else assistant(text) for place, text in enumerate(texts)]
     context = store.do(store.begin(events).context(model=model, budget=0, settings=ROOMY | {"clock": "off"}))
     assert is_honest(context)
     assert context.estimate <= told(context) + (3 * len(texts) + 20) * max(1.0, context.factor)

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from benchmarks.rules.pictures import sides
-from everthread import assistant, image, system, tool_call, tool_result, user
+from everthread import Everthread, assistant, image, system, tool_call, tool_result, user
 from everthread.core.events import Event
 from everthread.core.parts import Image, Part
 from everthread.core.request import Tool
+from everthread.providers import pictures
 from tests.core.pictures import png
 from tests.providers.conftest import Ask
 from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, RESPONSES, instructions, transcript
@@ -180,3 +181,13 @@ async def test_tool_calls_beyond_what_one_message_takes_are_told_in_several(ask:
         f"found {n}" for n in range(many)
     ]
     assert next(message["content"] for message in messages if message["role"] == "assistant") == "I look."
+
+
+async def test_a_picture_that_was_scaled_is_forgotten_with_its_message(et: Everthread, someone: str) -> None:
+    talk = await et.begin(user=someone)
+    await talk.append(user("See:", image(picture(8_400, 20))))
+    await talk.context(model=CLAUDE)
+    assert pictures._kept
+    await talk.redact(1)
+    assert not pictures._kept
+    assert pictures_of((await talk.context(model=CLAUDE)).request) == []

@@ -142,7 +142,8 @@ def test_a_model_without_a_provider_we_know_is_refused_with_those_there_are(spec
 
 def test_an_unknown_model_can_be_used_with_careful_defaults(caplog: pytest.LogCaptureFixture) -> None:
     found = model("openai:qwen2.5:7b-instruct")
-    assert found == Model(provider="openai", name="qwen2.5:7b-instruct", known=False, calibrate=True)
+    limits = model("openai:gpt-5").limits  # the same for all that speaks its API
+    assert found == Model(provider="openai", name="qwen2.5:7b-instruct", known=False, calibrate=True, limits=limits)
     assert (found.window, found.encoding, found.factor, found.cache_read) == (128_000, "", 1.0, 1.0)
 
 

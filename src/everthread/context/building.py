@@ -7,6 +7,7 @@ caller asked for. So the same question gives the same bytes in every process.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
@@ -21,11 +22,13 @@ from everthread.context.gaps import Gaps
 from everthread.context.packing import Packing
 from everthread.context.planning import Asked, Learnt, Plan, as_packed, chosen, place_of, plan
 from everthread.core.branches import Line
-from everthread.core.estimates import Measure
+from everthread.core.estimates import Measure, Uncountable
 from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
 from everthread.core.folded import Folded
 from everthread.core.hashing import hash_of
+from everthread.core.images import dimensions
 from everthread.core.request import Request
+from everthread.core.tokens import BROKEN, WRAPPING
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.store.log import HEAVY, LARGE, Log
@@ -34,6 +37,8 @@ from everthread.store.windowing import Planned, Seen, Sighted
 if TYPE_CHECKING:
     from everthread.providers.base import Provider, Rendered
     from everthread.providers.models import Model
+
+_log = logging.getLogger("everthread.tokens")
 
 TRIES = 3
 BODY = attrgetter("body")  # for every event of a window: quicker than naming it
@@ -123,7 +128,14 @@ class Contexts:
         resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
 
     async def build(self, log: Log, line: Line, asked: Asked) -> Context:
-        """What the model is told on this line."""
+        """What the model is told on this line; where nothing can be counted, as many messages as the settings say."""
+        try:
+            return await self._build(log, line, asked)
+        except Uncountable as problem:
+            _log.warning("Tokens could not be counted (%s): so many messages are sent.", problem)
+            return await self._build(log, line, msgspec.structs.replace(asked, uncounted=str(problem)))
+
+    async def _build(self, log: Log, line: Line, asked: Asked) -> Context:
         planned: list[Plan] = []
         sources, fence = self.sources(), await log.fence(line)
         fitted: tuple[Start, set[int]] | None = None
@@ -193,24 +205,29 @@ async def _rendered(log: Log, line: Line, packing: Packing, *, heavy: bool) -> R
     """The request in the provider's form; from now on the packing knows what that adds."""
     blobs = await _blobs(log, line, packing) if packing.shows else {}
     rendering = partial(_weighed, packing, blobs, key=line.conversation)
+    heavy = heavy or any(_must_be_scaled(data or b"", packing.plan.model) for data in blobs.values())
     heavy = heavy or sum([len(data or b"") for data in blobs.values()]) > LARGE
     return await asyncio.to_thread(rendering) if heavy else rendering()
 
 
-def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
-    rendered = render(packing, blobs, key=key)
-    packing.form = 0
-    if packing.simple and not rendered.repaired:
-        return rendered  # each message is sent as the log has counted it
-    from everthread.providers.weighing import declared, weigh
+def _must_be_scaled(data: bytes, model: Model) -> bool:
+    """Or may have to be, where there are many: a few bytes can be many pixels."""
+    return 0 < model.limits.many_image_side < max(dimensions(data))
 
-    plan, sections = packing.plan, packing.section_tokens()
-    told = weigh(rendered.body, plan.model, plan.measure, packing.known())
-    if plan.tools:
-        told += sections["tools"]
-    elif "tools" in rendered.body:
-        told += plan.measure.tokens(declared(rendered.body, plan.measure)) + plan.model.hidden
-    told += plan.overhead + plan.output_tokens
+
+def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
+    from everthread.providers.base import STAND_INS
+    from everthread.providers.weighing import weigh
+
+    rendered = render(packing, blobs, key=key)
+    plan, packing.form = packing.plan, 0
+    spelt = packing.calls and getattr(provider_of(plan.model.provider), "SPELT", False)
+    if packing.simple and not spelt and not rendered.flat:  # all is sent as the log has counted it
+        put_in = [STAND_INS[what] for what in rendered.repaired if what in STAND_INS]
+        packing.form = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
+        return rendered
+    told = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
+    told += packing.section_tokens().get("tools", 0)
     packing.form = max(0, told - packing.estimate())
     return rendered
 
@@ -265,6 +282,7 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     if problems := provider.check(rendered.body):
         rendered = provider.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
+        rendered.flat = True
     if media.unsent:
         rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")
     return rendered
@@ -306,8 +324,11 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
 
 
 def _doubts(plan: Plan) -> list[str]:
+    doubts = [f"the tokenizer failed ({why}): estimated at four bytes a token" for why in sorted(set(BROKEN.values()))]
     if plan.settings.factor:
-        return []
+        return doubts
     if not plan.model.known:
-        return [f"nothing is known of {plan.model.name}: estimated at four bytes a token"]
-    return [f"what is known of {plan.model.name} is guessed from its name"] if plan.model.guessed else []
+        doubts.append(f"nothing is known of {plan.model.name}: estimated at four bytes a token")
+    elif plan.model.guessed:
+        doubts.append(f"what is known of {plan.model.name} is guessed from its name")
+    return doubts

@@ -12,6 +12,7 @@ import msgspec
 
 from everthread.context.packing import Packed, Packing
 from everthread.core.request import Reply, Said
+from everthread.core.tokens import BROKEN
 from everthread.providers.prices import input_price
 
 FIVE_MINUTES = 300 * 1_000_000
@@ -83,7 +84,7 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
         budget=plan.budget,
         limit=plan.limit,
         estimate=estimate,
-        exact=plan.measure.exact and not packing.shows,
+        exact=plan.measure.exact and not packing.shows and not BROKEN,
         factor=plan.measure.factor,
         over_budget=estimate if estimate > plan.budget else 0,
         cutoff=cutoff,

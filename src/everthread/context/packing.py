@@ -7,24 +7,24 @@ if even they do not fit, the estimate stays above the budget, and the context sa
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any, NamedTuple
 
 import msgspec
 
+from everthread.context.charging import charge, known_sizes
 from everthread.context.gaps import NOTHING, Gap
 from everthread.context.planning import FENCE, Plan
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
-from everthread.core.events import Assistant, ToolResult, User, media_of
+from everthread.core.events import media_of
 from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
-from everthread.core.parts import Image, Reasoning, Text
+from everthread.core.parts import Reasoning
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced, spans, untold
 from everthread.core.strategies import fewer
-from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count, image_area, image_crops, image_tiles
+from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, count
 from everthread.core.window import Start, excess, rung
 from everthread.providers.summarising import summariser
 from everthread.store.windowing import Seen
@@ -34,7 +34,7 @@ SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
 EXCHANGE = 40  # tokens of the exchange in which something is told before the window
 LEAST = 24  # tokens of a text of memory's that is worth its fence
 NAMES = {"uncovered": "extract"}  # of sections, for those who read what was left out
-DECLARED = 20  # tokens of a tool that only its name is known of
+DECLARED = 16  # tokens of a tool that only its name is known of, beside that
 
 
 class Packed(msgspec.Struct, kw_only=True):
@@ -103,7 +103,8 @@ class Packing:
         if self.plan.tools_tokens:
             found["tools"] = self.plan.tools_tokens
         elif self._items.called and self.plan.model.hidden:  # declared, because they are called
-            found["tools"] = measure.tokens(DECLARED * len(self._items.called)) + self.plan.model.hidden
+            declared = sum(DECLARED + measure.text(name) for name in self._items.called)
+            found["tools"] = measure.tokens(declared) + self.plan.model.hidden
         if self.plan.output_tokens:
             found["output"] = self.plan.output_tokens
         if self.form:
@@ -113,7 +114,7 @@ class Packing:
             found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))
         if asides := sum(turn.aside for turn in self.turns):
             found["time"] = measure.tokens(asides)
-        wrapping = WRAPPING + JOINT * len(self.sections) if self.sections else 0
+        wrapping = WRAPPING + JOINT * (len(self.sections) - 1) if self.sections else 0
         found["overhead"] = self.plan.overhead + measure.tokens(wrapping)
         return found
 
@@ -126,19 +127,16 @@ class Packing:
         """Whether every message is sent as it was counted when it was appended."""
         return self._items.simple
 
+    @property
+    def calls(self) -> bool:
+        """Whether there are tool calls among what is sent."""
+        return bool(self._items.called)
+
     def known(self) -> dict[str, int]:
         """The sizes of texts that the log has counted already."""
         if self.plan.measure.counter:
             return {}
-        known = {}
-        for logged in (event for turn in (*self.older, *self.turns) for event in turn.events):
-            event = logged.event
-            if isinstance(event, User | Assistant | ToolResult) and not event.meta and len(event.parts) == 1:
-                (part,) = event.parts
-                if isinstance(part, Text) and not part.meta:
-                    wrapping = CALL_WRAPPING if isinstance(event, ToolResult) else WRAPPING
-                    known[part.text] = logged.tokens - wrapping
-        return known
+        return known_sizes(event for turn in (*self.older, *self.turns) for event in turn.events)
 
     def canonical(self) -> int:
         """What is sent, in our own tokens: the estimate without the model's factor and its hidden tokens."""
@@ -276,7 +274,7 @@ class Packing:
         self._tell_of_fence()
         if not self._items.plain:
             self._reason()
-            self._charge_pictures()
+            self._charge_media()
         self._tell_time()
 
     def _tell_of_fence(self) -> None:
@@ -298,17 +296,12 @@ class Packing:
             for event in events
         )
 
-    def _charge_pictures(self) -> None:
-        """What OpenAI and Google charge for pictures above our own estimate of them."""
-        model, factor = self.plan.model, self.plan.measure.tokens(1_000) / 1_000
-        for turn in (*self.older, *self.turns) if model.image_tile or model.image_crop else ():
-            for part in (part for event in turn.events for part in media_of(event.event) if isinstance(part, Image)):
-                charge = (
-                    image_tiles(part.width, part.height, model.image_base, model.image_tile)
-                    if model.image_tile
-                    else image_crops(part.width, part.height, model.image_crop)
-                )
-                turn.size += max(0, ceil(charge / factor) - image_area(part.width, part.height))
+    def _charge_media(self) -> None:
+        """Pictures as their provider charges them; and what is told in words at the size of these."""
+        model, measure = self.plan.model, self.plan.measure
+        for turn in (*self.older, *self.turns):
+            shown = [part for event in turn.events for part in media_of(event.event)]
+            turn.size += sum(charge(part, model, measure) for part in shown)
 
     @property
     def shows(self) -> bool:

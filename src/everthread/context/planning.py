@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
-from everthread.core.estimates import Measure, cl100k, four_bytes, rounded
+from everthread.core.estimates import Measure, cl100k, counting, four_bytes, rounded, uncounted
 from everthread.core.events import BriefUpdated, Summary
 from everthread.core.fence import Fence, without
 from everthread.core.items import Ways
@@ -61,6 +61,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
     factor: float | None = None  # in place of what was learnt: that of an earlier request, 0 for none
     window: int = 0  # likewise
+    uncounted: str = ""  # why nothing can be counted: then so many messages are sent
 
 
 class Learnt(msgspec.Struct, frozen=True):
@@ -154,6 +155,8 @@ def plan(
         warn(settings.model)
     place = place_of(settings)
     measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
+    if asked.uncounted:
+        measure = Measure(counter=uncounted)
     sections = instructions_of(_noted(_told(asked.instructions, settings.instructions, fence), asked, settings, fence))
     opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
     if opening := without(fence, opening):
@@ -166,6 +169,13 @@ def plan(
     budget = min(usual or settings.budget or limit, limit)
     # A window that the application chooses by itself has the default's memory.
     strategy = settings.strategy if asked.strategy is None else "own"
+    choose = asked.strategy or STRATEGIES[settings.strategy]
+    if asked.uncounted:
+        strategy, choose = "messages", STRATEGIES["messages"]
+        notes.append(
+            f"tokens could not be counted ({asked.uncounted}): the newest {settings.messages} messages are sent, "
+            "however many tokens they have"
+        )
     output_tokens = measure.tokens(measure.text(settings.output)) if settings.output else 0
     told = sum(measure.text(text) + JOINT for text in sections.values())
     fixed = tools_tokens + output_tokens + measure.tokens(told + WRAPPING)
@@ -185,7 +195,7 @@ def plan(
         model=about,
         measure=measure,
         strategy=strategy,
-        choose=asked.strategy or STRATEGIES[settings.strategy],
+        choose=choose,
         fence=fence,
         sections=sections,
         tools=tools,
@@ -298,8 +308,9 @@ def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:
     if not tools:
         return 0
     plain = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
-    if model.encoding:
-        return tools_size(plain, model.encoding)
+    if model.encoding and measure.counter is not uncounted:
+        with counting():
+            return tools_size(plain, model.encoding)
     return measure.text(json.dumps(plain, ensure_ascii=False))
 
 

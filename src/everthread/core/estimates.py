@@ -17,7 +17,7 @@ import msgspec
 from everthread.core.logged import Logged
 from everthread.core.tokens import Counter, count, four_bytes, sizes
 
-__all__ = ["Measure", "Uncountable", "cl100k", "counted", "four_bytes", "rounded", "uncounted"]
+__all__ = ["Measure", "Uncountable", "cl100k", "counted", "counting", "four_bytes", "rounded", "uncounted"]
 
 STEPS = 20  # a factor is rounded up to twentieths, so that a slightly better one changes nothing
 
@@ -59,25 +59,26 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         """The size of an event as it is sent, before the factor."""
         if self.counter is None:
             return logged.tokens if full else logged.settled
-        with _counting():
+        with counting():
             whole, settled = sizes(logged.event, self.counter)
         return whole if full or logged.settled == logged.tokens else settled
 
     def anew(self, text: str) -> int:
         """The same as `text`, not remembered."""
-        with _counting():
+        with counting():
             return (self.counter or count)(text)
 
 
 @lru_cache(maxsize=512)
 def counted(text: str, counter: Counter | None) -> int:
     """Instructions and notes come again with every request."""
-    with _counting():
+    with counting():
         return (counter or count)(text)
 
 
 @contextmanager
-def _counting() -> Iterator[None]:
+def counting() -> Iterator[None]:
+    """Whatever fails while something is counted is told as that."""
     try:
         yield
     except Exception as problem:

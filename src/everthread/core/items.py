@@ -50,9 +50,9 @@ class Items:
 
     `repaired` says what was not as a provider would have it, and how often; `added` is the size of what was
     put in for it, as `size` reckons texts. `plain` stays true while there is nothing but text in any part, and `simple`
-    while each message is one text that is sent as it was counted when it was appended; `called` are the names of the
-    tools that were called, and `ids` the ids of the calls. `fences` are the seqs of what is told on the user's side
-    though the user did not say it, and was not announced.
+    while all is sent as it was counted when it was appended; `called` are the names of the tools that were called, and
+    `ids` the ids of the calls. `fences` are the seqs of what is told on the user's side though the user did not say it,
+    and was not announced.
     """
 
     def __init__(
@@ -135,7 +135,6 @@ class Items:
         if len(spoke) == 1 and len(results) < 2 and (simple := self._simple(spoke[0], results, full)):
             items.append(simple)
             return
-        self.simple = False
         parts: list[Part | Call] = []
         calls: list[tuple[Call, ToolCall]] = []
         model = ""
@@ -160,6 +159,7 @@ class Items:
         elif not calls and not _tells(parts):
             self._note("replies without content, left out")
         else:
+            self.simple = self.simple and sum(isinstance(part, Text) for part in parts) < 2
             items.append(Reply(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
         items += [self._late(result, full) for result in results]
 
@@ -185,7 +185,6 @@ class Items:
         return played
 
     def _call(self, seq: int, event: ToolCall) -> Call:
-        self.simple = False
         id, name, arguments = event.id, event.name, event.arguments
         if not _ID(id):
             self._note("tool calls with an id that providers refuse")
@@ -250,8 +249,10 @@ class Items:
             self._note("redacted messages")
             return _GONE
         if logged.seq in self._shortened:
+            self.simple = False
             return (self._cleaned(Text(text=self._shortened[logged.seq])),)
         if not full and logged.settled < logged.tokens:
+            self.simple = False
             others = tuple(part for part in event.parts if not isinstance(part, Text))
             return (self._cleaned(Text(text=stub(logged))), *self._parts(others))
         return self._parts(event.parts)
@@ -305,6 +306,7 @@ class Items:
         return broken
 
     def _put(self, text: str, wrapping: int = 0) -> Text:
+        self.simple = False
         self.added += self._size(text) + wrapping
         return Text(text=text)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -52,7 +51,6 @@ DEEPEST = 64  # levels of a tool's schema that are read; no provider takes as ma
 COMBINED = ("anyOf", "oneOf", "allOf")
 TILES_MOST = 8  # of OpenAI's: 2048 by 768 pixels
 SMALL_IMAGE, CROPS_UNKNOWN = 384, 6  # pixels of an image that Google does not crop; crops of one that is 16 by 9
-_EXPONENT = re.compile(r"[0-9][eE]")
 # What TypeScript says of a schema; whatever else stands in it is told in a comment.
 _SAID = {"type", "properties", "required", "enum", "items", "prefixItems", "$ref", "$schema", "$defs", "definitions"}
 _SAID |= {"additionalProperties", *COMBINED}
@@ -153,11 +151,18 @@ def image_crops(width: int, height: int, crop: int) -> int:
     return crop * -(-width // side) * -(-height // side)
 
 
+def image_tokens(width: int, height: int, base: int, tile: int, crop: int) -> int:
+    """Tokens of an image for a model that charges by tiles, by crops, or in no way that is known."""
+    if tile:
+        return image_tiles(width, height, base, tile)
+    return image_crops(width, height, crop) if crop else image_area(width, height)
+
+
 def _arguments(arguments: str, counter: Counter) -> int:
-    """As they are sent: as text, or as the object that it spells, in which a number may take more digits."""
+    """As text, or as the object that it spells, whichever is more: some providers are sent the one, some the other."""
     told, _ = spelled(arguments)
-    size = counter(told)
-    return max(size, counter(compact(object_of(told)))) if _EXPONENT.search(told) else size
+    again = compact(object_of(told))
+    return counter(told) if again == told else max(counter(told), counter(again))
 
 
 def _parts(parts: tuple[Part, ...], counter: Counter) -> int:

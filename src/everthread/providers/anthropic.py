@@ -51,7 +51,8 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     if system:
         body["system"] = system
     body["messages"] = made.messages
-    made.repaired += keep(made.messages, model.limits, media)
+    if made.shows:
+        made.repaired += keep(made.messages, model.limits, media)
     made.repaired += _options(body, request, model)
     if request.cache:
         _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])
@@ -66,6 +67,7 @@ class _Messages:
     def __init__(self, media: Media) -> None:
         self.messages: list[Block] = []
         self.repaired: list[str] = []
+        self.shows = False  # whether there are pictures or files
         self._media = media
         self._said: list[Block] = []  # the last block of each user text
         self._before_reply: Block | None = None
@@ -125,6 +127,7 @@ class _Messages:
                 if part.text and not part.text.isspace():
                     blocks.append({"type": "text", "text": part.text})
             elif isinstance(part, Image | File):
+                self.shows = True
                 blocks.append(_media(part, self._media))
         return blocks
 

@@ -30,11 +30,15 @@ BEGINS = "(The conversation begins here.)"
 GOES_ON = "(Go on.)"
 BEGAN = "a first message of the user's was put in, because the window does not begin with one"
 WENT_ON = "a last message of the user's was added, because the window ends with the model's"
+STAND_INS = {BEGAN: BEGINS, WENT_ON: GOES_ON}
 
 
 class Rendered(msgspec.Struct):
+    """`flat`: tool calls were told as text."""
+
     body: dict[str, Any]
     repaired: list[str] = []
+    flat: bool = False
 
 
 class Media:

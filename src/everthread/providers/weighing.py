@@ -14,7 +14,7 @@ from typing import Any
 from everthread.core.estimates import Measure
 from everthread.core.images import dimensions
 from everthread.core.request import compact
-from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, file_size, image_area, image_crops, image_tiles
+from everthread.core.tokens import CALL_WRAPPING, WRAPPING, file_size, image_tokens
 from everthread.providers.models import Model
 
 _OPAQUE = ("signature", "thoughtSignature", "encrypted_content", "data")
@@ -23,20 +23,15 @@ _RESULTS = ("tool_result", "function_call_output")
 
 
 def weigh(body: dict[str, Any], model: Model, measure: Measure, known: Mapping[str, int]) -> int:
-    """Tokens of the instructions and of all messages. Tools and the schema of the reply never depend on the history
-    and are counted with the instructions; only tools that were declared because they were called are weighed."""
+    """Tokens of the instructions and of all messages. Tools and the schema of the reply do not depend on how the
+    history is told, and are counted where it is planned."""
     scales = _Scales(measure, model, known)
     config = body.get("config", body)
     told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or ()
     told = [told] if isinstance(told, str) else told
-    own = WRAPPING + JOINT * len(told) if told else 0
+    own = WRAPPING if told else 0
     messages = body.get("messages") or body.get("input") or body.get("contents") or ()
     return measure.tokens(own + sum(map(scales.size, (*told, *messages)))) + scales.media
-
-
-def declared(body: dict[str, Any], measure: Measure) -> int:
-    """The size of the tools in a body."""
-    return sum(measure.anew(compact(tool)) for tool in body.get("tools", ()))
 
 
 class _Scales:
@@ -85,12 +80,8 @@ class _Scales:
     def _charge(self, media_type: str, data: bytes) -> int:
         if not media_type.startswith("image/"):
             return self._measure.tokens(file_size(len(data), media_type))
-        model, sides = self._model, dimensions(data)
-        if model.image_tile:
-            return image_tiles(*sides, model.image_base, model.image_tile)
-        if model.image_crop:
-            return image_crops(*sides, model.image_crop)
-        return image_area(*sides)
+        model = self._model
+        return image_tokens(*dimensions(data), model.image_base, model.image_tile, model.image_crop)
 
 
 def _media(value: dict[str, Any]) -> tuple[str, bytes] | None:

@@ -7,6 +7,7 @@ any lock is taken. The script then reads the head of the branch, folds the event
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
 from everthread.core.logged import Logged, logged
 from everthread.core.parts import digest
-from everthread.core.tokens import sizes
+from everthread.core.tokens import BYTES_A_TOKEN, sizes
 from everthread.core.turns import Head, advance
 from everthread.errors import (
     BadValue,
@@ -37,6 +38,8 @@ from everthread.store import quoting
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.leases import Lease, under
 from everthread.store.usage import figures
+
+_log = logging.getLogger("everthread.tokens")
 
 
 class Place(NamedTuple):
@@ -159,9 +162,18 @@ def prepare(
         largest = max(len(body), *map(len, blobs.values())) if blobs else len(body)
         if largest > max_bytes:
             raise EventTooLarge(size=largest, limit=max_bytes)
-        size, important = draft.sizes or sizes(draft.event), _importance(event, worth)
+        size, important = draft.sizes or _sizes(draft.event, body), _importance(event, worth)
         items.append(Item(event, event.kind, body, size, important, draft, hashes))
     return Batch(items, blobs, key=key, expect=expect)
+
+
+def _sizes(event: Event, body: bytes) -> tuple[int, int]:
+    """What cannot be counted is kept all the same, at the size of its stored form."""
+    try:
+        return sizes(event)
+    except Exception:  # noqa: BLE001 - a message is worth more than its size
+        _log.warning("An event could not be counted: four bytes of it are taken for a token.", exc_info=True)
+        return (-(-len(body) // BYTES_A_TOKEN),) * 2 if event.kind in MESSAGES else (0, 0)
 
 
 def _importance(event: Event, worth: Worth) -> int:
