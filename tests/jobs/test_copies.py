@@ -13,6 +13,7 @@ from everthread.core.events import BriefUpdated, SessionEnded, Summary, ToolResu
 from everthread.core.ids import make_id
 from everthread.jobs.worker import Worker
 from everthread.store.conversations import Owner
+from everthread.store.restoring import Whole
 from everthread.transfer import export_lines
 from everthread.transfer.lines import Numbered, read_lines
 from tests.contract.support import assert_sound
@@ -147,6 +148,7 @@ async def test_quotes_come_along_with_an_export(et: Everthread, talk: Talk, othe
     await other.erase()
     values = [Numbered(str(number), msgspec.json.decode(line)) for number, line in enumerate(lines)]
     [whole] = read_lines(values, Owner(other.conversation.tenant, someone))
+    assert isinstance(whole, Whole)
     again = msgspec.structs.replace(whole.conversation, id=make_id(et.log.now, 7))
     await et.log.restore([msgspec.structs.replace(whole, conversation=again)])
     back = await et.conversation(user=someone, id=again.id)

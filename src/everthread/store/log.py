@@ -63,7 +63,7 @@ from everthread.store.forgetting_verbs import Forgets
 from everthread.store.leases import Lease
 from everthread.store.reading import Newest
 from everthread.store.recalling_verbs import Recalling
-from everthread.store.restoring import Whole
+from everthread.store.restoring import Kept, Whole
 from everthread.store.windowing import Planned, Seen, Sighted
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
@@ -342,12 +342,13 @@ class Log(Beside, Recalling, Forgets):
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
-    async def restore(self, wholes: Sequence[Whole]) -> None:
-        """Write conversations that were read elsewhere, with the ids, times and sizes they had: all or none."""
+    async def restore(self, wholes: Sequence[Whole], documents: Sequence[Kept] = ()) -> None:
+        """Write conversations and documents that were read elsewhere, with the ids, times and sizes they had: all or
+        none. AlreadyExists: one of them is there, and is another."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         now = self._clock()
         await self._engine.write(
-            lambda: restoring.restore(wholes, batches, now=now, gap=self._gap),
+            lambda: restoring.restore(wholes, batches, documents, now=now, gap=self._gap),
             about=wholes[0].conversation.about if len(wholes) == 1 else "import",
             large=True,
         )
