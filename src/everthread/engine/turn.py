@@ -36,7 +36,7 @@ from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head, State
-from everthread.engine.answering import refusal, verdict
+from everthread.engine.answering import Left, refusal, verdict
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
 from everthread.engine.finishing import finished
@@ -189,7 +189,7 @@ class Turn:
         self._live.moved(head.seq)
         return True
 
-    async def settle(self, call: Logged, *, approved: bool, why: str) -> None:
+    async def settle(self, call: Logged, left: Left, *, approved: bool, why: str) -> None:
         """Run a tool call that was waiting, or refuse it, and go on unless others of its turn still wait."""
         event = call.event
         assert isinstance(event, ToolCall)
@@ -201,7 +201,7 @@ class Turn:
             self._limits = (await self._context()).settings
             head = await self._desk.log.head(self.line)
             late = call.turn != head.turn or head.state == "interrupted"
-            said = verdict(call, approved=approved)
+            said = verdict(call, left, approved=approved)
             if approved:
                 # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
                 await self._append(said)

@@ -336,6 +336,14 @@ class Log(Beside, Recalling, Forgets):
             self._secret = await secret.read(self._engine)
         return fence_of(self._secret, line.about)
 
+    async def asks(self, line: Line) -> bool:
+        """Whether any tool call of the conversation has ever made its turn wait."""
+        return await self._engine.read(lambda: reading.asks(line))
+
+    async def asking(self, line: Line, *, after: int) -> list[Logged]:
+        """The tool calls after seq `after` that made their turn wait, whether or not they still do."""
+        return await self._engine.read(lambda: reading.asking(line, after=after))
+
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
         """The markers of a kind up to seq `last`, newest first."""
         return await self._engine.read(lambda: reading.newest_markers(line, kind, last=last, limit=limit))
