@@ -233,7 +233,7 @@ class Log(Beside, Recalling, Forgets):
             lambda: appending.append(place, batch, now=now, gap=self._gap),
             about=place.about,
             large=len(drafts) > 1_000 or batch.size > LARGE,
-            alone=basis is not None or any(batch.quotes),  # what is quoted must still be there when it is written
+            alone=basis is not None or bool(batch.quotes),  # what is quoted must still be there when it is written
         )
 
     async def forgotten(self, line: Line) -> int:
