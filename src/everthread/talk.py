@@ -26,8 +26,9 @@ from everthread.core.strategies import Strategy
 from everthread.core.turns import Head, Session
 from everthread.core.turns import Turn as TurnRow
 from everthread.engine import notes
+from everthread.engine.answering import Left, waiting
 from everthread.engine.desk import Desk
-from everthread.engine.preparing import Rebuilt, memory_tools, prepared, rebuilt, the_one, waiting
+from everthread.engine.preparing import Rebuilt, memory_tools, prepared, rebuilt, the_one
 from everthread.engine.saying import Saying
 from everthread.engine.stopping import stop
 from everthread.engine.turn import Accept, Tell, Turn
@@ -451,8 +452,11 @@ class Talk:
         async def act(turn: Turn) -> None:
             _, closed = await turn.close_left()
             lost = any(isinstance(event, ToolResult) for event in closed)
-            found = the_one(await waiting(self._log, turn.line), call, lost=lost)
-            await turn.settle(found, approved=approved, why=why)
+            upto = (await self._log.head(turn.line)).seq
+            calls = await waiting(self._log, turn.line)
+            found = the_one(calls, call, lost=lost)
+            others = tuple(one.seq for one in calls if one.seq != found.seq and one.seq <= upto)
+            await turn.settle(found, Left(upto, others), approved=approved, why=why)
 
         return act
 

@@ -334,27 +334,36 @@ class Killing:
         try:
             waits = bool(await log.unfinished())
             telling = bool(await one.begun(log) and await one.telling(log))
-            told = await _diagnosis(log)
+            told = await _diagnosis(log, one)
         finally:
             await log.close()
         silent = ["something is half-forgotten, and doctor does not say so"] if (waits or telling) and not told else []
         return waits or telling, silent
+
+    async def diagnosed(self) -> list[str]:
+        """What doctor says of everything."""
+        log = await open_log(self._address)
+        try:
+            return await _diagnosis(log)
+        finally:
+            await log.close()
 
     async def _diagnosed(self, one: Round) -> list[str]:
         """What doctor says in the end, and what is still in the files."""
         log = await open_log(self._address)
         try:
             begun = bool(one.ids) and await one.begun(log)
-            found = await _diagnosis(log)
+            found = await _diagnosis(log, one)
         finally:
             await log.close()
         return [*found, "it is still on the disk"] if begun and _on_disk(self._address, one.secret) else found
 
 
-async def _diagnosis(log: Log) -> list[str]:
-    """What doctor says."""
+async def _diagnosis(log: Log, one: Round | None = None) -> list[str]:
+    """What doctor says; of one round's conversations, or of all."""
     found = [*await log.problems(), *await log.strays()]
-    for tenant, conversation in await log.everything():
+    everything = await log.everything() if one is None else [(TENANT, id) for id in one.ids]
+    for tenant, conversation in everything:
         found += (await log.check(tenant, conversation))[1]
     return found
 
@@ -379,12 +388,12 @@ def main(address: str, kills: int, seed: int) -> dict[str, Any]:
     while sum(one.inside for one in came) < kills and number < 5 * kills:
         number += 1
         came.append(killing.round(ROUNDS[number % len(ROUNDS)], number))
-    verbs = sorted({one.verb for one in came})
+    verbs, told = sorted({one.verb for one in came}), asyncio.run(killing.diagnosed())
     return {
         "rounds": len(came),
         "killed inside": {verb: sum(one.inside for one in came if one.verb == verb) for verb in verbs},
         "half-done when killed": sum(one.half for one in came),
-        "problems": [f"{one.verb}: {problem}" for one in came for problem in one.problems],
+        "problems": [f"{one.verb}: {problem}" for one in came for problem in one.problems] + told,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -11,8 +12,13 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, SessionEnded, Summary, ToolResult, tool_call
 from everthread.core.ids import make_id
+from everthread.engine.turn import Turn
+from everthread.errors import Outrun
 from everthread.jobs.worker import Worker
 from everthread.store.conversations import Owner
+from everthread.store.restoring import Whole
+from everthread.testing.scripted import call as called
+from everthread.testing.scripted import script
 from everthread.transfer import export_lines
 from everthread.transfer.lines import Numbered, read_lines
 from tests.contract.support import assert_sound
@@ -147,6 +153,7 @@ async def test_quotes_come_along_with_an_export(et: Everthread, talk: Talk, othe
     await other.erase()
     values = [Numbered(str(number), msgspec.json.decode(line)) for number, line in enumerate(lines)]
     [whole] = read_lines(values, Owner(other.conversation.tenant, someone))
+    assert isinstance(whole, Whole)
     again = msgspec.structs.replace(whole.conversation, id=make_id(et.log.now, 7))
     await et.log.restore([msgspec.structs.replace(whole, conversation=again)])
     back = await et.conversation(user=someone, id=again.id)
@@ -161,3 +168,58 @@ async def test_an_unrelated_result_stays(talk: Talk, other: Talk) -> None:
     result = await opened(other, talk, 3)
     await talk.redact(1)
     assert (await other.range(3, 3))[0].event == result
+
+
+async def test_what_is_redacted_between_the_look_and_the_append_is_not_written(talk: Talk, other: Talk) -> None:
+    await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
+    call = tool_call("open_event", {"reference": f"event 1 on branch 1 of conversation {talk.id}"})
+    result = await other.look_up(call)
+    await talk.redact(1)
+    with pytest.raises(Outrun):
+        await other.append(user("What was it?"), call, result)
+    assert await other.range(1, 9) == []
+
+
+async def test_what_is_erased_between_the_look_and_the_append_is_not_written(talk: Talk, other: Talk) -> None:
+    await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
+    call = tool_call("open_event", {"reference": f"event 1 on branch 1 of conversation {talk.id}"})
+    result = await other.look_up(call)
+    await talk.erase()
+    with pytest.raises(Outrun):
+        await other.append(user("What was it?"), call, result)
+
+
+async def test_a_turn_goes_on_whose_tool_quotes_what_was_redacted_meanwhile(
+    talk: Talk, other: Talk, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
+    reference = f"event 1 on branch 1 of conversation {talk.id}"
+    script(someone, [called("open_event", {"reference": reference})], "I do not know.")
+    keep = Turn._keep
+
+    async def redacted_first(self: Turn, *given: Any) -> None:
+        await talk.redact(1)
+        await keep(self, *given)
+
+    monkeypatch.setattr(Turn, "_keep", redacted_first)
+    await other.say("What was it?")
+    assert not await tells(other)
+    assert [one.text for one in await other.range(1, ENDLESS) if one.kind == "assistant"][-1] == "I do not know."
+
+
+async def test_redacting_and_quoting_at_once_leave_nothing_behind(
+    et: Everthread, talk: Talk, other: Talk, address: str
+) -> None:
+    """Whichever comes first, in whichever process."""
+    async with Everthread.open(address, settings={"memory": False}) as elsewhere:
+        there = elsewhere.talk(other.conversation)
+        for number in range(20):
+            [said] = await talk.append(user(f"{number}: {SECRET}."))
+            reference = f"event {said.seq} on branch 1 of conversation {talk.id}"
+            call = tool_call("open_event", {"reference": reference})
+            result = await there.look_up(call)
+            await asyncio.gather(
+                talk.redact(said.seq), there.append(user("Hm."), call, result, assistant("So.")), return_exceptions=True
+            )
+        assert not await tells(other)
+        await assert_sound(et, other)

@@ -53,6 +53,7 @@ INTENDED = {
     "heads_among": "events_by_seq",
     "newest_of_kind": "events_markers",
     "recall_events": "events_by_seq",
+    "asking": "events_asking",
 }
 # Totals are sorted; what they add up is found by these columns.
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}

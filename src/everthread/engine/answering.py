@@ -1,15 +1,17 @@
-"""Tool calls that were cut short: begun, and nobody will ever tell what came of them.
+"""Tool calls that wait for somebody's yes or no, and those that were cut short.
 
-A tool may be killed with its process, stopped with its turn, or approved by somebody whose process then dies. Whether
-it has done something nobody knows, so it is never run again unasked: it gets a result that says so, and the model and
-the user decide. Without one its turn would wait for it for ever.
+A verdict says which others it leaves waiting, so what waits is found however long ago it was called. A tool may be
+killed with its process, stopped with its turn, or approved by somebody whose process then dies. Whether it has done
+something nobody knows, so it is never run again unasked: it gets a result that says so, and the model and the user
+decide. Without one its turn would wait for it for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from everthread.core.branches import Line
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Command, Event, Redacted, ToolCall, ToolResult, stand_in
 from everthread.core.logged import Logged, readable
 from everthread.core.parts import Text
@@ -17,14 +19,61 @@ from everthread.core.turns import Head
 from everthread.store.log import Log
 
 APPROVE, REFUSE = "approve", "refuse"
+FEW, MANY = 2, 256  # commands that are looked at together, at first and at most
 CUT_SHORT = "No result: this tool call was cut short. It may have run."
 UNASKED = "No result: this tool call was redacted before anybody approved it. It has not run."
 
 
-def verdict(call: Logged, *, approved: bool) -> Command:
+class Left(NamedTuple):
+    """The tool calls up to event `upto` that a verdict leaves waiting, by seq: so nobody looks for them again."""
+
+    upto: int
+    seqs: tuple[int, ...]
+
+
+def verdict(call: Logged, left: Left, *, approved: bool) -> Command:
     """What somebody has said of a tool call that waited."""
     assert isinstance(call.event, ToolCall)
-    return Command(name=APPROVE if approved else REFUSE, arguments={"call": call.event.id, "seq": call.seq})
+    about: dict[str, str | int | bool | None] = {"call": call.event.id, "seq": call.seq}
+    about |= {"waiting": " ".join(map(str, left.seqs)), "upto": left.upto}
+    return Command(name=APPROVE if approved else REFUSE, arguments=about)
+
+
+def left_by(event: Event) -> Left | None:
+    """What a verdict leaves waiting; None where it does not say."""
+    said = event.arguments if isinstance(event, Command) else {}
+    upto, seqs = said.get("upto"), said.get("waiting")
+    if type(upto) is not int or not isinstance(seqs, str) or not all(seq.isdecimal() for seq in seqs.split()):
+        return None
+    return Left(upto, tuple(map(int, seqs.split())))
+
+
+async def waiting(log: Log, line: Line) -> list[Logged]:
+    """The tool calls that wait for approval, oldest first: those of which nobody has said yes or no.
+
+    By the verdicts, not by the results: ids of tool calls repeat, and a tool that was let run may have died of it.
+    """
+    if not await log.asks(line):
+        return []
+    settled, left = await _verdicts(log, line)
+    calls = await log.asking(line, after=left.upto)
+    for seq in left.seqs:
+        calls += await log.range(line, seq, seq)
+    asks = [one for one in readable(calls) if isinstance(one.event, ToolCall) and one.event.waits_for == "approval"]
+    return sorted({one.seq: one for one in asks if one.seq not in settled}.values(), key=lambda one: one.seq)
+
+
+async def _verdicts(log: Log, line: Line) -> tuple[set[int], Left]:
+    """The seqs of calls that were settled, back to the newest verdict that says what it leaves waiting; and that."""
+    settled, last, many = set[int](), ENDLESS, FEW
+    while page := await log.markers(line, "command", last=last, limit=many):
+        for one in readable(page):
+            if seq := answered(one.event):
+                settled.add(seq)
+                if left := left_by(one.event):
+                    return settled, left
+        last, many = page[-1].seq - 1, min(2 * many, MANY)
+    return settled, Left(0, ())
 
 
 def answered(event: Event) -> int:

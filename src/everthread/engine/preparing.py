@@ -14,21 +14,17 @@ from everthread.context.building import Context
 from everthread.context.planning import Asked
 from everthread.context.recording import differences
 from everthread.context.tools import tools_of
-from everthread.core.branches import ENDLESS, Line
+from everthread.core.branches import Line
 from everthread.core.events import ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
-from everthread.engine.answering import answered
 from everthread.engine.desk import Desk
 from everthread.engine.notes import notes_tool, read
 from everthread.engine.recalling import recall_tools
 from everthread.engine.turn import Prepared
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
-from everthread.store.log import Log
 from everthread.tools import Toolbox
-
-PAGE, PAGES = 500, 20  # how far back tool calls that wait are looked for
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
@@ -123,28 +119,6 @@ def _runs(tool: Tool | Mapping[str, Any]) -> bool:
 
 
 # -- tool calls that wait --------------------------------------------------------------------------------------
-
-
-async def waiting(log: Log, line: Line) -> list[Logged]:
-    """The tool calls that wait for approval, oldest first: those of which nobody has said yes or no.
-
-    By the verdicts, not by the results: ids of tool calls repeat, and a tool that was let run may have died of it.
-    """
-    settled: set[int] = set()
-    found: list[Logged] = []
-    before = ENDLESS
-    for _ in range(PAGES):
-        page = await log.before(line, before, limit=PAGE)
-        for logged in reversed(page):
-            event = logged.event
-            if seq := answered(event):
-                settled.add(seq)
-            elif isinstance(event, ToolCall) and event.waits_for == "approval" and logged.seq not in settled:
-                found.append(logged)
-        if len(page) < PAGE:
-            break
-        before = page[0].seq
-    return found[::-1]
 
 
 def the_one(found: list[Logged], named: str | int | None, *, lost: bool = False) -> Logged:

@@ -36,7 +36,7 @@ from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head
-from everthread.engine.answering import is_late, refusal, verdict
+from everthread.engine.answering import Left, is_late, refusal, verdict
 from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
 from everthread.engine.figures import Figures
@@ -188,7 +188,7 @@ class Turn:
         self._begun = True
         return True
 
-    async def settle(self, call: Logged, *, approved: bool, why: str) -> None:
+    async def settle(self, call: Logged, left: Left, *, approved: bool, why: str) -> None:
         """Run a tool call that was waiting, or refuse it, and go on unless others of its turn still wait."""
         event = call.event
         assert isinstance(event, ToolCall)
@@ -198,7 +198,7 @@ class Turn:
         async def begin() -> bool:
             await self._as_before()
             self._limits = (await self._context()).settings
-            said: tuple[Event, ...] = (verdict(call, approved=approved),)
+            said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
             if approved:
                 # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
                 await self._append(*said)

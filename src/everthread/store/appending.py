@@ -131,7 +131,8 @@ class Batch:
         self.under = under
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
-        self.quotes = [quoting.quotes_of(item.event) for item in items]
+        quotes = [quoting.quotes_of(item.event) for item in items if item.kind == "tool_result"]
+        self.quotes = frozenset(quote for own in quotes for quote in own) if quotes else frozenset()
 
     @property
     def size(self) -> int:
@@ -221,8 +222,8 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
     for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
         if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)
-    if quotes := frozenset(quote for own in batch.quotes for quote in own):
-        yield from quoting.check(where, quotes)
+    if batch.quotes:
+        yield from quoting.check(where, batch.quotes)
     branch, head = yield from newest_head(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
@@ -259,7 +260,8 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
     writes = [Tell("insert_event", rows)] if rows else []
     if calls:
         writes.append(Tell("insert_model_call", calls))
-    writes += quoting.note(place._asdict(), batch.quotes, events)
+    if batch.quotes:
+        writes += quoting.note(place._asdict(), events)
     if batch.key or any(item.blobs for item in batch.items):
         writes = [
             *_blobs(place, batch),

@@ -48,10 +48,15 @@ def put(
         return Outcome(_document(rows[0]))
     if expect not in (None, newest):
         raise Changed(name, expected=expect, found=newest)
-    row = (name, newest + 1, body, now)
+    new = _document((name, newest + 1, body, now))
     tried.append(newest + 1)
-    values = {**_key(owner, name), "version": newest + 1, "body": body, "time": now}
-    return Outcome(_document(row), [Tell("insert_document", [values])])
+    return Outcome(new, [version_of(owner, new)])
+
+
+def version_of(owner: Owner, one: Document) -> Tell:
+    """The statement that writes a version."""
+    body = one.body.encode("utf-8", "surrogatepass")
+    return Tell("insert_document", [{**_key(owner, one.name), "version": one.version, "body": body, "time": one.time}])
 
 
 def document(owner: Owner, name: str, *, version: int | None) -> Script[Document | None]:

@@ -62,7 +62,7 @@ from everthread.store.forgetting_verbs import Forgets
 from everthread.store.leases import Lease
 from everthread.store.reading import Newest
 from everthread.store.recalling_verbs import Recalling
-from everthread.store.restoring import Whole
+from everthread.store.restoring import Kept, Whole
 from everthread.store.windowing import Planned, Seen, Sighted
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
@@ -232,7 +232,7 @@ class Log(Beside, Recalling, Forgets):
             lambda: appending.append(place, batch, now=now, gap=self._gap),
             about=place.about,
             large=len(drafts) > 1_000 or batch.size > LARGE,
-            alone=basis is not None,
+            alone=basis is not None or bool(batch.quotes),  # what is quoted must still be there when it is written
         )
 
     async def forgotten(self, line: Line) -> int:
@@ -335,18 +335,27 @@ class Log(Beside, Recalling, Forgets):
             self._secret = await secret.read(self._engine)
         return fence_of(self._secret, line.about)
 
+    async def asks(self, line: Line) -> bool:
+        """Whether any tool call of the conversation has ever made its turn wait."""
+        return await self._engine.read(lambda: reading.asks(line))
+
+    async def asking(self, line: Line, *, after: int) -> list[Logged]:
+        """The tool calls after seq `after` that made their turn wait, whether or not they still do."""
+        return await self._engine.read(lambda: reading.asking(line, after=after))
+
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
         """The markers of a kind up to seq `last`, newest first."""
         return await self._engine.read(lambda: reading.newest_markers(line, kind, last=last, limit=limit))
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
-    async def restore(self, wholes: Sequence[Whole]) -> None:
-        """Write conversations that were read elsewhere, with the ids, times and sizes they had: all or none."""
+    async def restore(self, wholes: Sequence[Whole], documents: Sequence[Kept] = ()) -> None:
+        """Write conversations and documents that were read elsewhere, with the ids, times and sizes they had: all or
+        none. AlreadyExists: one of them is there, and is another."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         now = self._clock()
         await self._engine.write(
-            lambda: restoring.restore(wholes, batches, now=now, gap=self._gap),
+            lambda: restoring.restore(wholes, batches, documents, now=now, gap=self._gap),
             about=wholes[0].conversation.about if len(wholes) == 1 else "import",
             large=True,
         )

@@ -24,7 +24,7 @@ def quotes_of(event: Event) -> tuple[Quote, ...]:
     return event.quotes if isinstance(event, ToolResult) else ()
 
 
-def note(where: Mapping[str, Any], quotes: Sequence[tuple[Quote, ...]], events: Sequence[Logged]) -> list[Tell]:
+def note(where: Mapping[str, Any], events: Sequence[Logged]) -> list[Tell]:
     """The statements that write down what each of some new events quotes."""
     rows = [
         {
@@ -36,10 +36,10 @@ def note(where: Mapping[str, Any], quotes: Sequence[tuple[Quote, ...]], events: 
             "of_branch": quote.branch,
             "of_seq": quote.seq,
         }
-        for own, event in zip(quotes, events, strict=True)
-        for quote in own
+        for event in events
+        for quote in quotes_of(event.event)
     ]
-    return [Tell("insert_quote", rows)] if rows else []
+    return [Tell("insert_quote", rows)]
 
 
 def check(where: Mapping[str, Any], quotes: frozenset[Quote]) -> Script[None]:

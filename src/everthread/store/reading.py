@@ -171,6 +171,18 @@ def newest_markers(
     return logged((yield from markers(line, kind, first=first, last=last, limit=limit)))
 
 
+def asks(line: Line) -> Script[bool]:
+    """Whether any tool call of the conversation has ever made its turn wait."""
+    return bool((yield Ask("asking", {**key_of(line), "first": 1, "limit": 1})))
+
+
+def asking(line: Line, *, after: int) -> Script[list[Logged]]:
+    """The tool calls after seq `after` that made their turn wait. There are few, so those of other branches are read
+    with them."""
+    rows = yield Ask("asking", {**key_of(line), "first": after + 1, "limit": ENDLESS})
+    return [one for one in logged(rows) if line.owner(one.seq) == one.branch]
+
+
 class _Start(NamedTuple):
     """The first event of a turn or session, and the end of the one before it."""
 

@@ -1,8 +1,9 @@
-"""Writing a whole conversation at once: what import does, and what restoring an archive will do."""
+"""Writing whole conversations at once, and documents: what import does, and what restoring an archive will do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,7 +11,8 @@ from everthread.core.branches import Branch
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
 from everthread.store.appending import Batch, Draft, Place, number
-from everthread.store.conversations import Conversation, insert
+from everthread.store.conversations import Conversation, Owner, insert
+from everthread.store.documents import Document, document, version_of
 from everthread.store.engine import Ask, Outcome, Script, Tell
 
 
@@ -22,8 +24,20 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     blobs: dict[str, bytes] = {}
 
 
+class Kept(NamedTuple):
+    """A version of a document, and whose it is."""
+
+    owner: Owner
+    document: Document
+
+
 def restore(
-    wholes: Sequence[Whole], batches: Sequence[Sequence[Batch]], *, now: int, gap: int
+    wholes: Sequence[Whole],
+    batches: Sequence[Sequence[Batch]],
+    kept: Sequence[Kept] = (),
+    *,
+    now: int,
+    gap: int,
 ) -> Script[Outcome[None]]:
     for whole, own in zip(wholes, batches, strict=True):
         for batch in own:
@@ -36,7 +50,18 @@ def restore(
     writes: list[Tell] = []
     for whole, own in zip(wholes, batches, strict=True):
         writes += yield from _restore(whole, own, now=now, gap=gap)
-    return Outcome(None, writes)
+    return Outcome(None, [*writes, *(yield from _documents(kept))])
+
+
+def _documents(kept: Sequence[Kept]) -> Script[list[Tell]]:
+    """The statements that write versions of documents; none for those that are there already, and say the same."""
+    writes = []
+    for owner, one in kept:
+        if (there := (yield from document(owner, one.name, version=one.version))) is None:
+            writes.append(version_of(owner, one))
+        elif there.body != one.body:
+            raise AlreadyExists("document", one.name)
+    return writes
 
 
 def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> Script[list[Tell]]:

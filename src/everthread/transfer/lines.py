@@ -24,8 +24,9 @@ from everthread.core.tokens import sizes
 from everthread.errors import BadFormat, BadValue
 from everthread.store.appending import Draft
 from everthread.store.conversations import MAIN, Conversation, Owner, check_name, check_settings
+from everthread.store.documents import LONGEST_NAME, Document
 from everthread.store.log import now
-from everthread.store.restoring import Whole
+from everthread.store.restoring import Kept, Whole
 
 _KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
 _LATEST = microseconds(datetime.max.replace(tzinfo=UTC))
@@ -38,19 +39,22 @@ class Numbered(NamedTuple):
     value: Any
 
 
-def read_lines(values: Iterable[Numbered], owner: Owner) -> Iterator[Whole]:
-    """The conversations of an export, as the owner's."""
+def read_lines(values: Iterable[Numbered], owner: Owner, *, keep_users: bool = False) -> Iterator[Whole | Kept]:
+    """The conversations and documents of an export, as the owner's; or, `keep_users`, as those of whom it names."""
     reading: _Reading | None = None
     seen: set[str] = set()
     for where, value in values:
         if not isinstance(value, dict):
             raise BadFormat("a line is one JSON object", where=where)
         try:
-            if "everthread" in value:
+            whose = _whose(value, owner) if keep_users else owner
+            if "document" in value:
+                yield _document(value, whose)
+            elif "everthread" in value:
                 if reading:
                     yield reading.finish()
                 events = _number("events", value.get("events", 0))
-                reading = _Reading(_conversation(value, owner), where, events=events)
+                reading = _Reading(_conversation(value, whose), where, events=events)
                 if reading.conversation.id in seen:
                     raise BadFormat(f"conversation {reading.conversation.id} is there twice", where=where)
                 seen.add(reading.conversation.id)
@@ -158,9 +162,31 @@ class _Reading:
             self._pointed = where
 
 
-def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
+def _whose(value: dict[str, Any], owner: Owner) -> Owner:
+    """The user whom a line names, if it does."""
+    about = value.get("document", value.get("conversation"))
+    named = about.get("user") if isinstance(about, dict) else None
+    return owner if named is None else Owner(owner.tenant, _name("user", named))
+
+
+def _document(value: dict[str, Any], owner: Owner) -> Kept:
+    _check_version(value)
+    about = _object("document", value["document"])
+    version = _number("version", about["version"])
+    if not version or not isinstance(about["body"], str):
+        raise ValueError("a document has a version from 1 on, and a body of text")
+    time = _time(about["time"]) if "time" in about else now()
+    name = _name("name", about["name"], most=LONGEST_NAME)
+    return Kept(owner, Document(name=name, version=version, body=about["body"], time=time))
+
+
+def _check_version(value: dict[str, Any]) -> None:
     if _number("everthread", value["everthread"]) != 1:
         raise ValueError(f"version {value['everthread']} of the format is not known here")
+
+
+def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
+    _check_version(value)
     about = _object("conversation", value["conversation"])
     return Conversation(
         tenant=owner.tenant,

@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -23,23 +23,44 @@ from everthread.formats.detect import Format as Format
 from everthread.store.appending import Draft
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
-from everthread.store.restoring import Whole
+from everthread.store.restoring import Kept, Whole
 from everthread.transfer.exported import whole_of
 from everthread.transfer.lines import Numbered, read_lines
 
 Progress = Callable[[int], None]  # called with the number of lines read since it was last called
 
 
+class Contents(NamedTuple):
+    """What a file holds: conversations, and documents such as MEMORY.md."""
+
+    wholes: list[Whole]
+    documents: list[Kept]
+
+
 def read_file(
     path: Path, owner: Owner, *, agent: str, format: Format | None = None, progress: Progress = lambda _: None
 ) -> list[Whole]:
     """All conversations of a file, as the owner's. BadFormat where any of it cannot be understood."""
+    return read_all(path, owner, agent=agent, format=format, progress=progress).wholes
+
+
+def read_all(
+    path: Path,
+    owner: Owner,
+    *,
+    agent: str,
+    format: Format | None = None,
+    keep_users: bool = False,
+    progress: Progress = lambda _: None,
+) -> Contents:
+    """All that a file holds, as the owner's; or, `keep_users`, as that of the users whom our own exports name."""
     values = list(_values(path, progress))
     if not values:
         raise BadFormat("the file is empty", where=str(path))
     found = format or _format(values)
     if found == "everthread":
-        return list(read_lines(values, owner))
+        read = list(read_lines(values, owner, keep_users=keep_users))
+        return Contents([one for one in read if isinstance(one, Whole)], [one for one in read if isinstance(one, Kept)])
     if found is None:
         raise BadFormat(
             "this is neither an Everthread export, nor a list of OpenAI or Anthropic messages, nor a ChatGPT or Claude"
@@ -47,7 +68,7 @@ def read_file(
             where=values[0].where,
         )
     wholes = [_shallow(found, body, owner, agent) for body in _bodies(values)]
-    return wholes if found in ("chatgpt", "claude") else _in_order(wholes)
+    return Contents(wholes if found in ("chatgpt", "claude") else _in_order(wholes), [])
 
 
 def _values(path: Path, progress: Progress) -> Iterator[Numbered]:

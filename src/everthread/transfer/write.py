@@ -49,6 +49,14 @@ async def export_lines(log: Log, conversation: Conversation, *, follow: bool = F
             return
 
 
+async def document_lines(log: Log, owner: Owner) -> AsyncIterator[bytes]:
+    """The lines of all that is kept for a user beside conversations, such as MEMORY.md, with all versions."""
+    for newest in await log.documents(owner):
+        for one in reversed(await log.versions(owner, newest.name, limit=newest.version)):
+            about = {"user": owner.user, **msgspec.structs.asdict(one), "time": timestamp(one.time)}
+            yield _line({"everthread": VERSION, "document": about})
+
+
 async def mirror(log: Log, conversation: Conversation, path: Path) -> None:
     """Keep a file equal to a conversation for ever: it grows with the log, and forgets with it.
 

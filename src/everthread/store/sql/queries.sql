@@ -534,6 +534,13 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND spoken <> seq AND kind = :kind AND seq BETWEEN :first AND :last
 ORDER BY seq DESC LIMIT :limit
 
+-- name: asking
+-- The tool calls of a conversation that made their turn wait.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND kind = 'tool_call' AND state = 'waiting' AND seq >= :first
+ORDER BY seq LIMIT :limit
+
 -- == the window ==
 
 -- name: marks

@@ -284,3 +284,6 @@ CREATE TABLE forgetting (
     time         INTEGER NOT NULL,
     PRIMARY KEY (tenant, conversation, branch, seq, user, what, time)
 ) WITHOUT ROWID, STRICT;
+
+-- The tool calls that made their turn wait: few, and found wherever they are.
+CREATE INDEX events_asking ON events (tenant, conversation, seq) WHERE kind = 'tool_call' AND state = 'waiting';

@@ -27,6 +27,9 @@ CREATE TABLE forgetting (
     PRIMARY KEY (tenant, conversation, branch, seq, user, what, time)
 ) WITHOUT ROWID, STRICT;
 
+-- The tool calls that made their turn wait: few, and found wherever they are.
+CREATE INDEX events_asking ON events (tenant, conversation, seq) WHERE kind = 'tool_call' AND state = 'waiting';
+
 -- Of the results that are there it is not known what they quote.
 INSERT INTO quotes (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq)
 SELECT tenant, conversation, branch, seq, '', 0, 0 FROM events
