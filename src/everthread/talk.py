@@ -82,7 +82,8 @@ class Talk:
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
-        logged = await self._log.append(self._place, events, key=key, expect=expect)
+        gap = partial(self._desk.session_gap, self.conversation, self._branch)
+        logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
         if any(one.kind == "assistant" for one in logged):
             self._remind(logged[-1].branch)
         return logged

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import ENDLESS
-from everthread.core.events import MESSAGES, Event, ModelCall, decode, detach, encode, media_of
+from everthread.core.events import MESSAGES, Event, ModelCall, SessionStarted, decode, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
@@ -26,6 +26,7 @@ from everthread.core.turns import Head, advance
 from everthread.errors import (
     BadValue,
     EventTooLarge,
+    EverthreadError,
     KeyReused,
     Moved,
     Outrun,
@@ -77,6 +78,13 @@ class Basis(NamedTuple):
     kind: str
     seq: int
     forgotten: int
+
+
+LEAST_GAP = 60_000_000  # microseconds: no setting lets a shorter pause end a session
+
+
+class Pausing(EverthreadError):
+    """A message comes after a pause that may end a session: the settings say whether it does. Nothing was written."""
 
 
 class Attempt(NamedTuple):
@@ -181,7 +189,11 @@ def weight(event: Event) -> int:
 
 def marker(event: Event, tries: Tries) -> Batch:
     """A marker of ours, on its way in by itself."""
-    return Batch([Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())], tries=tries)
+    return Batch([_marker(event)], tries=tries)
+
+
+def _marker(event: Event) -> Item:
+    return Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())
 
 
 def _body(event: Event) -> bytes:
@@ -196,7 +208,8 @@ def _body(event: Event) -> bytes:
     raise BadValue("event", event, f"an event as user(…), assistant(…) and their like make them ({why})")
 
 
-def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[list[Logged]]]:
+def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[list[Logged]]]:
+    """The events, written. `asks`: where the gap matters, it has to be asked for; Pausing is raised."""
     where = place._asdict()
     if batch.key and (first := (yield from _first_result(where, batch))) is not None:
         return Outcome(first)
@@ -211,9 +224,18 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
         _check_expected(batch.expect, head)
     if batch.basis is not None:
         yield from _check_basis({**where, "branch": branch}, batch.basis)
-    events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
+    pause = max(now, head.time) - head.spoken_time if head.session and _speaks_now(batch) else 0
+    if asks and pause >= min(gap, LEAST_GAP):
+        raise Pausing
+    begun = [_marker(SessionStarted(session=head.session + 1))] if pause >= gap else []
+    events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
     held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
-    return Outcome(events, writes, to_current=place.branch is None, under=held, news=events)
+    return Outcome(events[len(begun) :], writes, to_current=place.branch is None, under=held, news=events)
+
+
+def _speaks_now(batch: Batch) -> bool:
+    """Whether there is a message in it, and nothing that was said at another time."""
+    return any(item.kind in MESSAGES for item in batch.items) and all(item.draft.time is None for item in batch.items)
 
 
 class Numbered(NamedTuple):
@@ -222,10 +244,11 @@ class Numbered(NamedTuple):
     writes: list[Tell]
 
 
-def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Numbered:
-    """The events with their numbers, times and ids after `head`, and the statements that write them."""
+def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()) -> Numbered:
+    """The events with their numbers, times and ids after `head`, and the statements that write them. `begun`: what
+    stands before them, and is not theirs."""
     events, heads, rows, calls = [], [], [], []
-    for event, kind, body, size, important, draft, _ in batch.items:
+    for event, kind, body, size, important, draft, _ in (*begun, *batch.items):
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if draft.time is None else draft.time
         id = draft.id or make_id(time, batch.tries.chance, after=head.id)
@@ -237,8 +260,9 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
         rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
         of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
         events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
-    if events:
-        batch.tries.made.append(Attempt(events[0].branch, events[0].seq, events[-1].seq, events[0].id))
+    own = events[len(begun) :]
+    if own:
+        batch.tries.made.append(Attempt(own[0].branch, own[0].seq, own[-1].seq, own[0].id))
     writes = [Tell("insert_event", rows)] if rows else []
     if calls:
         writes.append(Tell("insert_model_call", calls))
@@ -246,8 +270,8 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
         writes = [
             *_blobs(place, batch),
             *writes,
-            *_uses(place, batch, events),
-            *_receipt(place, batch, events),
+            *_uses(place, batch, own),
+            *_receipt(place, batch, own),
         ]
     return Numbered(events, heads, writes)
 
