@@ -43,7 +43,7 @@ _log = logging.getLogger("everthread.memory")
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How memory stands on a branch. `behind`: messages that no brief covers yet, those of a turn under way left out; no
+    """How memory stands on a branch. `behind`: messages that no brief covers yet, without those of a turn under way; no
     summary, under the strategy `importance`; none under `session`, which has neither. `failures` are in a row, `error`
     is the newest of them, and `wait` the seconds until a model is asked again; `calls` and `dollars` are what memory
     took for this user in the last hour."""
