@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.context.gaps import NOTHING, Gap
-from everthread.context.planning import FENCE, Plan
+from everthread.context.planning import FENCE, PINNED, Plan, pins_left
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
 from everthread.core.events import User, media_of
@@ -51,7 +51,7 @@ class Packed(msgspec.Struct, kw_only=True):
 
     @property
     def pinned(self) -> bool:
-        return self.why == "pinned"
+        return self.why == PINNED
 
 
 class SoFar(NamedTuple):
@@ -378,7 +378,7 @@ class Packing:
         while self.older and self._over() > 0:
             self.older.pop(0)
         if left := count - len(self.older):
-            self.degraded.append(f"pinned turns that do not fit: {left}")
+            self.degraded.append(pins_left(left))
             self._fold()
 
     def _shorten(self) -> None:
