@@ -92,9 +92,10 @@ class Everthread:
         TOML files; an agent must then be one of them, or one that was saved. `keys`: by provider, or by host and port
         for servers of your own; else those of the configuration file and the environment. `importance`: what a message
         is worth, from 0 to 100, in place of the default scores; it is asked once, when the message is appended.
-        `session_gap`: the pause that ends a session. `patience`: seconds to wait for a locked file or for a server that
-        is restarting. `bus`: what carries news between the processes of a store in PostgreSQL, as redis://host:6379/0;
-        else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which "" chooses as well.
+        `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
+        file or for a server that is restarting. `bus`: what carries news between the processes of a store in
+        PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
+        chooses as well.
         """
         options = arguments.log_options(
             session_gap=session_gap, max_event_bytes=max_event_bytes, patience=patience, importance=importance

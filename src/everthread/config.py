@@ -174,6 +174,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     memory_seconds: Annotated[
         float, "how long the end of a program waits for what memory has begun", Between(0, 3_600)
     ] = 5.0
+    session_gap: Annotated[float, "the pause that ends a session, in minutes", Between(1, 525_600)] = 30.0
     cache: Annotated[bool, "whether the provider's prompt cache is used", EITHER] = True
     cache_ttl: Annotated[str, "how long that cache should last", OneOf(("5m", "1h"))] = "5m"
     clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"

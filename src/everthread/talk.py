@@ -83,7 +83,8 @@ class Talk:
             arguments.seq("expect", expect)
         arguments.settings_of_branch(events)
         await self._log.mine(self.conversation)
-        logged = await self._log.append(self._place, events, key=key, expect=expect)
+        gap = partial(self._desk.session_gap, self.conversation, self._branch)
+        logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
         if any(one.kind == "assistant" for one in logged):
             self._remind(logged[-1].branch)
         return logged

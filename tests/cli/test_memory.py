@@ -113,7 +113,7 @@ def test_a_chat_shows_corrects_and_forgets(do: Do, said: str) -> None:
     ]
     shown = do("chat", "--model", "scripted:nobody", input="\n".join(lines)).stdout
     assert "There is no brief yet" in shown
-    assert "Brief, in your words: up to event 2, 0 turns\nA traveller with a PIN." in shown
+    assert "Brief, in your words: up to event 2\nA traveller with a PIN." in shown
     assert "Gone. What was remembered since, your corrections too, is made anew without it." in shown
     assert "Seats" in shown.rpartition("Gone")[2]
     assert "To fly" in shown.rpartition("Gone")[2]

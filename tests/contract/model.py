@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from everthread.core.events import AgentKilled, Assistant, Clear, Event, Mark, ToolCall, text_of
+from everthread.core.events import AgentKilled, Assistant, Clear, Event, Mark, SessionStarted, ToolCall, text_of
 from everthread.core.tokens import sizes
 
 SPOKEN = {"system", "user", "assistant", "tool_call", "tool_result"}
@@ -153,6 +153,10 @@ class Model:
 
     def append(self, events: list[Event], now: int, branch: int | None = None) -> None:
         line = self.branches[self.current if branch is None else branch]
+        spoken = [said.time for said in line if said.kind in SPOKEN]
+        pause = max(now, line[-1].time) - spoken[-1] if spoken else 0
+        if pause >= self.gap and any(event.kind in SPOKEN for event in events):
+            events = [SessionStarted(session=walk(line, self.gap).places[-1].session + 1), *events]
         for event in events:
             self.count += 1
             line.append(Said(self.count, event, max(now, line[-1].time if line else 0)))

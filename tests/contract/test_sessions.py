@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +12,6 @@ import pytest
 from everthread import Everthread, Talk, assistant, user
 from everthread.agents import Agent
 from everthread.core.events import Mark, SessionStarted, Settings
-from everthread.store.opening import open_log
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.saying import HOUR, NINE, say
@@ -22,8 +24,14 @@ def clock() -> Clock:
     return Clock(LONG_AGO)
 
 
-async def opened(address: str, clock: Clock, **settings: Any) -> Everthread:
-    return Everthread(await open_log(address, clock=clock), settings)
+@asynccontextmanager
+async def opened(
+    address: str, clock: Clock, *, gap: timedelta | None = None, **settings: Any
+) -> AsyncIterator[Everthread]:
+    given: dict[str, Any] = {"session_gap": gap} if gap else {}
+    async with Everthread.open(address, settings=settings, **given) as et:
+        et.log._clock = clock
+        yield et
 
 
 async def kinds(talk: Talk) -> list[str]:
@@ -95,13 +103,13 @@ PAUSES = [(4, 1), (6, 2)]  # minutes, and how many sessions there are with a pau
 async def test_the_pause_is_a_setting_of_the_store(
     address: str, someone: str, clock: Clock, minutes: int, sessions: int
 ) -> None:
-    async with await opened(address, clock, session_gap=5) as et:
+    async with opened(address, clock, session_gap=5) as et:
         await _visit_twice(await et.begin(user=someone), clock, minutes, sessions)
 
 
 @pytest.mark.parametrize(("minutes", "sessions"), PAUSES)
 async def test_and_of_a_conversation(address: str, someone: str, clock: Clock, minutes: int, sessions: int) -> None:
-    async with await opened(address, clock, session_gap=60) as et:
+    async with opened(address, clock, session_gap=60) as et:
         await _visit_twice(await et.begin(user=someone, settings={"session_gap": 5}), clock, minutes, sessions)
 
 
@@ -109,7 +117,7 @@ async def test_and_of_a_conversation(address: str, someone: str, clock: Clock, m
 async def test_and_of_a_branch_and_those_that_were_forked_from_it(
     address: str, someone: str, clock: Clock, minutes: int, sessions: int
 ) -> None:
-    async with await opened(address, clock) as et:
+    async with opened(address, clock) as et:
         talk = await et.begin(user=someone, settings={"session_gap": 60})
         await talk.configure(session_gap=5)
         await _visit_twice(await talk.fork(), clock, minutes, sessions)
@@ -126,7 +134,7 @@ async def _visit_twice(talk: Talk, clock: Clock, minutes: int, sessions: int) ->
 async def test_and_of_an_agent_and_of_a_single_turn(
     address: str, someone: str, clock: Clock, minutes: int, sessions: int
 ) -> None:
-    async with await opened(address, clock, model=script(someone, *["Hi."] * 9)) as et:
+    async with opened(address, clock, model=script(someone, *["Hi."] * 9)) as et:
         await et.agents.save("default", Agent(name=f"kind-{someone}", settings={"session_gap": 5}))
         talk = await et.begin(user=someone, agent=f"kind-{someone}")
         await talk.say("Hello.")
@@ -151,7 +159,7 @@ async def test_a_setting_that_nobody_can_use_keeps_nobody_from_writing(
 async def test_without_a_setting_the_pause_is_that_with_which_the_store_was_opened(
     address: str, someone: str, clock: Clock
 ) -> None:
-    async with Everthread(await open_log(address, clock=clock, session_gap=10 * MINUTE), {}) as et:
+    async with opened(address, clock, gap=timedelta(minutes=10)) as et:
         talk = await et.begin(user=someone)
         for minutes, sessions in ((9, 1), (10, 2)):
             await talk.append(user("Hello."))

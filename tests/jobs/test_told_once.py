@@ -234,7 +234,7 @@ async def test_a_session_that_does_not_fit_is_told_in_an_extract_where_it_is_not
     context = await talk.context(budget=2_000)
     kinds = {fence.kind: fence for fence in fenced_in(context.request)}
     assert set(kinds) == {"recap", "extract"}
-    assert (kinds["extract"].first, kinds["extract"].last) == (3, context.cutoff - 1)
+    assert (kinds["extract"].first, kinds["extract"].last) == (4, context.cutoff - 1)
     assert "pears" in kinds["recap"].text
     assert "ABC" in kinds["extract"].text
     assert context.degraded
@@ -249,7 +249,7 @@ async def test_earlier_sessions_that_are_not_told_of_are_said_to_be_there(
         await say(talk, text)
         clock.now += 31 * MINUTE
     context = await talk.context()
-    assert UNTOLD.findall(whole(context.request)) == [("1", "4")]
+    assert UNTOLD.findall(whole(context.request)) == [("1", "6")]
     assert context.degraded == ()
 
 

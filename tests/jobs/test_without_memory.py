@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from everthread import Everthread, Talk
 from everthread.testing.scripted import script
+from everthread.transfer import export_lines
 from tests.contract.support import MINUTE, Clock
 from tests.jobs.conftest import Speak
 from tests.jobs.support import Listening, fenced_in, recaps, summaries
@@ -105,3 +108,16 @@ async def test_a_call_without_memory_is_sent_nothing_that_is_remembered(
     assert context.past
     assert fenced_in(context.request) == []
     assert "neither sent nor summarised" not in whole(context.request)
+
+
+async def test_a_fork_keeps_to_it_and_so_does_an_export(talk: Talk, someone: str, heard: Listening) -> None:
+    await whisper(talk, someone)
+    await say(talk, "The garden needs rain.")
+    side = await talk.fork()
+    await side.remember()
+    assert len(await briefs(side)) == 1
+    assert "rain" in "".join(heard.shown)
+    assert "4711" not in "".join(heard.shown)
+    lines = [json.loads(line) async for line in export_lines(talk._log, talk.conversation)]
+    whispered = [line for line in lines if "4711" in json.dumps(line)]
+    assert [line["event"]["meta"] for line in whispered] == [{"memory": "off"}] * 2

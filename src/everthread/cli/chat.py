@@ -41,7 +41,6 @@ from everthread.core.deltas import Done
 from everthread.core.events import MESSAGES, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.sections import ago
-from everthread.core.turns import SESSION_GAP
 from everthread.engine.saying import Saying
 from everthread.errors import Corrupt, EverthreadError
 from everthread.talk import Talk
@@ -142,14 +141,14 @@ class Chat:
             page.show(event)
         if not ruled:
             self._rule("the window begins here: nothing above is sent")
-        await self._tell_pause()
+        await self._tell_pause(context.settings.session_gap)
         await self._tell_what_waits()
 
-    async def _tell_pause(self) -> None:
+    async def _tell_pause(self, minutes: float) -> None:
         """How long ago the last message was, where the next one begins a new session."""
         said = (await self.et.log.head(await self.talk.line())).spoken_time
         pause = self.et.log.now - said
-        if said and pause > SESSION_GAP:
+        if said and pause > minutes * 60e6:
             tell(f"The last message was {ago(pause / 1e6)} ago: the next one begins a new session.")
 
     def _tell_before(self, before: int, context: Context, shown: list[Logged]) -> bool:

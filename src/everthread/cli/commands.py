@@ -79,7 +79,7 @@ class Commands:
     async def brief(self) -> None:
         """what is remembered of what came before, and which events state it"""
         talk = self._chat.talk
-        show_memory(talk, await talk.remembered(), await talk.memory())
+        show_memory(talk, await talk.remembered(), await talk.memory(), await self._chat.context())
 
     async def usage(self) -> None:
         """what this conversation took so far"""

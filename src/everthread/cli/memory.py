@@ -12,6 +12,8 @@ import msgspec
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
 from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped, somebody_types
+from everthread.cli.speaking import context_of
+from everthread.context.building import Context
 from everthread.errors import BadValue
 from everthread.jobs.correcting import Remembered
 from everthread.jobs.worker import Status
@@ -46,10 +48,11 @@ def memory_command(conversation: str | None, forget: tuple[int, ...], yes: bool,
             await talk.redact(seq)
         await _change(talk, changes)
         found, status = await talk.remembered(), await talk.memory()
+        context = await context_of(et, talk, model=None, settings={})
         if where.json:
-            say_json(_as_json(talk, found, status))
+            say_json(_as_json(talk, found, status) | {"sent": context.sent, "past": context.past})
         else:
-            show(talk, found, status)
+            show(talk, found, status, context)
 
     run(where, work)
 
@@ -89,7 +92,7 @@ def _ask(events: tuple[int, ...], as_json: bool) -> None:
     click.confirm(f"Redact {'event' if len(events) == 1 else 'events'} {listed}? This cannot be undone.", abort=True)
 
 
-def show(talk: Talk, found: Remembered, status: Status) -> None:
+def show(talk: Talk, found: Remembered, status: Status, context: Context) -> None:
     """All of it on a terminal."""
     out = console()
     out.print(printable(found.name or "Untitled"), style="bold", markup=False)
@@ -106,13 +109,23 @@ def show(talk: Talk, found: Remembered, status: Status) -> None:
             out.print(f"\n{heading}", style="cyan", markup=False)
             out.print(printable(text.strip()), markup=False)
     if not found.covers:
-        out.print("\nThere is no brief yet: what was said is sent as it is.", markup=False)
+        out.print(f"\nThere is no brief yet: {_sent(context)}.", markup=False)
     out.print(f"\n{_standing(status)}", style="dim", markup=False)
+
+
+def _sent(context: Context) -> str:
+    """How much of what was said is sent, and what is told of the rest."""
+    if not context.past:
+        return "what was said is sent as it is"
+    told = context.explain().sections.keys() & {"uncovered", "recap", "told before"}
+    instead = "an extract of them is sent in their place" if told else "kept, and not sent"
+    return f"{context.past:,} of {context.past + context.sent:,} messages are past, {instead}"
 
 
 def _about(found: Remembered) -> str:
     who = "in your words" if found.by else "in the conversation's own words" if found.extractive else "by a model"
-    return f"{who}: up to event {found.covers}, {counted(found.turns, 'turn')}"
+    turns = f", {counted(found.turns, 'turn')}" if found.turns else ""
+    return f"{who}: up to event {found.covers}{turns}"
 
 
 def _standing(status: Status) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from everthread.context.charging import charge, known_sizes
 from everthread.context.gaps import NOTHING, Gap
-from everthread.context.planning import FENCE, Plan
+from everthread.context.planning import FENCE, PINNED, Plan, pins_left
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
 from everthread.core.events import media_of
@@ -52,7 +52,7 @@ class Packed(msgspec.Struct, kw_only=True):
 
     @property
     def pinned(self) -> bool:
-        return self.why == "pinned"
+        return self.why == PINNED
 
 
 class SoFar(NamedTuple):
@@ -423,7 +423,7 @@ class Packing:
         while self.older and self._over() > 0:
             self.older.pop(0)
         if left := count - len(self.older):
-            self.degraded.append(f"pinned turns that do not fit: {left}")
+            self.degraded.append(pins_left(left))
             self._fold()
 
     def _shorten(self) -> None:

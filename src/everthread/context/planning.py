@@ -45,6 +45,7 @@ WAYS = {  # of the providers, where they are not OpenAI's of old
     "local": Ways(as_user=True, beside=True),
     "openai-responses": Ways(),
 }
+PINNED = "pinned"  # why a turn is sent that the log gives as a pin
 OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
 
 
@@ -241,8 +242,15 @@ def as_packed(begin: Start, older: Container[int], choosing: Lookups[Choice], *,
     """The same choice, begun later, with those of the older turns that fitted."""
     choice = yield from choosing
     kept = tuple(turn for turn in choice.older if turn.start.first in older)
-    noted = choice if by_size or begin == choice.begin else noting(choice, fewer(choice.begin, begin))
-    return msgspec.structs.replace(noted, begin=begin, older=kept, above=None)
+    if pins := sum(turn.why == PINNED for turn in choice.older) - sum(turn.why == PINNED for turn in kept):
+        choice = noting(choice, pins_left(pins))
+    if begin != choice.begin and not by_size:
+        choice = noting(choice, fewer(choice.begin, begin))
+    return msgspec.structs.replace(choice, begin=begin, older=kept, above=None)
+
+
+def pins_left(count: int) -> str:
+    return f"pinned turns that do not fit: {count}"
 
 
 def measure_of(model: Model, settings: Settings, learnt: float | None = None) -> Measure:

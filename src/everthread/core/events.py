@@ -1,10 +1,10 @@
 """Events: what a branch's log is made of.
 
 A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
-Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, those of memory
-(brief_updated, session_ended, summary), and whatever kinds applications add (`Other`), which come back as they
-went in. These are values without identity: where and when an event stands in the log is
-`core.logged.Logged`, not here.
+Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, session_started, those
+of memory (brief_updated, session_ended, summary), and whatever kinds applications add (`Other`), which come back as
+they went in. These are values without identity: where and when an event stands in the log is `core.logged.Logged`, not
+here.
 
 Stored form: one JSON object with its `kind`. Any text survives, NUL and lone surrogates included: what UTF-8
 cannot say is written in its surrogate-passing form, which only this module reads.
@@ -152,6 +152,12 @@ class BriefUpdated(_Event, tag="brief_updated", frozen=True):
     corrected: int = 0
 
 
+class SessionStarted(_Event, tag="session_started", frozen=True):
+    """With the next message a session begins: nothing had been said for a while. The first begins with the branch."""
+
+    session: int
+
+
 class SessionEnded(_Event, tag="session_ended", frozen=True):
     """The recap of a session that is over."""
 
@@ -253,7 +259,8 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 
 Message = System | User | Assistant | ToolCall | ToolResult
 Remembered = BriefUpdated | SessionEnded | Summary
-Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | AgentKilled | ModelCall | Redacted
+Told = SessionStarted | AgentKilled | ModelCall  # of what happened
+Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | Told | Redacted
 Event = Message | Marker | Other
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
@@ -262,7 +269,7 @@ _CLASSES: dict[str, type[Message | Marker]] = {
     for c in (
         *(System, User, Assistant, ToolCall, ToolResult),
         *(Clear, Mark, Fork, Rewind, Command, Settings, Pin, AgentKilled, Redacted),
-        *(BriefUpdated, SessionEnded, Summary, ModelCall),
+        *(SessionStarted, BriefUpdated, SessionEnded, Summary, ModelCall),
     )
 }
 KINDS = frozenset(_CLASSES)

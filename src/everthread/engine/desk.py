@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from everthread.agents import Agents, Versioned, servers, source
-from everthread.config import Settings, Source, from_branch, from_conversation, resolve, usable
+from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.context.building import Context, Contexts
 from everthread.context.planning import Asked
 from everthread.core import calibration, events
@@ -29,13 +29,13 @@ from everthread.core.deltas import Usage
 from everthread.core.logged import readable
 from everthread.engine.leasing import Queues
 from everthread.engine.leaving import close
-from everthread.errors import Conflict
+from everthread.errors import Conflict, EverthreadError
 from everthread.live import Live
 from everthread.providers.calling import Access, Client
 from everthread.providers.choosing import Chosen, access_of, default_model, notice
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
-from everthread.store.conversations import Conversation
+from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
 from everthread.tools import Toolbox
 
@@ -44,6 +44,7 @@ KNOWN = 1_000  # agents that are remembered
 CHANGES = 2_000  # newest changes of a branch's settings that are looked at
 DEFAULT_AGENT = "default"
 RECORDS = 200  # newest model calls among which one of the conversation's own is looked for
+MINUTE = 60_000_000  # microseconds
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.engine")
@@ -120,8 +121,25 @@ class Desk:
             self._toolboxes[place] = (now, toolbox)
         return toolbox
 
+    async def session_gap(
+        self, conversation: Conversation, branch: int | None, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> int | None:
+        """The pause that ends a session on a branch, in microseconds; None where no setting says."""
+        try:
+            now = await self.log.find(Owner(conversation.tenant, conversation.user), conversation.id)
+            found = await self.resolved_of(now, await self.log.line(now, branch), given)
+        except EverthreadError:  # whatever is wrong with the settings is told when they are used
+            return None
+        return round(found.settings.session_gap * MINUTE) if found.source_of["session_gap"] != DEFAULT else None
+
     async def settings_of(self, conversation: Conversation, line: Line) -> Settings:
         """The settings in force on a branch, with the model that replied there last where none is named."""
+        return (await self.resolved_of(conversation, line)).settings
+
+    async def resolved_of(
+        self, conversation: Conversation, line: Line, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> Resolved:
+        """The same, with where each was set. `given`: for one call alone."""
         found = await self.agent(conversation.tenant, conversation.agent)
         changes = await self.log.markers(line, "settings", limit=CHANGES)
         branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.Settings)]
@@ -133,8 +151,9 @@ class Desk:
             *own,
             usable(from_conversation(conversation.settings)),
             from_branch(branch),
+            Source("the settings given", given),
         )
-        return resolve(*sources).settings
+        return resolve(*sources)
 
     async def _replied(self, line: Line) -> dict[str, Any]:
         """The model and the address that a conversation was answered from last, as far as they are known."""

@@ -137,7 +137,8 @@ class Turn:
 
     async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
         """Append the message, or find the one that was said before, by its key. And whether it is new."""
-        [logged] = await self._desk.log.append(self._place, self._kept([message]), key=key, under=self._held.lease)
+        kept, lease = self._kept([message]), self._held.lease
+        [logged] = await self._desk.log.append(self._place, kept, key=key, under=lease, gap=self._gap)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
         self._seq, self._begun = logged.seq, True
@@ -434,10 +435,15 @@ class Turn:
 
     async def _write(self, events: Sequence[Event]) -> list[Logged]:
         self._live.moves()
-        logged = await self._desk.log.append(self._place, self._kept(events), under=self._held.lease)
+        kept, lease = self._kept(events), self._held.lease
+        logged = await self._desk.log.append(self._place, kept, under=lease, gap=self._gap)
         self._seq = logged[-1].seq
         self._live.moved(self._seq)
         return logged
+
+    async def _gap(self) -> int | None:
+        """The pause that ends a session, with what was asked for this turn."""
+        return await self._desk.session_gap(self._talk.conversation, self.line.branch.number, self._asked.settings)
 
     def _kept(self, events: Sequence[Event]) -> list[Event]:
         """As the log keeps them: where this call was to be without memory, memory is not told of them later either."""

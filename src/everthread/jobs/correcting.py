@@ -26,7 +26,8 @@ TRIES = 5  # times that a worker may be faster
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered on a branch: up to seq `covers`, over so many `turns`. `facts` are those that are told, best
+    """What is remembered on a branch: up to seq `covers`, over so many `turns`, 0 where that is not known. `brief` is a
+    range's summary under the strategy `importance`, and nothing under `session`. `facts` are those that are told, best
     first. `by` is who wrote the brief, where it was not memory; `recap` is of the session before this one, `notes` is
     MEMORY.md."""
 
@@ -46,8 +47,9 @@ async def remembered(memory: Memory, *, notes: str) -> Remembered:
     found = await due(memory.log, memory.line, capable=False)
     ended = readable(await memory.log.markers(memory.line, "session_ended", limit=1))
     recap = ended[0].event if ended and ended[0].seq > found.head.cleared else None
-    brief = found.brief.event
-    known, _ = await memory.facts(found, found.covered)
+    version, _ = found.standing(memory.settings.strategy)
+    brief = version.event
+    known, _ = await memory.facts(found, max(found.head.cleared, version.covers))
     return Remembered(
         brief=brief.text if brief else "",
         facts=tuple(ranked(known, memory.settings.facts_tokens, count)),

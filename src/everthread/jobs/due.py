@@ -50,6 +50,12 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
         """Up to where the brief to go on from covers."""
         return max(self.head.cleared, self.brief.covers)
 
+    def standing(self, strategy: str) -> tuple[Version, int]:
+        """What is remembered under a strategy, and how many messages it is behind; some remember sessions only."""
+        if strategy == "importance":
+            return self.summary, self.unsummarised
+        return (Version(), 0) if strategy == "session" else (self.brief, self.behind)
+
     def basis(self, kind: str) -> Basis:
         """What whatever is made now is made from."""
         if kind == "session_ended":

@@ -43,9 +43,10 @@ _log = logging.getLogger("everthread.memory")
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How memory stands on a branch. `behind`: messages that no brief covers yet, those of a turn under way left out.
-    `failures` are in a row, `error` is the newest of them, and `wait` the seconds until a model is asked again;
-    `calls` and `dollars` are what memory took for this user in the last hour."""
+    """How memory stands on a branch. `behind`: messages that no brief covers yet, without those of a turn under way; no
+    summary, under the strategy `importance`; none under `session`, which has neither. `failures` are in a row, `error`
+    is the newest of them, and `wait` the seconds until a model is asked again; `calls` and `dollars` are what memory
+    took for this user in the last hour."""
 
     covers: int
     behind: int
@@ -130,11 +131,11 @@ class Worker:
         line, now = await self._desk.log.line(conversation, branch), self._desk.log.now
         memory, spent = await self.memory_of(conversation, line), await spending(self._desk.log, conversation, now)
         found = await due(self._desk.log, line, capable=False)
-        event = found.brief.event
+        version, behind = found.standing(memory.settings.strategy)
         return Status(
-            covers=found.covered,
-            behind=found.behind,
-            extractive=bool(event and event.extractive),
+            covers=max(found.head.cleared, version.covers),
+            behind=behind,
+            extractive=bool(version.event and version.event.extractive),
             on=memory.settings.memory,
             model=memory.model,
             failures=spent.failures,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import ENDLESS
-from everthread.core.events import MESSAGES, Event, ModelCall, decode, detach, encode, media_of
+from everthread.core.events import MESSAGES, Event, ModelCall, SessionStarted, decode, detach, encode, media_of
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
@@ -27,6 +27,7 @@ from everthread.core.turns import Head, advance
 from everthread.errors import (
     BadValue,
     EventTooLarge,
+    EverthreadError,
     KeyReused,
     Moved,
     Outrun,
@@ -81,6 +82,13 @@ class Basis(NamedTuple):
     kind: str
     seq: int
     forgotten: int
+
+
+LEAST_GAP = 60_000_000  # microseconds: no setting lets a shorter pause end a session
+
+
+class Pausing(EverthreadError):
+    """A message comes after a pause that may end a session: the settings say whether it does. Nothing was written."""
 
 
 class Attempt(NamedTuple):
@@ -196,8 +204,11 @@ def weight(event: Event) -> int:
 
 def markers(events: Sequence[Event], tries: Tries) -> Batch:
     """Markers of ours, on their way in by themselves."""
-    items = [Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ()) for event in events]
-    return Batch(items, tries=tries)
+    return Batch([_marker(event) for event in events], tries=tries)
+
+
+def _marker(event: Event) -> Item:
+    return Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())
 
 
 def _body(event: Event) -> bytes:
@@ -212,7 +223,8 @@ def _body(event: Event) -> bytes:
     raise BadValue("event", event, f"an event as user(…), assistant(…) and their like make them ({why})")
 
 
-def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[list[Logged]]]:
+def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[list[Logged]]]:
+    """The events, written. `asks`: where the gap matters, it has to be asked for; Pausing is raised."""
     where = place._asdict()
     if landed := (yield from batch.tries.landed(where)):
         events = yield from _own(where, landed.branch, landed.first, landed.last)
@@ -229,9 +241,18 @@ def append(place: Place, batch: Batch, *, now: int, gap: int) -> Script[Outcome[
         _check_expected(batch.expect, head)
     if batch.basis is not None:
         yield from _check_basis({**where, "branch": branch}, batch.basis)
-    events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap)
+    pause = max(now, head.time) - head.spoken_time if head.session and _speaks_now(batch) else 0
+    if asks and pause >= min(gap, LEAST_GAP):
+        raise Pausing
+    begun = [_marker(SessionStarted(session=head.session + 1))] if pause >= gap else []
+    events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
     held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
-    return Outcome(events, writes, to_current=place.branch is None, under=held, news=events)
+    return Outcome(events[len(begun) :], writes, to_current=place.branch is None, under=held, news=events)
+
+
+def _speaks_now(batch: Batch) -> bool:
+    """Whether there is a message in it, and nothing that was said at another time."""
+    return any(item.kind in MESSAGES for item in batch.items) and all(item.draft.time is None for item in batch.items)
 
 
 class Numbered(NamedTuple):
@@ -240,10 +261,11 @@ class Numbered(NamedTuple):
     writes: list[Tell]
 
 
-def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Numbered:
-    """The events with their numbers, times and ids after `head`, and the statements that write them."""
+def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()) -> Numbered:
+    """The events with their numbers, times and ids after `head`, and the statements that write them. `begun`: what
+    stands before them, and is not theirs."""
     events, heads, rows, calls = [], [], [], []
-    for event, kind, body, size, important, draft, _ in batch.items:
+    for event, kind, body, size, important, draft, _ in (*begun, *batch.items):
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if draft.time is None else draft.time
         id = draft.id or make_id(time, batch.tries.chance, after=head.id)
@@ -255,8 +277,9 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
         rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
         of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
         events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
-    if events:
-        batch.tries.made.append(Attempt(events[0].branch, events[0].seq, events[-1].seq, events[0].id))
+    own = events[len(begun) :]
+    if own:
+        batch.tries.made.append(Attempt(own[0].branch, own[0].seq, own[-1].seq, own[0].id))
     writes = [Tell("insert_event", rows)] if rows else []
     if calls:
         writes.append(Tell("insert_model_call", calls))
@@ -266,8 +289,8 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int) -> Num
         writes = [
             *_blobs(place, batch),
             *writes,
-            *_uses(place, batch, events),
-            *_receipt(place, batch, events),
+            *_uses(place, batch, own),
+            *_receipt(place, batch, own),
         ]
     return Numbered(events, heads, writes)
 

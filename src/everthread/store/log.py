@@ -26,7 +26,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -217,23 +217,32 @@ class Log(Beside, Recalling, Forgets):
         expect: int | None = None,
         basis: Basis | None = None,
         under: Lease | None = None,
+        gap: Callable[[], Awaitable[int | None]] | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
 
         The same `key` with the same events again gives the first result and writes nothing; with others,
         KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one. `basis`: what
         a marker was made from; Outrun if it is otherwise by now. `under`: the lease that lets the caller write;
-        TakenOver if another has it by now.
+        TakenOver if another has it by now. `gap` gives the pause that ends a session, in microseconds, where it is not
+        this log's; it is asked only where a message comes after a pause that may be one.
         """
         drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
         batch, now = await self._prepare(drafts, key, expect), self._clock()
         batch.basis, batch.under = basis, under
-        return await self._engine.write(
-            lambda: appending.append(place, batch, now=now, gap=self._gap),
-            about=place.about,
-            large=len(drafts) > 1_000 or batch.size > LARGE,
-            alone=basis is not None or bool(batch.quotes),  # what is quoted must still be there when it is written
-        )
+
+        async def write(gap: int, *, asks: bool = False) -> list[Logged]:
+            return await self._engine.write(
+                lambda: appending.append(place, batch, now=now, gap=gap, asks=asks),
+                about=place.about,
+                large=len(drafts) > 1_000 or batch.size > LARGE,
+                alone=basis is not None or bool(batch.quotes),  # what is quoted must still be there when it is written
+            )
+
+        try:
+            return await write(self._gap, asks=gap is not None)
+        except appending.Pausing:
+            return await write((await gap() if gap else None) or self._gap)
 
     async def forgotten(self, line: Line) -> int:
         """How often something of the conversation was redacted."""
