@@ -91,6 +91,6 @@ async def test_verdicts_from_before_that_say_nothing_of_others_still_count(talk:
 @pytest.mark.parametrize("said", ["x", "99 0 -1", "1 5", 7, None, True])
 async def test_a_verdict_that_says_nonsense_of_others_makes_nothing_wait(talk: Talk, said: str | int | None) -> None:
     await talk.append(user("Pay."), asks("a"), asks("b"))
-    nonsense = {"call": "a", "seq": 2, "waiting": said, "upto": "y"}
+    nonsense: dict[str, str | int | bool | None] = {"call": "a", "seq": 2, "waiting": said, "upto": "y"}
     await talk.append(Command(name="refuse", arguments=nonsense), assistant("So."))
     assert await waiting(talk) == [3]

@@ -11,9 +11,9 @@ from tests.migrations.databases import copy, make_older
 async def test_results_of_before_are_forgotten_with_what_they_may_quote(
     et: Everthread, talk: Talk, someone: str, address: str, fresh_address: str
 ) -> None:
-    before = [user("Hm."), tool_call("open_event"), tool_result("My name is Ana.", name="open_event"), assistant("So.")]
     early = await et.begin(user=someone)
-    await early.append(*before)
+    looked_up = tool_result("My name is Ana.", name="open_event")
+    await early.append(user("Hm."), tool_call("open_event"), looked_up, assistant("So."))
     await talk.append(user("My PIN is 4711."), assistant("Noted."))
     other = await et.begin(user=someone)
     looked = tool_result("[event 1, user] My PIN is 4711.", name="open_event")
