@@ -73,7 +73,7 @@ events: st.SearchStrategy[Event] = st.one_of(
             BriefUpdated(text="So far.", covers=1),
             Pin(turn=1),
             SessionEnded(session=1, recap="Then."),
-            Settings(values={"a": 1}),
+            Settings(values={"page": 7}),
             Summary(text="In short.", covers=1),
             Command(name="/config"),
             Other(kind="note", data={"a": [1]}),

@@ -110,4 +110,13 @@ others: st.SearchStrategy[Event] = st.builds(
 )
 events: st.SearchStrategy[Event] = st.one_of(messages, markers, others)
 # Events as an application would append them.
-storable: st.SearchStrategy[Event] = st.one_of(_messages(_real_media), markers, others)
+_allowed: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={"budget": st.integers(0, 10**9), "step": st.floats(0, 1), "cache": st.booleans(), "page": st.just(None)},
+)
+storable: st.SearchStrategy[Event] = st.one_of(
+    _messages(_real_media),
+    markers.filter(lambda event: not isinstance(event, Settings)),
+    st.builds(Settings, values=_allowed),
+    others,
+)
