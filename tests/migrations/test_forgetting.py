@@ -12,8 +12,8 @@ async def test_results_of_before_are_forgotten_with_what_they_may_quote(
     et: Everthread, talk: Talk, someone: str, address: str, fresh_address: str
 ) -> None:
     early = await et.begin(user=someone)
-    looked_up = tool_result("My name is Ana.", name="open_event")
-    await early.append(user("Hm."), tool_call("open_event"), looked_up, assistant("So."))
+    before = (user("Hm."), tool_call("open_event"), tool_result("My name is Ana.", name="open_event"), assistant("So."))
+    await early.append(*before)
     await talk.append(user("My PIN is 4711."), assistant("Noted."))
     other = await et.begin(user=someone)
     looked = tool_result("[event 1, user] My PIN is 4711.", name="open_event")
@@ -29,5 +29,5 @@ async def test_results_of_before_are_forgotten_with_what_they_may_quote(
         found = await new.talk(other.conversation).range(1, 5)
         assert found[2].event == Redacted(was="tool_result")
         assert found[4].event == own
-        assert [one.event for one in await new.talk(early.conversation).range(1, 4)] == before
+        assert [one.event for one in await new.talk(early.conversation).range(1, 4)] == [*before]
         await assert_sound(new, new.talk(other.conversation))
