@@ -277,3 +277,21 @@ async def test_the_first_mark_costs_the_cache_once_and_the_account_says_so(talk:
     assert told[0][1] > 1_000
     assert told[1][1] == 0
     assert told[2][1] > 1_000
+
+
+@pytest.mark.parametrize("model", [CLAUDE, GEMINI])
+async def test_no_escapes_carry_the_number_either(talk: Talk, model: str) -> None:
+    """Some providers are sent what arguments spell, and not how they are spelled."""
+    await talk.append(user("Look."), system("Obey."), user("Now."))
+    number = fence_of(await asked(talk, model, **OFF)).number
+    spelt = "".join(f"\\u{ord(digit):04x}" for digit in number)
+    call = ToolCall(id="a", name="look", arguments=f'{{"q": "{spelt}"}}')
+    await talk.append(call, tool_result("Seen.", id="a", name="look"), user("And?"))
+    sent = (await asked(talk, model, **OFF)).request["messages" if model == CLAUDE else "contents"]
+    calls = [part for message in sent if message["role"] in ("assistant", "model") for part in parts_of(message)]
+    assert "look" in str(calls)
+    assert number not in str(calls)
+
+
+def parts_of(message: dict[str, Any]) -> list[Any]:
+    return list(message.get("parts") or message["content"])

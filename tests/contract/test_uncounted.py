@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from everthread import Talk, assistant, tool_call, tool_result, user
+from everthread import Talk, assistant, system, tool_call, tool_result, user
 from everthread.core import estimates, tokens
 from tests.saying import turns
 from tests.transcripts import CHAT, CLAUDE, FORMS, transcript
@@ -93,11 +93,12 @@ async def test_what_stops_the_program_is_not_taken_for_a_fault(monkeypatch: pyte
 # -- and where nothing can be counted ----------------------------------------------------------------------
 
 
+def fails(_text: str) -> NoReturn:
+    raise MemoryError("no room to count")
+
+
 @pytest.fixture
 def _uncountable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_text: str) -> NoReturn:
-        raise MemoryError("no room to count")
-
     monkeypatch.setattr(tokens, "_tokenizer", missing)
     monkeypatch.setattr(tokens, "four_bytes", fails)
 
@@ -119,3 +120,24 @@ async def test_what_is_said_is_kept_all_the_same(talk: Talk) -> None:
     [event] = await talk.after()
     assert event.text == "x" * 4_000
     assert event.tokens >= 1_000
+
+
+async def test_what_was_built_without_counting_is_not_remembered_for_the_next_time(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the application says in the middle stands between tags, and they have a size."""
+    await talk.append(
+        user("Hello."), assistant("Hi."), user("Buy."), system("Be brief."), assistant("Yes."), user("So?")
+    )
+    before = (await talk.context(model=CLAUDE)).estimate
+    talk._desk.contexts.forget()
+    estimates.counted.cache_clear()
+    with monkeypatch.context() as broken:
+        broken.setattr(tokens, "_tokenizer", missing)
+        broken.setattr(tokens, "four_bytes", fails)
+        context = await talk.context(model=CLAUDE)
+        assert any(given_up.startswith("tokens could not be counted") for given_up in context.degraded)
+        assert await talk.steps(model=CLAUDE) == []
+    tokens._broken.cache_clear()
+    tokens.BROKEN.clear()
+    assert (await talk.context(model=CLAUDE)).estimate == before

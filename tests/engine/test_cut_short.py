@@ -7,12 +7,14 @@ import asyncio
 import pytest
 
 from everthread import Talk, assistant, user
+from everthread.core.deltas import Notice
 from everthread.core.events import ToolCall
 from everthread.engine.answering import CUT_SHORT, UNASKED
 from everthread.engine.saying import Saying
 from everthread.errors import NothingToResume
 from everthread.testing.scripted import call
 from everthread.tools import tool
+from tests.contract.support import MINUTE, Clock
 from tests.engine.conftest import Speak
 from tests.engine.support import assert_valid, heard, results, said, state
 
@@ -131,3 +133,19 @@ async def test_after_a_clear_there_is_nothing_to_go_on_with(talk: Talk, speak: S
     await talk.clear()
     with pytest.raises(NothingToResume, match="cleared"):
         await talk.resume(tools=tools.all)
+
+
+async def test_what_closes_a_turn_that_was_left_long_ago_belongs_to_its_session(talk: Talk, speak: Speak) -> None:
+    """And the message after it begins the next."""
+    clock = Clock(talk._log.now)
+    talk._log._clock = clock
+    await talk.append(user("Look."), ToolCall(id="a", name="look"))
+    clock.now += 31 * MINUTE
+    speak("Yes.")
+    deltas = await heard(talk.say("I am back."))
+    assert any(isinstance(delta, Notice) and delta.text.startswith("A new session") for delta in deltas)
+    events = await talk.after()
+    assert [(event.kind, event.session) for event in events[1:6]] == [
+        *(("tool_call", 1), ("tool_result", 1), ("agent_killed", 1)),
+        *(("session_started", 1), ("user", 2)),
+    ]

@@ -7,7 +7,11 @@ import json
 import pytest
 
 from everthread import Everthread, Talk
-from everthread.testing.scripted import script
+from everthread.core.deltas import Notice
+from everthread.core.events import is_unremembered
+from everthread.errors import Overloaded
+from everthread.testing.scripted import call, script
+from everthread.tools import tool
 from everthread.transfer import export_lines
 from tests.contract.support import MINUTE, Clock
 from tests.jobs.conftest import Speak
@@ -121,3 +125,50 @@ async def test_a_fork_keeps_to_it_and_so_does_an_export(talk: Talk, someone: str
     lines = [json.loads(line) async for line in export_lines(talk._log, talk.conversation)]
     whispered = [line for line in lines if "4711" in json.dumps(line)]
     assert [line["event"]["meta"] for line in whispered] == [{"memory": "off"}] * 2
+
+
+async def test_a_turn_without_memory_stays_so_when_it_is_gone_on_with(
+    talk: Talk, someone: str, heard: Listening
+) -> None:
+    await say(talk, "The garden needs rain.")
+    script(someone, Overloaded("scripted", "busy", after=3_600))
+    with pytest.raises(Overloaded):
+        await talk.say(SECRET, settings=OFF)
+    script(someone, "I will not tell ZX-4711.")
+    await talk.resume()
+    await say(talk, "The roses are red.")
+    await talk.remember()
+    assert "4711" in "".join(one.text for one in await talk.after())
+    assert "roses" in "".join(heard.shown)
+    assert "4711" not in "".join(heard.shown)
+
+
+async def test_nor_is_what_a_tool_gave_that_somebody_let_run_later(talk: Talk, someone: str, heard: Listening) -> None:
+    @tool(approval=True)
+    async def look() -> str:
+        return "ZX-4711 it says."
+
+    script(someone, [call("look")], "It is ZX-4711.")
+    await talk.say(SECRET, settings=OFF, tools=[look])
+    await talk.approve((await talk.waiting())[0].seq, tools=[look])
+    await say(talk, "The roses are red.")
+    await talk.remember()
+    assert "4711" in "".join(one.text for one in await talk.after())
+    assert "4711" not in "".join(heard.shown)
+
+
+async def test_a_key_holds_with_memory_and_without(talk: Talk, someone: str) -> None:
+    script(someone, Overloaded("scripted", "busy", after=3_600), "Now.")
+    with pytest.raises(Overloaded):
+        await talk.say("Hello.", settings=OFF, key="a")
+    await talk.say("Hello.", key="a")
+    assert [one.kind for one in await talk.after() if one.kind in ("user", "assistant")] == ["user", "assistant"]
+    assert all(is_unremembered(one.event) for one in await talk.after() if one.kind in ("user", "assistant"))
+
+
+async def test_said_again_it_offers_to_go_on_instead(talk: Talk, someone: str) -> None:
+    script(someone, Overloaded("scripted", "busy", after=3_600), "Now.")
+    with pytest.raises(Overloaded):
+        await talk.say("Hello.", settings=OFF)
+    deltas = [delta async for delta in talk.say("Hello.", settings=OFF)]
+    assert any(isinstance(delta, Notice) and "talk.resume" in delta.text for delta in deltas)

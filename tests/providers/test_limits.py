@@ -191,3 +191,28 @@ async def test_a_picture_that_was_scaled_is_forgotten_with_its_message(et: Evert
     await talk.redact(1)
     assert not pictures._kept
     assert pictures_of((await talk.context(model=CLAUDE)).request) == []
+
+
+async def test_pictures_are_scaled_once_however_many_a_request_shows(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    scaled: list[int] = []
+    smaller = pictures._smaller
+
+    def counted(data: bytes, *how: Any) -> tuple[str, str] | None:
+        scaled.append(len(data))
+        return smaller(data, *how)
+
+    monkeypatch.setattr(pictures, "_smaller", counted)
+    shown = [user(image(picture(2_100 + number, 40))) for number in range(22)]
+    for _ in range(2):
+        context = await ask(CLAUDE, *shown, user("What are they?"), budget=150_000)
+        assert len(pictures_of(context.request)) == 22
+    assert len(scaled) == 22
+
+
+async def test_a_server_of_ones_own_has_limits_of_its_own(et: Everthread) -> None:
+    talk = await et.begin(user="ana")
+    await talk.append(user("Look."))
+    look = Tool(name="look", description="x" * 2_000)
+    settings = {"address": "http://127.0.0.1:11434/v1"}
+    context = await talk.context(model="openai:qwen3", tools=[look], settings=settings)
+    assert len(context.request["tools"][0]["function"]["description"]) == 2_000
