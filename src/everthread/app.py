@@ -27,7 +27,7 @@ from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.engine.desk import DEFAULT_AGENT, Desk
-from everthread.errors import BadSetting, StoreError
+from everthread.errors import BadSetting
 from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
@@ -108,7 +108,7 @@ class Everthread:
             log = await open_log(where, bus=by, **options)
             et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
             try:
-                await et._finish_forgetting()
+                await log.finish_later()
                 if agents is not None:
                     await et.agents.sync(Path(agents))
             except BaseException:
@@ -117,14 +117,6 @@ class Everthread:
             return et
 
         return Opening(opened)
-
-    async def _finish_forgetting(self) -> None:
-        """What a process that died has left half-forgotten. Should it not succeed, `doctor` tells of it, and whoever
-        opens the store next tries again."""
-        try:
-            await self.log.finish(patient=False)
-        except StoreError as problem:
-            _log.warning("Something is half-forgotten: %s", problem)
 
     async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id."""

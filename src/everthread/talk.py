@@ -485,9 +485,9 @@ class Talk:
         try:
             await forgotten(self._desk.contexts, self._log.redact(line, seq))
         finally:
-            owner = Owner(self.conversation.tenant, self.conversation.user)
-            self.conversation = await self._log.find(owner, self.id)
             self._remind(line.branch.number)
+        owner = Owner(self.conversation.tenant, self.conversation.user)
+        self.conversation = await self._log.find(owner, self.id)  # it may have been named by what is gone
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""

@@ -43,10 +43,11 @@ class Beside:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What the work gives. For the main thread."""
         started: list[asyncio.Task[T]] = []
+        orders = self._orders = SimpleQueue()  # whoever was interrupted twice has not waited for the end of the last
 
         def start() -> None:
             started.append(self._loop.create_task(work))
-            started[0].add_done_callback(lambda _: self._orders.put(None))
+            started[0].add_done_callback(lambda _: orders.put(None))
 
         self._loop.call_soon_threadsafe(start)
         try:

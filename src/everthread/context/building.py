@@ -152,8 +152,9 @@ class Contexts:
         while True:
             forgotten = self._folded.forgotten
             seen = await log.window(line, at=at, plan=read_plan)
-            # What was read before something was redacted is used this once, and not remembered.
-            folded = self._folded if self._folded.forgotten == forgotten else Folded()
+            # What was read before something was redacted is used this once, and not remembered; nor what has no size.
+            remembers = self._folded.forgotten == forgotten and not asked.uncounted
+            folded = self._folded if remembers else Folded()
             gap = await self._gaps.told(log, line, planned[0], seen)
             changed = await _changed(log, line, planned[0], seen)
             heavy = _heavy(planned[0], seen)
@@ -173,7 +174,14 @@ class Contexts:
             form, at = packing.form, seen.sighted.head.seq + 1
 
     async def steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
-        """The newest steps of the stepped cutoff, as the log and the settings of now have it."""
+        """The newest steps of the stepped cutoff, as the log and the settings of now have it; none where nothing can be
+        counted."""
+        try:
+            return await self._steps(log, line, asked, limit=limit)
+        except Uncountable:
+            return []
+
+    async def _steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
         planned: list[Plan] = []
         sources, fence, none = self.sources(), await log.fence(line), list[Move]()
 

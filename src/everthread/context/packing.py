@@ -152,8 +152,11 @@ class Packing:
     @property
     def has_stepped(self) -> bool:
         """Whether turns had to leave that the strategy would have sent."""
-        begun = bool(self.turns and self.seen.choice and self.turns[0].start.first > self.seen.choice.begin.first)
-        return begun or len(self.older) < len(self.seen.older)
+        return self._begins_later or len(self.older) < len(self.seen.older)
+
+    @property
+    def _begins_later(self) -> bool:
+        return bool(self.turns and self.seen.choice and self.turns[0].start.first > self.seen.choice.begin.first)
 
     @property
     def older_sent(self) -> set[int]:
@@ -387,7 +390,7 @@ class Packing:
         if self._over() <= 0:
             return False
         results = [event for turn in self.turns[-1:] for event in turn.events if event.kind == "tool_result"]
-        remembered = self.before or self.sections.keys() - self.plan.sections.keys()
+        remembered = self.before or self.sections.keys() - self.plan.sections.keys() - {"fence"}
         return bool(self.turns[1:] or self.older or results or remembered)
 
     def _over(self) -> int:
@@ -408,8 +411,9 @@ class Packing:
                 left = until
             self.turns = self.turns[left:]
             self._fold()  # the first turn that is left now tells the time
-        if self.has_stepped and self.seen.choice and not self.plan.by_size:
-            self.degraded.append(fewer(self.seen.choice.begin, self.turns[0].start))
+        choice = self.seen.choice
+        if choice and self._begins_later and not self.plan.by_size:
+            self.degraded.append(fewer(choice.begin, self.turns[0].start))
 
     def _next_line(self, place: int) -> int:
         """The last turn up to the next line after this one, the newest excepted unless it comes next."""

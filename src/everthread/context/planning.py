@@ -152,6 +152,8 @@ def plan(
     if not settings.model:
         raise NoModel
     about = model(settings.model)
+    if settings.address:  # a server of one's own has limits of its own
+        about = msgspec.structs.replace(about, limits=Limits())
     if not about.known and not (settings.factor and settings.model_window):
         warn(settings.model)
     place = place_of(settings)

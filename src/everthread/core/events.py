@@ -155,7 +155,7 @@ class BriefUpdated(_Event, tag="brief_updated", frozen=True):
 class SessionStarted(_Event, tag="session_started", frozen=True):
     """With the next message a session begins: nothing had been said for a while. The first begins with the branch."""
 
-    session: int
+    session: int = 0
 
 
 class SessionEnded(_Event, tag="session_ended", frozen=True):
@@ -461,6 +461,13 @@ def unremembered(event: Event) -> Event:
     if not isinstance(event, User | Assistant | ToolCall | ToolResult):
         return event
     return msgspec.structs.replace(event, meta=event.meta | _MEMORY_OFF)
+
+
+def remembered(event: Event) -> Event:
+    """The same without that mark."""
+    if not isinstance(event, User | Assistant | ToolCall | ToolResult) or not is_unremembered(event):
+        return event
+    return msgspec.structs.replace(event, meta={name: value for name, value in event.meta.items() if name != "memory"})
 
 
 def is_unremembered(event: Event) -> bool:

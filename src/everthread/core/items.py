@@ -17,7 +17,7 @@ from everthread.core.events import Assistant, Event, Redacted, System, ToolCall,
 from everthread.core.fence import INSTRUCTIONS, RESULT, Fence
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, Reply, Said, clean, spelled
+from everthread.core.request import Answer, Call, Item, Reply, Said, clean, compact, object_of, spelled
 from everthread.core.sections import quoted
 from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
 
@@ -199,9 +199,7 @@ class Items:
             self._note("tool calls with a name that providers refuse")
             name = _ODD.sub("_", name)[:64] or "unknown"
         self.called.add(name)
-        if not self._fence.holds(arguments):
-            arguments = self._broken(clean(arguments))
-        arguments, valid = spelled(arguments)
+        arguments, valid = spelled(self._unfenced(arguments))
         if not valid:
             self._note("tool calls whose arguments are no JSON object")
         call = Call(id=id, name=name, arguments=arguments, seq=seq, meta=event.meta)
@@ -297,6 +295,13 @@ class Items:
         if not self._fence.holds(cleaned):
             cleaned = self._broken(cleaned)
         return part if cleaned is part.text else Text(text=cleaned, meta=part.meta)
+
+    def _unfenced(self, arguments: str) -> str:
+        """Arguments without the number, which may be spelled in escapes: some providers are sent what they spell."""
+        spelt = compact(object_of(clean(arguments))) if "\\u" in arguments else ""
+        if not self._fence.holds(spelt):
+            arguments = spelt
+        return arguments if self._fence.holds(arguments) else self._broken(clean(arguments))
 
     def _broken(self, text: str) -> str:
         """Content that has the number of the fence: somebody was told it."""

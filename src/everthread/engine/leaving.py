@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everthread.core.branches import Line
-from everthread.core.events import UNANSWERED, AgentKilled, Assistant, Event, ToolCall
+from everthread.core.events import (
+    MESSAGES,
+    UNANSWERED,
+    AgentKilled,
+    Assistant,
+    Event,
+    ToolCall,
+    is_unremembered,
+    unremembered,
+)
+from everthread.core.logged import readable
 from everthread.core.partial import read
 from everthread.core.parts import Text
 from everthread.core.turns import Head
 from everthread.engine.answering import cut_short, late_one, unfinished
 from everthread.engine.leasing import Queues
-from everthread.store.appending import Place
+from everthread.store.appending import Draft, Place
 from everthread.store.leases import Held
 from everthread.store.log import Log
 
@@ -29,7 +39,23 @@ async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]
     wrote = kept.at if kept else 0  # by whoever had the lease before, and did not end
     late = await late_one(log, line, head, wrote) if wrote else None
     ran = said or late or wrote >= head.turn_first or head.state == "waiting"
-    return await closing(log, line, head, said, reason=LEFT_OPEN if ran else UNANSWERED, late=late)
+    events = await closing(log, line, head, said, reason=LEFT_OPEN if ran else UNANSWERED, late=late)
+    if events and await is_without_memory(log, line, head.turn_first):
+        return [unremembered(event) for event in events]
+    return events
+
+
+async def is_without_memory(log: Log, line: Line, seq: int) -> bool:
+    """Whether memory is told nothing of a message."""
+    return any(is_unremembered(one.event) for one in readable(await log.range(line, seq, seq)))
+
+
+def as_of(head: Head, events: Sequence[Event]) -> list[Event | Draft]:
+    """What ends a turn that was left belongs to the session that it was in, not to the moment when somebody notices."""
+    return [
+        Draft(event=event, time=head.time, session=head.session) if event.kind in MESSAGES else event
+        for event in events
+    ]
 
 
 async def closing(
@@ -50,8 +76,9 @@ async def closing(
 async def close(log: Log, queues: Queues, line: Line) -> bool:
     """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
     async with queues.turn(log, line, wait=False) as held:
-        events = await left_open(log, line, await log.head(line), held)
+        head = await log.head(line)
+        events = await left_open(log, line, head, held)
         if events:
             place = Place(line.tenant, line.conversation, line.branch.number)
-            await log.append(place, events, under=held.lease)
+            await log.append(place, as_of(head, events), under=held.lease)
         return bool(events)

@@ -41,7 +41,7 @@ from everthread.engine.calling import Calling
 from everthread.engine.desk import Desk
 from everthread.engine.figures import Figures
 from everthread.engine.finishing import finished
-from everthread.engine.leaving import closing, left_open
+from everthread.engine.leaving import as_of, closing, is_without_memory, left_open
 from everthread.errors import (
     BadTool,
     BrokenOff,
@@ -58,7 +58,7 @@ from everthread.errors import (
     Unreachable,
 )
 from everthread.live import Run
-from everthread.store.appending import Place
+from everthread.store.appending import Draft, Place
 from everthread.store.leases import Held
 from everthread.tools import Toolbox
 
@@ -151,7 +151,8 @@ class Turn:
         if key or head.state != "interrupted" or head.spoken != head.turn_first:
             return
         before = await self._desk.log.range(self.line, head.turn_first, head.turn_first)
-        if any(one.event == detach(message) for one in readable(before)):
+        said = unremembered(detach(message))
+        if any(unremembered(one.event) == said for one in readable(before)):
             self._tell(Notice(text=SAID_AGAIN))
 
     def _greet(self, head: Head, message: Logged) -> None:
@@ -178,12 +179,13 @@ class Turn:
         head: Head = await self._desk.log.head(self.line)
         events = await left_open(self._desk.log, self.line, head, self._held)
         if events:
-            await self._append(*events)
+            await finished(self._write(as_of(head, events)))
             head = await self._desk.log.head(self.line)
         return head, events
 
     async def _go_on(self, head: Head) -> bool:
         """From the newest event on, with nothing to append before the model is called."""
+        await self._as_begun(head.turn_first)
         await self._desk.log.hold(self._held.lease, at=head.seq)
         self._live.moved(head.seq)
         self._begun = True
@@ -198,6 +200,7 @@ class Turn:
 
         async def begin() -> bool:
             await self._as_before()
+            await self._as_begun(call.seq)
             self._limits = (await self._context()).settings
             said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
             if approved:
@@ -221,6 +224,12 @@ class Turn:
                 settings = {"model": call.model, **self._asked.settings}
                 self._asked = msgspec.structs.replace(self._asked, settings=settings)
                 return
+
+    async def _as_begun(self, seq: int) -> None:
+        """A turn that was to be without memory stays so, whoever goes on with it."""
+        if await is_without_memory(self._desk.log, self.line, seq):
+            settings = {**self._asked.settings, "memory": False}
+            self._asked = msgspec.structs.replace(self._asked, settings=settings)
 
     async def _repeat(self, message: Logged) -> None:
         """Tell the caller the reply that a message had when it was first said, on whichever branch. Others have heard
@@ -378,8 +387,8 @@ class Turn:
         known = isinstance(problem, EverthreadError)
         try:
             head = await self._surely(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
-            if known and self._begun and not _over(head):
-                problem.kept = head.turn_first  # type: ignore[attr-defined]
+            if isinstance(problem, EverthreadError) and self._begun and not _over(head):
+                problem.kept = head.turn_first
         except TakenOver:
             raise
         except EverthreadError as further:  # the store is away: whoever comes next closes the turn
@@ -431,12 +440,11 @@ class Turn:
 
     async def _append(self, *events: Event) -> list[Logged]:
         """Append events, as long as the turn is ours."""
-        return await finished(self._write(events))
+        return await finished(self._write(self._kept(events)))
 
-    async def _write(self, events: Sequence[Event]) -> list[Logged]:
+    async def _write(self, events: Sequence[Event | Draft]) -> list[Logged]:
         self._live.moves()
-        kept, lease = self._kept(events), self._held.lease
-        logged = await self._desk.log.append(self._place, kept, under=lease, gap=self._gap)
+        logged = await self._desk.log.append(self._place, events, under=self._held.lease, gap=self._gap)
         self._seq = logged[-1].seq
         self._live.moved(self._seq)
         return logged

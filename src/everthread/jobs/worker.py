@@ -257,7 +257,7 @@ class Worker:
             if not memory.settings.memory or held.lost:
                 return did, 0.0
             if not number:
-                await log.finish(patient=False)  # what a process that died has left half-forgotten
+                await log.finish_later()  # what a process that died has left half-forgotten
                 await log.index(Owner(conversation.tenant, conversation.user), conversation.id)
             if memory.model:
                 wait = (await spending(log, conversation, log.now)).wait(memory.settings, log.now)

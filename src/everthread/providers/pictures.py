@@ -10,9 +10,11 @@ import base64
 import hashlib
 import io
 import math
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from everthread.core.images import dimensions
@@ -22,12 +24,12 @@ from everthread.providers.models import Limits
 Block = dict[str, Any]
 
 SCALED = "images that were scaled down, because the provider refuses larger ones"
-KEPT = 16  # pictures that were scaled; the next request shows most of them again
+KEPT = 128  # more than a request may show: pictures that were scaled; the next request shows most of them again
 TRIES = 12
 MOST_PIXELS = 100_000_000  # of a picture that is opened: more would take a gigabyte
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/gif": "PNG"}
 
-_kept: OrderedDict[tuple[str, int, int], tuple[str, str] | None] = OrderedDict()
+_kept: OrderedDict[tuple[str, int, int], tuple[str, str] | tuple[()]] = OrderedDict()  # nothing: it cannot be scaled
 
 
 def keep(messages: list[Block], limits: Limits, media: Media) -> list[str]:
@@ -40,8 +42,8 @@ def keep(messages: list[Block], limits: Limits, media: Media) -> list[str]:
     shown = shown[-limits.media :]
     images = [block for block in shown if block["type"] == "image"]
     many = len(images) > limits.many_images
-    side = limits.many_image_side if many else limits.image_side
-    scaled = sum(_scale(block, limits.image_bytes, side, media) for block in images)
+    side = (limits.many_image_side if many else limits.image_side) or sys.maxsize
+    scaled = sum(_scale(block, limits.image_bytes or sys.maxsize, side, media) for block in images)
     left = limits.media_bytes
     for block in reversed(shown):
         left -= len(block.get("source", {}).get("data", ""))
@@ -80,16 +82,25 @@ def _scale(block: Block, most: int, side: int, media: Media) -> bool:
     whole = base64.b64decode(data)
     if len(data) <= most and max(dimensions(whole)) <= side:
         return False
-    place = (hashlib.sha256(whole).hexdigest(), most, side)
-    found = _kept[place] if place in _kept else _smaller(whole, block["source"]["media_type"], most, side)
-    _kept[place] = found
-    while len(_kept) > KEPT:
-        _kept.popitem(last=False)
+    found = _scaled(whole, block["source"]["media_type"], most, side)
     if found is None:
         _tell(block, media, "too large for the provider, not sent")
         return False
     block["source"] = {"type": "base64", "media_type": found[0], "data": found[1]}
     return True
+
+
+def _scaled(whole: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:
+    """The same, remembered. Requests are made in threads, too, and somebody may forget all of it meanwhile."""
+    place = (hashlib.sha256(whole).hexdigest(), most, side)
+    found = _kept.pop(place, None)
+    if found is None:
+        found = _smaller(whole, media_type, most, side) or ()
+    _kept[place] = found
+    with suppress(KeyError):
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found or None
 
 
 def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:

@@ -16,7 +16,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import ENDLESS
-from everthread.core.events import MESSAGES, Event, ModelCall, SessionStarted, decode, detach, encode, media_of
+from everthread.core.events import (
+    MESSAGES,
+    Event,
+    ModelCall,
+    SessionStarted,
+    decode,
+    detach,
+    encode,
+    is_unremembered,
+    media_of,
+    remembered,
+)
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
@@ -149,9 +160,11 @@ class Batch:
 
 
 def _hash(items: Sequence[Item]) -> str:
+    """Of what is said, whether or not memory is told of it."""
     whole = hashlib.sha256()
     for item in items:
-        whole.update(len(item.body).to_bytes(8, "big") + item.body)
+        body = encode(remembered(item.event)) if is_unremembered(item.event) else item.body
+        whole.update(len(body).to_bytes(8, "big") + body)
     return whole.hexdigest()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from everthread.core.branches import Line
-from everthread.errors import NotFound, NotYetGone
+from everthread.errors import EverthreadError, NotFound, NotYetGone
 from everthread.store import branching, documents, forgetting
 from everthread.store.appending import Tries
 from everthread.store.branching import Act
@@ -23,6 +23,7 @@ from everthread.store.forgetting import DOCUMENT, EVENT, USER, Forgetting
 MOST = 1_000  # that are looked at together
 
 audit = logging.getLogger("everthread.audit")
+_log = logging.getLogger("everthread.store")
 
 
 class Forgets:
@@ -91,6 +92,14 @@ class Forgets:
                 raise
             return
         await self._engine.write(lambda: forgetting.ended(done), about="forgetting")
+
+    async def finish_later(self) -> None:
+        """Do as much of it as can be done now. Should something be left, `doctor` tells of it, and whoever opens the
+        store next tries again."""
+        try:
+            await self.finish(patient=False)
+        except EverthreadError as problem:
+            _log.warning("Something is half-forgotten: %s", problem)
 
     async def _go_on(self, one: Forgetting) -> None:
         """The next steps. What is gone altogether by now needs none."""
