@@ -18,6 +18,7 @@ class Impatient(Beside):
     def __init__(self) -> None:
         super().__init__()
         self.began, self.ended = threading.Event(), threading.Event()
+        self.task: asyncio.Task[None] | None = None
 
     def _attend(self) -> None:
         if self.presses:
@@ -27,6 +28,7 @@ class Impatient(Beside):
         super()._attend()
 
     async def stubborn(self) -> None:
+        self.task = asyncio.current_task()
         self.began.set()
         try:
             await asyncio.Event().wait()
@@ -43,4 +45,6 @@ def test_whoever_presses_ctrl_c_twice_can_go_on() -> None:
         with pytest.raises(KeyboardInterrupt):
             beside.run(beside.stubborn())
         beside.ended.set()
+        assert beside.task
+        asyncio.run_coroutine_threadsafe(asyncio.wait({beside.task}), beside._loop).result()
         assert [beside.run(answer()) for _ in range(3)] == [42] * 3
