@@ -28,6 +28,7 @@ from everthread.engine.saying import Saying
 from everthread.store.beside import Beside
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
+from everthread.store.forgetting_verbs import Forgets
 from everthread.store.log import Log
 from everthread.testing.scripted import broken, call, script, thought
 from everthread.tools import McpServer, Toolbox, tool
@@ -46,6 +47,7 @@ def page() -> str:
         _tools(),
         _verbs("Log", Log, "What `Everthread` and `Talk` stand on (`et.log`)."),
         _verbs("Beside", Beside, "What the log keeps beside conversations (`et.log` too)."),
+        _verbs("Forgets", Forgets, "How the log forgets (`et.log` too)."),
         _verbs("Engine", Engine, "What a database must offer to hold a log."),
         _functions(),
         _values(),

@@ -173,7 +173,8 @@ class Changed(Conflict):
 
 
 class Outrun(Conflict):
-    """What a marker was made from is no longer so: somebody has written a newer one, or redacted something."""
+    """What a marker or a result was made from is no longer so: somebody has written a newer one, or redacted
+    something."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: make it anew from what is there now.")

@@ -76,7 +76,8 @@ class Talk:
         """Append events in one transaction; they are on disk when this returns.
 
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
-        seq of the newest message that you know of: if somebody has said more since, `Moved` is raised.
+        seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
+        `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again.
         """
         arguments.name("key", key, empty=True)
         if expect is not None:

@@ -10,12 +10,12 @@ is raised, the log is as it was (but for NotYetGone, which says what is left to 
     branches     line  branches  fork  rewind  switch
     writing      append (key: safe to repeat; expect: compare and set)  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
-    windows      window  look  fence
+    windows      window  look  fence  asks  asking
     living       newest  ended  changes  watch  bells  bus
-    operators    everything  check  problems  close
+    operators    everything  check  strays  problems  close
     beside it    leases, documents, calibrations, usage: `beside.Beside`
     finding      recall  index: `recalling_verbs.Recalling`
-    forgetting   redact  erase  erase_user  finish: `forgetting_verbs.Forgets`
+    forgetting   redact  erase  erase_user  forget_document  finish: `forgetting_verbs.Forgets`
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -359,7 +359,7 @@ class Log(Beside, Recalling, Forgets):
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
     async def restore(self, wholes: Sequence[Whole], documents: Sequence[Kept] = ()) -> None:
-        """Write conversations and documents that were read elsewhere, with the ids, times and sizes they had: all or
+        """Write conversations and documents that were read elsewhere, with the ids and times they had: all or
         none. AlreadyExists: one of them is there, and is another."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         now = self._clock()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import ENDLESS, Branch
-from everthread.core.events import Event, Redacted, attach, decode, detach, media_of
+from everthread.core.events import Event, Redacted, attach, decode, detach, is_kind, media_of
 from everthread.core.ids import is_id
 from everthread.core.logged import microseconds
 from everthread.core.parts import digest
@@ -28,7 +27,6 @@ from everthread.store.documents import LONGEST_NAME, Document
 from everthread.store.log import now
 from everthread.store.restoring import Kept, Whole
 
-_KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
 _LATEST = microseconds(datetime.max.replace(tzinfo=UTC))
 
 
@@ -217,7 +215,7 @@ def _event(value: dict[str, Any]) -> Event:
         event = decode(base64.b64decode(value["body"], validate=True))
     else:
         event = decode(json.dumps(value["event"], ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    if isinstance(event, Redacted) and not _KIND.fullmatch(event.was):
+    if isinstance(event, Redacted) and not is_kind(event.was):
         raise BadValue("was", event.was, "the name of a kind")
     detach(event)  # BadValue where bytes and hash of an image or file do not go together
     return event
