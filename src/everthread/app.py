@@ -27,7 +27,7 @@ from everthread.context.building import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.engine.desk import DEFAULT_AGENT, Desk
-from everthread.errors import BadSetting, StoreError
+from everthread.errors import BadSetting
 from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
 from everthread.providers.choosing import Chosen
@@ -123,7 +123,7 @@ class Everthread:
         opens the store next tries again."""
         try:
             await self.log.finish(patient=False)
-        except StoreError as problem:
+        except Exception as problem:  # noqa: BLE001 - a damaged row, say: nobody else should be kept out by it
             _log.warning("Something is half-forgotten: %s", problem)
 
     async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
