@@ -94,3 +94,22 @@ async def test_a_verdict_that_says_nonsense_of_others_makes_nothing_wait(talk: T
     nonsense: dict[str, str | int | bool | None] = {"call": "a", "seq": 2, "waiting": said, "upto": "y"}
     await talk.append(Command(name="refuse", arguments=nonsense), assistant("So."))
     assert await waiting(talk) == [3]
+
+
+@pytest.mark.parametrize("seq", ["order-17", "2", 2**62, -2, True, None])
+async def test_a_command_of_an_application_that_is_called_approve_is_no_verdict(
+    talk: Talk, speak: Speak, seq: str | int | None
+) -> None:
+    await talk.append(user("Pay."), asks("a"))
+    await talk.append(Command(name="approve", arguments={"seq": seq, "waiting": "", "upto": 2**62}))
+    assert await waiting(talk) == [2]
+    speak("Paid.")
+    await heard(talk.approve(tools=[pay]))
+    assert await waiting(talk) == []
+
+
+async def test_a_verdict_settles_nothing_that_comes_after_it(talk: Talk) -> None:
+    await talk.append(user("Pay."), asks("a"))
+    await talk.append(Command(name="refuse", arguments={"seq": 2, "waiting": "", "upto": 2_000_000_000}))
+    await talk.append(user("Pay again."), asks("b"))
+    assert await waiting(talk) == [5]

@@ -29,6 +29,8 @@ FAULTS = {
     "events in the index": (f"UPDATE recall_conversations SET events = events + 1 WHERE {OF}", "of its events"),
     "words in the index": (f"UPDATE recall_conversations SET words = words + 1 WHERE {OF}", "of its words"),
     "places in the index": (f"UPDATE recall_conversations SET slots = slots + 1 WHERE {OF}", "places"),
+    # what cannot be read
+    "settings": (f"UPDATE conversations SET settings = 'nonsense' WHERE {OF}", "settings cannot be read"),
     # a missing row
     "an event": (f"DELETE FROM events WHERE {OF} AND branch = 1 AND seq = 3", "event 3 is missing"),
     "the newest event, appended with a key": (f"DELETE FROM events WHERE {OF} AND branch = 2 AND seq = 12", "event 12"),
@@ -153,3 +155,22 @@ async def test_what_is_planted_is_found_and_named(
     await Vandal(fresh_address).run(sql, talk.id)
     found = await diagnosis(et)
     assert [problem for problem in found if words in problem], found
+
+
+async def test_a_user_is_erased_whose_settings_are_damaged(
+    et: Everthread, talk: Talk, someone: str, fresh_address: str
+) -> None:
+    await Vandal(fresh_address).run(f"UPDATE conversations SET settings = '[1' WHERE {OF}", talk.id)
+    assert await et.erase_user(user=someone) == 2
+    assert await diagnosis(et) == []
+
+
+async def test_a_store_opens_though_what_is_half_forgotten_cannot_be_finished(
+    et: Everthread, talk: Talk, fresh_address: str
+) -> None:
+    side = await talk.fork()
+    [event] = [one for one in await side.before(limit=1) if one.kind == "fork"]
+    pending = "INSERT INTO forgetting VALUES ('default', $1, $2, $3, '', 'event', 1)"
+    await Vandal(fresh_address).run(pending, talk.id, event.branch, event.seq)
+    async with Everthread.open(fresh_address) as again:
+        assert [one for one in await diagnosis(again) if "half-forgotten" in one]

@@ -70,7 +70,7 @@ async def _verdicts(log: Log, line: Line) -> tuple[set[int], Left]:
         for one in readable(page):
             if seq := answered(one.event):
                 settled.add(seq)
-                if left := left_by(one.event):
+                if (left := left_by(one.event)) and left.upto < one.seq:
                     return settled, left
         last, many = page[-1].seq - 1, min(2 * many, MANY)
     return settled, Left(0, ())
@@ -78,9 +78,8 @@ async def _verdicts(log: Log, line: Line) -> tuple[set[int], Left]:
 
 def answered(event: Event) -> int:
     """The seq of the tool call of which this is the verdict; 0 where it is none."""
-    if isinstance(event, Command) and event.name in (APPROVE, REFUSE):
-        return int(event.arguments.get("seq") or 0)
-    return 0
+    seq = event.arguments.get("seq") if isinstance(event, Command) and event.name in (APPROVE, REFUSE) else 0
+    return seq if type(seq) is int and 0 < seq <= ENDLESS else 0  # an application may have commands of these names
 
 
 def is_late(call: Logged, head: Head) -> bool:

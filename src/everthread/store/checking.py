@@ -20,6 +20,7 @@ from everthread.store import checking_forgotten, recalling_check
 from everthread.store.appending import forgotten, head_of
 from everthread.store.branching import branches
 from everthread.store.checking_forgotten import Seen
+from everthread.store.conversations import settings_of
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.usage import Figures, figures, stored
 
@@ -59,11 +60,13 @@ def _check_row(key: dict[str, Any], grown: list[Branch]) -> Script[list[str]]:
     rows = yield Ask("whose", key)
     if not rows:
         return ["it is missing, with all that it says of itself"] if grown else []
-    user, current, erased = rows[0]
+    user, current, erased, settings = rows[0]
     if erased is not None:
         return [f"it is half-forgotten: it was erased, and {len(grown)} of its branches are there"] if grown else []
     if not any(branch.number == current for branch in grown):
         return [f"its current branch is {current}, which is missing"]
+    if settings_of(settings) is None:
+        return ["its settings cannot be read: none are in force"]
     return [] if user else ["it is nobody's"]
 
 

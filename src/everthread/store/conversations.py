@@ -188,6 +188,15 @@ def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -
     return value
 
 
+def settings_of(written: str) -> dict[str, Any] | None:
+    """The settings that a conversation's row has; None where they cannot be read."""
+    try:
+        read = json.loads(written)
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
 def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     try:
         kept = json.loads(json.dumps(settings, allow_nan=False))
@@ -212,7 +221,7 @@ def _conversation(tenant: str, row: Row) -> Conversation:
         agent=agent,
         name=name,
         goal=goal,
-        settings=json.loads(settings),
+        settings=settings_of(settings) or {},  # damaged: `doctor` tells, and the rest can be had
         current=current,
         began=began,
         erased=erased,

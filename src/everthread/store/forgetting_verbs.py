@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from everthread.core.branches import Line
-from everthread.errors import EverthreadError, NotFound, NotYetGone
+from everthread.errors import NotFound, NotYetGone
 from everthread.store import branching, documents, forgetting
 from everthread.store.appending import Tries
 from everthread.store.branching import Act
@@ -98,7 +98,7 @@ class Forgets:
         store next tries again."""
         try:
             await self.finish(patient=False)
-        except EverthreadError as problem:
+        except Exception as problem:  # noqa: BLE001 - a damaged row, say: nobody else should be kept out by it
             _log.warning("Something is half-forgotten: %s", problem)
 
     async def _go_on(self, one: Forgetting) -> None:

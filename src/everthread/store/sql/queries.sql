@@ -903,7 +903,8 @@ DELETE FROM forgetting WHERE tenant = :tenant AND conversation = :conversation A
 -- == checking ==
 
 -- name: whose
-SELECT "user", current, erased FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+SELECT "user", current, erased, settings FROM conversations
+WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: blob_uses
 SELECT hash, branch, seq FROM blob_uses WHERE tenant = :tenant AND conversation = :conversation
