@@ -56,6 +56,20 @@ async def test_of_several_that_open_it_those_with_content_are(ask: Ask, model: s
 
 # -- pictures ------------------------------------------------------------------------------------------------
 
+
+def beyond_its_canvas() -> bytes:
+    """A GIF whose frame is larger than it says of itself: what opens it sees a bomb."""
+    made = picture(8_100, 20, form="GIF")
+    place = made.index(b"\x2c" + bytes(4) + (8_100).to_bytes(2, "little"))
+    return made[: place + 5] + b"\xff\xff" * 2 + made[place + 9 :]
+
+
+async def test_a_picture_that_cannot_be_opened_at_all_is_told_in_words(ask: Ask) -> None:
+    context = await ask(CLAUDE, user("Look.", image(beyond_its_canvas())))
+    assert pictures_of(context.request) == []
+    assert "too large for the provider, not sent" in "".join(transcript(context))
+
+
 TOO_LARGE = {
     "beyond 5 MB": (picture(1_500, 1_500, noise=True), 8_000),
     "beyond 5 MB as a JPEG": (picture(2_800, 2_800, noise=True, form="JPEG"), 8_000),
