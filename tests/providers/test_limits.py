@@ -230,3 +230,36 @@ async def test_a_server_of_ones_own_has_limits_of_its_own(et: Everthread) -> Non
     settings = {"address": "http://127.0.0.1:11434/v1"}
     context = await talk.context(model="openai:qwen3", tools=[look], settings=settings)
     assert len(context.request["tools"][0]["function"]["description"]) == 2_000
+
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "without properties": {"type": "object"},
+    "without a type": {"properties": {"city": {"type": "string"}}},
+    "with a choice at the top": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "anyOf": [{"required": ["city"]}],
+    },
+    "of a choice alone": {"oneOf": [{"type": "object", "properties": {}}]},
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@pytest.mark.parametrize("model", FORMS)
+async def test_schemas_that_providers_refuse_are_mended(
+    et: Everthread, someone: str, model: str, schema: dict[str, Any]
+) -> None:
+    talk = await et.begin(user=someone)
+    await talk.append(user("Hello."))
+    context = await talk.context(model=model, tools=[{"name": "look", "schema": schema}])
+    (sent,) = schemas_of(context.request)
+    assert sent["type"] == "object"
+    assert sent["properties"] == schema.get("properties", {})
+    assert sent.keys().isdisjoint(("anyOf", "oneOf", "allOf"))
+
+
+def schemas_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    tools = request.get("tools") or request["config"]["tools"][0]["functionDeclarations"]
+    named = [tool.get("function", tool) for tool in tools]
+    keys = ("parameters", "input_schema", "parametersJsonSchema")
+    return [next(tool[key] for key in keys if key in tool) for tool in named]
