@@ -27,7 +27,11 @@ ANTHROPIC = {**PLAIN, "input_schema": SCHEMA}
         pytest.param({**PLAIN, "schema": SCHEMA}, FIND, id="ours"),
         pytest.param({"name": "find"}, Tool(name="find"), id="a name alone"),
         pytest.param({"name": "_find-2"}, Tool(name="_find-2"), id="a name with everything"),
-        pytest.param({"name": "find", "schema": {"$ref": "#/x"}}, Tool(name="find", schema={"$ref": "#/x"}), id="$ref"),
+        pytest.param(
+            {"name": "find", "schema": {"$ref": "#/x"}},
+            Tool(name="find", schema={"type": "object", "properties": {}, "$ref": "#/x"}),
+            id="$ref",
+        ),
         pytest.param({"type": "function", "function": OPENAI}, FIND, id="Chat"),
         pytest.param({"type": "function", "function": {**OPENAI, "strict": True}}, FIND, id="Chat, strict"),
         pytest.param({"type": "function", "function": {"name": "find"}}, Tool(name="find"), id="Chat, bare"),

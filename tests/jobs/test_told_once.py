@@ -35,6 +35,7 @@ SIZES = {"small": 5, "middle": 60, "large": 250}  # words of a turn; after a pau
 BUDGET = 1_500
 OWN = {"active_messages": 6, "messages": 6, "summarise_after": 12, "summary_tokens": 200, "worker": "apart"}
 UNTOLD = re.compile(r"events (\d+) to (\d+) [^.]*neither sent nor summarised", re.IGNORECASE)
+SPAN = re.compile(r"events (\d+) to (\d+)")
 
 steps = st.sampled_from(["small", "middle", "middle", "large", "large", "large", "pause"])
 plays = st.lists(steps, min_size=14, max_size=32)
@@ -251,6 +252,26 @@ async def test_earlier_sessions_that_are_not_told_of_are_said_to_be_there(
     context = await talk.context()
     assert UNTOLD.findall(whole(context.request)) == [("1", "6")]
     assert context.degraded == ()
+
+
+async def test_a_pinned_turn_of_an_earlier_session_is_neither_told_again_nor_said_to_be_missing(
+    slow: Everthread, someone: str, clock: Clock
+) -> None:
+    talk = await slow.begin(user=someone, name="chat", settings={"strategy": "session"})
+    for text in ("Apples.", "Pears.", "Plums.", "Figs."):
+        await say(talk, text)
+        await say(talk, f"{text[:-1]} are ripe.")
+        clock.now += 31 * MINUTE
+    names = {event.text: event.seq for event in await talk.before(messages=True) if event.kind == "user"}
+    await talk.pin(names["Pears."])
+    await talk.pin(names["Plums are ripe."])
+    context = await talk.context()
+    spans = [(int(first), int(last)) for first, last in SPAN.findall(whole(context.request))]
+    untold = {name for name, seq in names.items() if any(first <= seq <= last for first, last in spans)}
+    assert untold == {"Apples.", "Apples are ripe.", "Pears are ripe."}
+    (recap,) = [fence for fence in fenced_in(context.request) if fence.kind == "recap"]
+    assert "Plums." in recap.text
+    assert "Plums are ripe." not in recap.text
 
 
 async def test_importance_tells_of_no_turn_that_it_sends_before_its_first_summary(talk: Talk) -> None:

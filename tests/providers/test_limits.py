@@ -56,6 +56,20 @@ async def test_of_several_that_open_it_those_with_content_are(ask: Ask, model: s
 
 # -- pictures ------------------------------------------------------------------------------------------------
 
+
+def beyond_its_canvas() -> bytes:
+    """A GIF whose frame is larger than it says of itself: what opens it sees a bomb."""
+    made = picture(8_100, 20, form="GIF")
+    place = made.index(b"\x2c" + bytes(4) + (8_100).to_bytes(2, "little"))
+    return made[: place + 5] + b"\xff\xff" * 2 + made[place + 9 :]
+
+
+async def test_a_picture_that_cannot_be_opened_at_all_is_told_in_words(ask: Ask) -> None:
+    context = await ask(CLAUDE, user("Look.", image(beyond_its_canvas())))
+    assert pictures_of(context.request) == []
+    assert "too large for the provider, not sent" in "".join(transcript(context))
+
+
 TOO_LARGE = {
     "beyond 5 MB": (picture(1_500, 1_500, noise=True), 8_000),
     "beyond 5 MB as a JPEG": (picture(2_800, 2_800, noise=True, form="JPEG"), 8_000),
@@ -216,3 +230,36 @@ async def test_a_server_of_ones_own_has_limits_of_its_own(et: Everthread) -> Non
     settings = {"address": "http://127.0.0.1:11434/v1"}
     context = await talk.context(model="openai:qwen3", tools=[look], settings=settings)
     assert len(context.request["tools"][0]["function"]["description"]) == 2_000
+
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "without properties": {"type": "object"},
+    "without a type": {"properties": {"city": {"type": "string"}}},
+    "with a choice at the top": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "anyOf": [{"required": ["city"]}],
+    },
+    "of a choice alone": {"oneOf": [{"type": "object", "properties": {}}]},
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@pytest.mark.parametrize("model", FORMS)
+async def test_schemas_that_providers_refuse_are_mended(
+    et: Everthread, someone: str, model: str, schema: dict[str, Any]
+) -> None:
+    talk = await et.begin(user=someone)
+    await talk.append(user("Hello."))
+    context = await talk.context(model=model, tools=[{"name": "look", "schema": schema}])
+    (sent,) = schemas_of(context.request)
+    assert sent["type"] == "object"
+    assert sent["properties"] == schema.get("properties", {})
+    assert sent.keys().isdisjoint(("anyOf", "oneOf", "allOf"))
+
+
+def schemas_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    tools = request.get("tools") or request["config"]["tools"][0]["functionDeclarations"]
+    named = [tool.get("function", tool) for tool in tools]
+    keys = ("parameters", "input_schema", "parametersJsonSchema")
+    return [next(tool[key] for key in keys if key in tool) for tool in named]

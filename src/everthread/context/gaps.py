@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from everthread.context.planning import Plan
@@ -85,8 +85,9 @@ async def _of_rest(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: int
     own = [one for one in memorable(page) if one.seq >= first and one.session != recapped and not _within(one, sent)]
     text = await asyncio.to_thread(extract.summary, own, tokens)
     if not own:
-        return Gap(untold=_spans((covered + 1, first - 1)))
-    return Gap("", text, first, _spans((covered + 1, (first if text else seen.choice.begin.first) - 1)))
+        return Gap(untold=_without(_spans((covered + 1, first - 1)), sent))
+    untold = _spans((covered + 1, (first if text else seen.choice.begin.first) - 1))
+    return Gap("", text, first, _without(untold, sent))
 
 
 async def _of_session(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: int, tokens: int) -> Gap:
@@ -97,19 +98,24 @@ async def _of_session(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: 
     before = await log.head(line, at=began - 1) if began - 1 > covered else Head()
     page = await log.before(line, begin, limit=LOOKED_AT, messages=True)
     first = _reached(page, max(covered + 1, began))
-    own = [one for one in memorable(page) if one.seq >= first]
+    sent = [(turn.start.first, turn.last) for turn, _ in seen.older]
+    own = [one for one in memorable(page) if one.seq >= first and not _within(one, sent)]
     text = await asyncio.to_thread(extract.summary, own, tokens) if own else ""
-    recap = "" if seen.recap.recap else await _recap(log, line, plan, before, began, covered)
+    recap = "" if seen.recap.recap else await _recap(log, line, plan, before, began, covered, sent)
     earlier = (covered + 1, before.session_first - 1)
-    return Gap(recap, text, first, _spans(earlier, (max(covered + 1, began), first - 1)))
+    untold = _spans(earlier, (max(covered + 1, began), first - 1))
+    return Gap(recap, text, first, _without(untold, sent))
 
 
-async def _recap(log: Log, line: Line, plan: Plan, before: Head, began: int, covered: int) -> str:
+async def _recap(
+    log: Log, line: Line, plan: Plan, before: Head, began: int, covered: int, sent: Sequence[tuple[int, int]]
+) -> str:
     """The session before the one that `began` at that event, in its own words: its recap is on its way."""
     if before.spoken <= covered:
         return ""
     page = await log.before(line, began, limit=LOOKED_AT, messages=True)
-    own = [one for one in memorable(page) if one.seq > covered and one.session == before.session]
+    since = [one for one in memorable(page) if one.seq > covered and one.session == before.session]
+    own = [one for one in since if not _within(one, sent)]
     return await asyncio.to_thread(extract.recap, own, tokens=plan.settings.recap_tokens)
 
 
@@ -121,6 +127,15 @@ def _reached(page: list[Logged], wanted: int) -> int:
 def _spans(*spans: tuple[int, int]) -> tuple[tuple[int, int], ...]:
     """Those of them that have something in them."""
     return tuple((first, last) for first, last in spans if first <= last)
+
+
+def _without(spans: Iterable[tuple[int, int]], sent: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """What is left of them beside the turns that are sent."""
+    left = tuple(spans)
+    for begun, ended in sent:
+        pieces = [_spans((first, min(last, begun - 1)), (max(first, ended + 1), last)) for first, last in left]
+        left = tuple(piece for both in pieces for piece in both)
+    return left
 
 
 def _within(one: Logged, spans: Iterable[tuple[int, int]]) -> bool:

@@ -164,7 +164,7 @@ def plan(
     opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
     if opening := without(fence, opening):
         sections["opening"] = opening
-    tools, notes = _taken(_tools(asked, about) if settings.memory else asked.tools, about.limits)
+    tools, notes = _taken(_tools(asked, about) if remembers(settings) else asked.tools, about.limits)
     tools_tokens = measure.tokens(_tools_size(tools, about, measure)) + (about.hidden if tools else 0)
     window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
     limit = max(0, window - settings.reply_tokens)
@@ -274,9 +274,14 @@ def _told(given: str | Mapping[str, str] | None, persona: str, fence: Fence) -> 
     return {name: without(fence, text) for name, text in told.items()}
 
 
+def remembers(settings: Settings) -> bool:
+    """Whether the model is told of MEMORY.md, and may look things up."""
+    return settings.memory
+
+
 def _noted(told: Mapping[str, str], asked: Asked, settings: Settings, fence: Fence) -> Mapping[str, str]:
     """The instructions with MEMORY.md among them, unless other notes were given."""
-    if not asked.notes.strip() or "memory" in told or not settings.memory:
+    if not asked.notes.strip() or "memory" in told or not remembers(settings):
         return told
     return {**told, "memory": noted(fence, asked.notes)}
 

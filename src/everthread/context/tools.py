@@ -22,6 +22,8 @@ from everthread.errors import BadValue
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # what every provider takes
 _FORM = "a tool with name, description and schema, or in OpenAI's or Anthropic's form"
 _ONE = "one of the tools"
+_OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
+_CHOICES = ("anyOf", "oneOf", "allOf")
 
 
 class _Form(NamedTuple):
@@ -74,7 +76,14 @@ def _tool(given: object) -> Tool:
         raise BadValue(_ONE, tool.name, named)
     if tool.schema.get("type", "object") != "object":
         raise BadValue(f"the schema of the tool {tool.name}", tool.schema, "of the type 'object': arguments have names")
-    return tool
+    return msgspec.structs.replace(tool, schema=_taken(tool.schema))
+
+
+def _taken(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema that every provider takes: OpenAI and Anthropic want its type, OpenAI its properties, and both refuse a
+    choice at the top."""
+    kept = {key: value for key, value in schema.items() if key not in _CHOICES}
+    return kept if not schema or _OBJECT.keys() <= kept.keys() else {**_OBJECT, **kept}
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:

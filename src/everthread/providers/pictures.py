@@ -117,8 +117,8 @@ def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, s
             warnings.simplefilter("ignore")  # of its size, which was looked at
             picture.load()
             return _fitted(picture, FORMATS[media_type], most, side)
-    except (OSError, ValueError, SyntaxError):
-        return None  # no picture after all
+    except Exception:  # noqa: BLE001 -- no picture after all, in whichever way its decoder says so
+        return None
 
 
 def _fitted(picture: Any, form: str, most: int, side: int) -> tuple[str, str] | None:
