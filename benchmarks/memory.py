@@ -138,7 +138,7 @@ async def _remembered(talk: Talk) -> str:
 
 
 async def _recalled(talk: Talk, fact: Planted) -> bool:
-    return any(fact.exact in hit.text for hit in await talk.recall(fact.question, limit=HITS))
+    return any(fact.exact in hit.text for hit in await talk.recall(fact.question, limit=HITS, neighbours=0))
 
 
 async def _sent(talk: Talk, wishes: list[Planted]) -> list[tuple[bool, bool]]:

@@ -12,6 +12,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, user
 from everthread.agents import Agent
 from everthread.core.events import Mark, SessionStarted, Settings
+from everthread.store.appending import Place
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.saying import HOUR, NINE, say
@@ -150,7 +151,8 @@ async def test_a_setting_that_nobody_can_use_keeps_nobody_from_writing(
     et: Everthread, talk: Talk, clock: Clock
 ) -> None:
     et.log._clock = clock
-    await talk.append(user("Hello."), Settings(values={"session_gap": "soon"}))
+    await talk.append(user("Hello."))
+    await et.log.append(Place("default", talk.id), [Settings(values={"session_gap": "soon"})])  # as one may find it
     clock.now += 31 * MINUTE
     await talk.append(user("I am back."))
     assert len(await talk.sessions()) == 2

@@ -20,6 +20,7 @@ from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Sessio
 from everthread.store.appending import Draft, Place
 from everthread.store.opening import open_log
 from tests.contract.support import MINUTE, Clock
+from tests.contract.windows import plan_of
 from tests.depth.rewound import MODEL, STRATEGIES, turn
 
 _numbers = count(1)
@@ -127,7 +128,9 @@ async def everything_read(talk: Talk, newest: int, pick: int) -> dict[str, Any]:
 
 async def context(talk: Talk, strategy: str, budget: int, at: int | None) -> Any:
     made = await talk.context(model=MODEL, budget=budget, at=at, settings={"strategy": strategy})
-    return json.dumps(made.request), made.cutoff, made.sent, made.degraded
+    # Each conversation has a fence of its own, which takes as many tokens.
+    request = json.dumps(made.request).replace(plan_of(made).fence.number, "N")
+    return request, made.cutoff, made.sent, made.degraded
 
 
 @asynccontextmanager

@@ -113,7 +113,7 @@ async def test_a_store_can_be_opened_and_read_while_another_program_writes(path:
 async def test_redactions_while_large_appends_are_under_way_succeed(path: Path) -> None:
     """Redacting empties the write-ahead log, for which a thread that is committing something else is in the way."""
     async with _opened(path, patience=PATIENCE) as talk:
-        secrets = await talk.append(*(user("secret") for _ in range(5)))
+        secrets = await talk.append(*(user("walnuts") for _ in range(5)))
 
         async def write() -> None:
             for _ in range(10):
@@ -124,5 +124,5 @@ async def test_redactions_while_large_appends_are_under_way_succeed(path: Path) 
                 group.create_task(write())
             for event in secrets:
                 await talk.redact(event.seq)
-        assert not any(b"secret" in file.read_bytes() for file in path.parent.iterdir())
-    assert "secret" not in await intact(f"sqlite:///{path}", talk)
+        assert not any(b"walnuts" in file.read_bytes() for file in path.parent.iterdir())
+    assert "walnuts" not in await intact(f"sqlite:///{path}", talk)

@@ -40,14 +40,14 @@ async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]
     late = await late_one(log, line, head, wrote) if wrote else None
     ran = said or late or wrote >= head.turn_first or head.state == "waiting"
     events = await closing(log, line, head, said, reason=LEFT_OPEN if ran else UNANSWERED, late=late)
-    if events and await is_without_memory(log, line, head.turn_first):
+    if events and await is_without_memory(log, line, head.turn_first, head.seq):
         return [unremembered(event) for event in events]
     return events
 
 
-async def is_without_memory(log: Log, line: Line, seq: int) -> bool:
-    """Whether memory is told nothing of a message."""
-    return any(is_unremembered(one.event) for one in readable(await log.range(line, seq, seq)))
+async def is_without_memory(log: Log, line: Line, first: int, last: int) -> bool:
+    """Whether memory is told nothing of a turn: any of its messages says so, for some may be redacted."""
+    return any(is_unremembered(one.event) for one in readable(await log.range(line, first, last)))
 
 
 def as_of(head: Head, events: Sequence[Event]) -> list[Event | Draft]:

@@ -185,7 +185,7 @@ class Turn:
 
     async def _go_on(self, head: Head) -> bool:
         """From the newest event on, with nothing to append before the model is called."""
-        await self._as_begun(head.turn_first)
+        await self._as_begun(head.turn_first, head.seq)
         await self._desk.log.hold(self._held.lease, at=head.seq)
         self._live.moved(head.seq)
         self._begun = True
@@ -200,7 +200,7 @@ class Turn:
 
         async def begin() -> bool:
             await self._as_before()
-            await self._as_begun(call.seq)
+            await self._as_begun(call.seq, call.seq)
             self._limits = (await self._context()).settings
             said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
             if approved:
@@ -225,9 +225,9 @@ class Turn:
                 self._asked = msgspec.structs.replace(self._asked, settings=settings)
                 return
 
-    async def _as_begun(self, seq: int) -> None:
+    async def _as_begun(self, first: int, last: int) -> None:
         """A turn that was to be without memory stays so, whoever goes on with it."""
-        if await is_without_memory(self._desk.log, self.line, seq):
+        if await is_without_memory(self._desk.log, self.line, first, last):
             settings = {**self._asked.settings, "memory": False}
             self._asked = msgspec.structs.replace(self._asked, settings=settings)
 

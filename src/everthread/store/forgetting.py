@@ -31,7 +31,7 @@ from everthread.store.reading import head, onward
 
 PAGE = 500
 EVENT, CONVERSATION, USER, DOCUMENT = "event", "conversation", "user", "document"
-FORGET_USER = ("erase_documents", "forget_user", "forget_forgotten_user")
+FORGET_USER = ("forget_user", "forget_forgotten_user")
 
 
 class Forgetting(NamedTuple):
@@ -195,17 +195,19 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     return Outcome(None, [held, *index, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
 
 
-def begin(one: Forgetting) -> Script[Outcome[None]]:
-    """Write down what is going to be forgotten, in several steps."""
-    yield from ()
-    return Outcome(None, [begun(one)])
+def erase_user(owner: Owner, *, now: int) -> Script[Outcome[list[Conversation]]]:
+    """Remove a user's documents, and write down which conversations go one by one: those that are there now, for the
+    user may begin others before it is done."""
+    found = yield from everything_of(owner)
+    rows = [Forgetting(owner.tenant, "", 0, 0, owner.user, USER, now)]
+    rows += [Forgetting(owner.tenant, one.id, 0, 0, owner.user, CONVERSATION, now) for one in found]
+    documents = [Tell("erase_documents", [owner._asdict()])] if owner.user else []  # those without one are the tenant's
+    return Outcome(found, [*documents, Tell("insert_forgetting", [row._asdict() for row in rows])])
 
 
 def forget_user(owner: Owner) -> Script[Outcome[None]]:
-    """Remove a user's documents, and the name from the tombstones and from what says that it is being done."""
+    """Remove a user's name from the tombstones, and from what says that it is being done."""
     yield from ()
-    if not owner.user:  # the documents without a user are the tenant's
-        return Outcome(None)
     return Outcome(None, [Tell(name, [owner._asdict()]) for name in FORGET_USER])
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from everthread.core.branches import Line
-from everthread.errors import NotFound, NotYetGone
-from everthread.store import branching, documents, forgetting
+from everthread.errors import Corrupt, NotFound, NotYetGone, StoreError
+from everthread.store import branching, conversations, documents, forgetting
 from everthread.store.appending import Tries
 from everthread.store.branching import Act
 from everthread.store.conversations import Conversation, Owner, Owners
 from everthread.store.engine import Engine
-from everthread.store.forgetting import DOCUMENT, EVENT, USER, Forgetting
+from everthread.store.forgetting import CONVERSATION, DOCUMENT, EVENT, USER, Forgetting
 
 MOST = 1_000  # that are looked at together
 
@@ -55,11 +56,11 @@ class Forgets:
 
     async def erase_user(self, owner: Owner) -> int:
         """Remove a user's conversations and documents, and the name from what stays. How many conversations."""
-        one = Forgetting(owner.tenant, "", 0, 0, user=owner.user, what=USER, time=self._clock())
-        await self._engine.write(lambda: forgetting.begin(one), about=_about(owner))
-        erased = await self._erase_all(owner)
+        script = partial(forgetting.erase_user, owner, now=self._clock())
+        found = await self._engine.write(script, about=_about(owner), large=True, alone=True)
         await self.finish()
-        return erased
+        audit.info("erased a user and %s conversations", len(found))
+        return len(found)
 
     async def forget_document(self, owner: Owner, name: str) -> None:
         """Remove a document for ever, with all its versions. NotYetGone: as for `redact`."""
@@ -78,20 +79,29 @@ class Forgets:
     async def finish(self, *, patient: bool = True) -> None:
         """Do the rest of all that is being forgotten, whoever began it. Not `patient`: what another program still reads
         is left for the next time, and otherwise NotYetGone says so."""
-        done: dict[Forgetting, None] = {}
-        while found := [one for one in await self.unfinished() if one not in done]:
+        while done := await self._did():
+            try:
+                await self._engine.scrub(patient=patient)
+            except NotYetGone:
+                if patient:
+                    raise
+                return
+            await self._engine.write(partial(forgetting.ended, done), about="forgetting")
+
+    async def _did(self) -> list[Forgetting]:
+        """Whatever is being forgotten, as far as it could be done. What could not is left, and others go on."""
+        tried: dict[Forgetting, bool] = {}
+        while found := [one for one in await self.unfinished() if one not in tried]:
             for one in found:
-                await self._go_on(one)
-                done[one] = None
-        if not done:
-            return
-        try:
-            await self._engine.scrub(patient=patient)
-        except NotYetGone:
-            if patient:
-                raise
-            return
-        await self._engine.write(lambda: forgetting.ended(done), about="forgetting")
+                try:
+                    await self._go_on(one)
+                    tried[one] = True
+                except Exception as problem:
+                    if isinstance(problem, StoreError) and not isinstance(problem, Corrupt):
+                        raise
+                    tried[one] = False
+                    _log.warning("%s is half-forgotten: %s", one, problem)
+        return [one for one, done in tried.items() if done]
 
     async def finish_later(self) -> None:
         """Do as much of it as can be done now. Should something be left, `doctor` tells of it, and whoever opens the
@@ -104,7 +114,12 @@ class Forgets:
     async def _go_on(self, one: Forgetting) -> None:
         """The next steps. What is gone altogether by now needs none."""
         if one.what == USER and one.user:
-            await self._erase_all(Owner(one.tenant, one.user))
+            owner = Owner(one.tenant, one.user)
+            await self._engine.write(lambda: forgetting.forget_user(owner), about=_about(owner))
+        elif one.what == CONVERSATION and one.user:
+            owner = Owner(one.tenant, one.user)
+            with suppress(NotFound):
+                await self._erase(await self._engine.read(lambda: conversations.find(owner, one.conversation)))
         elif one.what == EVENT:
             try:
                 line = await self._engine.read(
@@ -125,14 +140,6 @@ class Forgets:
         self._owners.forget(conversation)
         await self._engine.write(lambda: forgetting.erase(conversation, now=now), about=conversation.about, alone=True)
         audit.info("erased conversation %s", conversation.id)
-
-    async def _erase_all(self, owner: Owner) -> int:
-        found = await self._engine.read(lambda: forgetting.everything_of(owner), large=True)
-        for conversation in found:
-            await self._erase(conversation)
-        await self._engine.write(lambda: forgetting.forget_user(owner), about=_about(owner))
-        audit.info("erased a user and %s conversations", len(found))
-        return len(found)
 
 
 def _about(owner: Owner) -> str:

@@ -889,7 +889,7 @@ ON CONFLICT DO NOTHING
 SELECT tenant, conversation, branch, seq, "user", what, time FROM forgetting ORDER BY time, what LIMIT :limit
 
 -- name: forget_forgotten_user
-UPDATE forgetting SET "user" = '' WHERE tenant = :tenant AND "user" = :user
+UPDATE forgetting SET "user" = '' WHERE tenant = :tenant AND "user" = :user AND what = 'user'
 
 -- name: end_forgetting
 DELETE FROM forgetting
@@ -898,7 +898,7 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND
 
 -- name: erase_forgetting
 -- Of a conversation that is erased as a whole.
-DELETE FROM forgetting WHERE tenant = :tenant AND conversation = :conversation AND what = 'event'
+DELETE FROM forgetting WHERE tenant = :tenant AND conversation = :conversation AND what IN ('event', 'conversation')
 
 -- == checking ==
 
