@@ -21,6 +21,7 @@ _REQUEST = (
 NAME = r"[a-zA-Z0-9_-]{1,64}"
 _SPEAKER = r"[^\s<|\\/>]{1,64}"
 _MOST_ID = 40
+_MOST_MESSAGES = 2_048
 _MOST_TOOLS = 128
 _MOST_CALLS = 128  # of one message
 _MOST_DESCRIPTION = 1_024  # characters
@@ -45,6 +46,7 @@ def openai(request: Json) -> list[str]:
     tools(wrong, request, inside="function")
     messages = list(wrong.objects(request.get("messages"), "messages"))
     wrong.unless(messages, "messages: at least one message is required")
+    wrong.unless(len(messages) <= _MOST_MESSAGES, f"messages: the array is too long ({_MOST_MESSAGES} at most)")
     for where, message in messages:
         role = message.get("role")
         if wrong.unless(role in tuple(_FIELDS), f"{where}: the role {role!r:.40} is unknown"):

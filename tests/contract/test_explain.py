@@ -293,7 +293,7 @@ async def test_an_account_shows_itself_in_a_line(talk: Talk) -> None:
 async def test_four_bytes_are_a_token_of_an_unknown_model(
     talk: Talk, engine: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One warning for each model; every context says so; a stated factor is knowledge."""
+    """One warning for each model; every context says so; a stated factor and window are knowledge."""
     await talk.append(user("word " * 800), assistant("漢" * 400), user("Well?"))
     one, other = f"openai:one-unknown-to-{engine}", f"openai:other-unknown-to-{engine}"
     with caplog.at_level(logging.WARNING, logger="everthread.models"):
@@ -304,7 +304,7 @@ async def test_four_bytes_are_a_token_of_an_unknown_model(
         (doubt,) = context.degraded
         assert doubt.endswith("estimated at four bytes a token")
         assert context.explain().degraded == context.degraded
-    known = await asked(talk, one, settings={"clock": "off", "factor": 1.5})
+    known = await asked(talk, one, settings={"clock": "off", "factor": 1.5, "model_window": 100_000})
     assert known.degraded == ()
     assert known.explain().factor == 1.5
 

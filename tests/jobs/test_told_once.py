@@ -15,12 +15,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from everthread import Everthread, Talk, assistant, user
+from everthread import Everthread, Talk, assistant, image, user
 from everthread.context.building import Context
 from everthread.core.events import SessionEnded, Summary
 from everthread.core.turns import Turn
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock
+from tests.core.pictures import png
 from tests.examples import examples
 from tests.jobs.conftest import Speak
 from tests.jobs.store import MODEL, Store, names
@@ -310,6 +311,19 @@ async def test_the_first_turns_that_leave_are_told_of_though_memory_has_nothing_
             assert context.degraded
 
 
+async def test_a_session_without_words_is_said_to_be_told_of_by_nothing(
+    slow: Everthread, someone: str, clock: Clock
+) -> None:
+    talk = await slow.begin(user=someone, settings={"strategy": "session"})
+    await talk.append(user("Apples."), assistant("Yes."))
+    clock.now += 31 * MINUTE
+    await talk.append(user(image(png(8, 8))))
+    clock.now += 31 * MINUTE
+    await talk.append(user("Now?"))
+    context = await talk.context(model=MODEL)
+    assert UNTOLD.findall(whole(context.request)) == [("1", "5")]
+
+
 async def test_a_summary_that_covers_all_is_all_that_importance_tells(talk: Talk) -> None:
     await talk.configure(strategy="importance", active_messages=4)
     for number in range(30):
@@ -361,5 +375,7 @@ async def test_a_model_that_nobody_knows_is_said_to_be_guessed_at(talk: Talk, mo
     await say(talk, "Hello.")
     context = await talk.context(model=model)
     assert any(model.partition(":")[2] in note for note in context.degraded)
+    half = await talk.context(model=model, settings={"factor": 1.2})
+    assert any("window" in note and "guessed" in note for note in half.degraded)
     stated = await talk.context(model=model, settings={"factor": 1.2, "model_window": 100_000})
     assert stated.degraded == ()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.rules.pictures import sides
+from benchmarks.validator import refusals
 from everthread import Everthread, assistant, image, system, tool_call, tool_result, user
 from everthread.core.events import Event
 from everthread.core.parts import Image, Part
@@ -263,3 +264,21 @@ def schemas_of(request: dict[str, Any]) -> list[dict[str, Any]]:
     named = [tool.get("function", tool) for tool in tools]
     keys = ("parameters", "input_schema", "parametersJsonSchema")
     return [next(tool[key] for key in keys if key in tool) for tool in named]
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES])
+async def test_no_more_messages_are_sent_than_the_provider_takes_and_the_cutoff_seldom_steps(
+    et: Everthread, model: str
+) -> None:
+    talk = await et.begin(user="ana")
+    await talk.append(*(event for number in range(1_600) for event in (user(f"{number}"), assistant("ok"))))
+    cutoffs = set()
+    for number in range(3):
+        await talk.append(user(f"And {number}?"))
+        context = await talk.context(model=model, budget=100_000, settings={"memory": False})
+        assert 900 < context.sent <= 2_048
+        assert refusals(model, context.request) == []
+        assert any("no more than 2,048 messages" in given_up for given_up in context.degraded)
+        cutoffs.add(context.cutoff)
+        await talk.append(assistant("Yes."))
+    assert len(cutoffs) == 1

@@ -333,10 +333,13 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
 
 def _doubts(plan: Plan) -> list[str]:
     doubts = [f"the tokenizer failed ({why}): estimated at four bytes a token" for why in sorted(set(BROKEN.values()))]
-    if plan.settings.factor:
+    about, stated = plan.model, plan.settings.factor
+    if stated and (plan.settings.model_window or (about.known and not about.guessed)):
         return doubts
-    if not plan.model.known:
-        doubts.append(f"nothing is known of {plan.model.name}: estimated at four bytes a token")
-    elif plan.model.guessed:
-        doubts.append(f"what is known of {plan.model.name} is guessed from its name")
+    if stated:
+        doubts.append(f"the window of {about.name} is guessed")
+    elif not about.known:
+        doubts.append(f"nothing is known of {about.name}: estimated at four bytes a token")
+    elif about.guessed:
+        doubts.append(f"what is known of {about.name} is guessed from its name")
     return doubts

@@ -102,7 +102,8 @@ async def _of_session(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: 
     own = [one for one in memorable(page) if one.seq >= first and not _within(one, sent)]
     text = await asyncio.to_thread(extract.summary, own, tokens) if own else ""
     recap = "" if seen.recap.recap else await _recap(log, line, plan, before, began, covered, sent)
-    earlier = (covered + 1, before.session_first - 1)
+    told = recap or seen.recap.recap
+    earlier = (covered + 1, (before.session_first if told else began) - 1)
     untold = _spans(earlier, (max(covered + 1, began), first - 1))
     return Gap(recap, text, first, _without(untold, sent))
 

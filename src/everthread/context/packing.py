@@ -32,6 +32,7 @@ from everthread.store.windowing import Seen
 SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
 EXCHANGE = 40  # tokens of the exchange in which something is told before the window
+BESIDE = 148  # messages that a request may have beside those of its turns
 LEAST = 24  # tokens of a text of memory's that is worth its fence
 NAMES = {"uncovered": "extract"}  # of sections, for those who read what was left out
 DECLARED = 16  # tokens of a tool that only its name is known of, beside that
@@ -377,6 +378,7 @@ class Packing:
 
     def fit(self) -> int:
         """The estimate, under the budget if that can be."""
+        self._messages_leave()
         for give_way in (self._older_leave, self._turns_leave, self._pins_leave, self._shorten, self._forget):
             if (estimate := self.estimate()) <= self.plan.budget:
                 return estimate
@@ -395,6 +397,22 @@ class Packing:
 
     def _over(self) -> int:
         return self.estimate() - self.plan.budget
+
+    def _messages_leave(self) -> None:
+        """Turns, where the provider takes so many messages only: by half of those, so that the cutoff seldom steps."""
+        most = self.plan.model.limits.messages - BESIDE
+        if most <= 0 or not self.turns:
+            return
+        newest, older = self.turns[-1], sum([len(turn.events) for turn in self.older])
+        end = newest.start.messages + len(newest.events)
+        if end - self.turns[0].start.messages + older <= most:
+            return
+        half = max(1, (most - older) // 2)
+        line = -(-(end - 2 * half) // half) * half
+        self.turns = [turn for turn in self.turns if turn.start.messages >= line] or [newest]
+        self._gave_way = True
+        self._fold()
+        self.degraded.append(f"the provider takes no more than {self.plan.model.limits.messages:,} messages")
 
     def _older_leave(self) -> None:
         while (loose := [turn for turn in self.older if not turn.pinned]) and self._over() > 0:

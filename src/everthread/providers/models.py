@@ -52,6 +52,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a provider refuses beside too many tokens, 0 for no limit; the meanings are told in models.toml."""
 
+    messages: _Tokens = 0
     tools: _Tokens = 0
     tool_calls: _Tokens = 0
     description: _Tokens = 0
