@@ -67,6 +67,8 @@ def _messages(item: Item, media: Media, model: Model) -> list[Message]:
 
 
 def _content(said: Said, media: Media) -> str | list[Message]:
+    if len(said.parts) == 1 and not said.aside and type(only := said.parts[0]) is Text:
+        return only.text  # nearly all there are
     if all(isinstance(part, Text) for part in said.parts):
         texts = [part.text for part in said.parts if isinstance(part, Text)]
         return "\n\n".join([*texts, said.aside] if said.aside else texts)
@@ -100,6 +102,8 @@ def _file(part: File, data: bytes, media: Media) -> Message:
 
 def _reply(reply: Reply, media: Media, most: int) -> list[Message]:
     """`most`: tool calls that one message may have; what is beyond stands in further ones."""
+    if len(reply.parts) == 1 and type(only := reply.parts[0]) is Text:
+        return [{"role": "assistant", "content": only.text}] if only.text else []  # nearly all there are
     calls = [part for part in reply.parts if isinstance(part, Call)]
     said = in_words(reply.parts, media)
     if not calls:
