@@ -104,6 +104,8 @@ class Items:
 
     def admit(self, calls: dict[str, str]) -> bool:
         """Let in a turn that was folded before, with the ids and names of its calls; not if an id was used by now."""
+        if not calls:
+            return True
         if not self.ids.isdisjoint(calls):
             return False
         self.ids.update(calls)
