@@ -228,7 +228,7 @@ class Channel:
         if "user" in kinds:
             self._last.clear()
         if "agent_killed" in kinds:
-            self._over = max(event.seq for event in new if event.kind == "agent_killed")
+            self._over = max(self._over, *(event.seq for event in new if event.kind == "agent_killed"))
         self._put(new)
         if self._ahead:
             self._catch_up()
