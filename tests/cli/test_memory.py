@@ -12,7 +12,7 @@ from everthread import Everthread, assistant, user
 from everthread.testing.scripted import script
 from tests.cli.conftest import Do
 
-PIN = "My PIN is 4711."
+PIN = "My PIN is ZX-4711."
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_it_shows_the_brief_and_the_facts_with_their_events(do: Do, said: str) -
 
 def test_what_is_remembered_can_be_corrected(do: Do, said: str) -> None:
     memory(do, "--update")
-    found = memory(do, "--correct", "-", "--drop", "4711", "--goal", "Fly", "--name", "Seats", input="A traveller.")
+    found = memory(do, "--correct", "-", "--drop", "ZX-4711", "--goal", "Fly", "--name", "Seats", input="A traveller.")
     assert (found["brief"], found["by"], found["goal"], found["name"]) == ("A traveller.", "user", "Fly", "Seats")
     assert [fact["text"] for fact in found["facts"]] == ["I prefer aisle seats.", "PIN"]
 
@@ -69,7 +69,7 @@ def test_what_is_forgotten_is_gone_from_memory_as_well(do: Do, said: str) -> Non
     memory(do, "--update")
     found = memory(do, "--forget", "1", "--yes")
     assert (found["brief"], found["facts"]) == ("", [])
-    assert "4711" not in json.dumps(memory(do, "--update"))
+    assert "ZX-4711" not in json.dumps(memory(do, "--update"))
 
 
 def test_it_asks_before_something_is_gone_for_ever(do: Do, said: str) -> None:

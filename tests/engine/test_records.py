@@ -146,7 +146,7 @@ async def test_small_requests_teach_nothing(address: str, someone: str) -> None:
 
 async def test_after_a_redaction_a_request_cannot_be_had_again_and_that_is_said(talk: Talk, speak: Speak) -> None:
     speak("Noted.", "Yes.")
-    await heard(talk.say("My PIN is 4711."))
+    await heard(talk.say("My PIN is ZX-4711."))
     await heard(talk.say("Do you know it?"))
     await talk.redact(1)
     rebuilt = await talk.rebuild(await last_call(talk))

@@ -24,14 +24,14 @@ async def test_what_a_user_begins_after_asking_to_be_erased_stays(
 ) -> None:
     async with Everthread.open(address) as et:
         before = await et.begin(user=someone)
-        await before.append(user("My PIN is 4711."))
+        await before.append(user("My PIN is ZX-4711."))
         with monkeypatch.context() as patched:
             patched.setattr(Forgets, "finish", killed)
             with pytest.raises(Killed):
                 await et.erase_user(user=someone)
         after = await et.begin(user=someone)
         await after.append(user("I am back."))
-        assert [one.text for one in await before.after()] == ["My PIN is 4711."]
+        assert [one.text for one in await before.after()] == ["My PIN is ZX-4711."]
     async with Everthread.open(address) as et:
         with pytest.raises(UnknownConversation):
             await et.conversation(user=someone, id=before.id)
@@ -42,7 +42,7 @@ async def test_what_a_user_begins_after_asking_to_be_erased_stays(
 
 async def test_what_cannot_be_finished_keeps_nobody_from_forgetting(et: Everthread, talk: Talk, someone: str) -> None:
     other = await et.begin(user=someone)
-    await other.append(user("Hello."), user("My PIN is 4711."))
+    await other.append(user("Hello."), user("My PIN is ZX-4711."))
     side = await other.fork(at=1)
     number = (await side.line()).branch.number
 

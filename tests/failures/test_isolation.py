@@ -224,7 +224,7 @@ async def test_nothing_of_anothers_is_told(stage: Stage, asked: str) -> None:
     told = await heard(ASKED[asked](stage.intruder, stage))
     assert SECRET not in told
     assert stage.victim.id not in told.replace(f"conversation {stage.victim.id}", "")  # but for what was asked
-    assert "4711" not in told
+    assert "ZX-4711" not in told
     assert await seen(stage.et, stage.victim) == before
 
 

@@ -31,13 +31,13 @@ def mode(path: Path) -> str:
 
 async def filled(folder: Path) -> None:
     async with Everthread.open(f"sqlite:///{folder}/talk.db") as et:
-        await (await et.begin(user="ana")).append(user("My PIN is 4711."))
+        await (await et.begin(user="ana")).append(user("My PIN is ZX-4711."))
 
 
 async def test_a_database_and_what_stands_beside_it(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "for it"
     async with Everthread.open(f"sqlite:///{folder}/talk.db") as et:
-        await (await et.begin(user="ana")).append(user("My PIN is 4711."))
+        await (await et.begin(user="ana")).append(user("My PIN is ZX-4711."))
         files = sorted(folder.iterdir())
         assert [file.name for file in files] == ["talk.db", "talk.db-shm", "talk.db-wal"]
         assert {mode(file) for file in files} == {"0o600"}
@@ -83,7 +83,7 @@ def test_an_export(tmp_path: Path) -> None:
 
 async def test_a_mirror_while_it_is_written_and_when_it_is_there(et: Everthread, someone: str, tmp_path: Path) -> None:
     talk, path = await et.begin(user=someone), tmp_path / "mirror.jsonl"
-    await talk.append(user("My PIN is 4711."))
+    await talk.append(user("My PIN is ZX-4711."))
     (tmp_path / "mirror.jsonl.part").write_text("left by a crash")
     following = asyncio.create_task(mirror(et.log, talk.conversation, path))
 

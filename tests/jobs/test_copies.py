@@ -25,7 +25,7 @@ from tests.contract.support import assert_sound
 from tests.jobs.conftest import Speak
 from tests.jobs.test_brief import briefs, say
 
-SECRET = "4711"
+SECRET = "ZX-4711"
 
 
 async def looked_up(talk: Talk, tool: str, **arguments: Any) -> ToolResult:

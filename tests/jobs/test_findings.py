@@ -24,7 +24,7 @@ from tests.jobs.test_gaps import SMALL, tell
 from tests.jobs.test_worker import Gate
 from tests.transcripts import whole
 
-SECRET = "4711"
+SECRET = "ZX-4711"
 MINUTE = 60_000_000
 
 

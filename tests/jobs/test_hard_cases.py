@@ -22,7 +22,7 @@ from tests.jobs.support import failures, fenced_in, outside, recaps, summaries
 from tests.jobs.test_brief import briefs, say
 from tests.transcripts import CHAT, CLAUDE, FORMS, instructions, whole
 
-SECRET = "4711"
+SECRET = "ZX-4711"
 
 
 async def telling_of(talk: Talk, what: str) -> list[str]:

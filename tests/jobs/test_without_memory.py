@@ -46,11 +46,11 @@ async def test_what_was_said_without_memory_is_shown_to_no_summariser(
     await say(talk, "The roses are red.")
     await talk.remember()
     assert "roses" in "".join(heard.shown)
-    assert "4711" not in "".join(heard.shown)
+    assert "ZX-4711" not in "".join(heard.shown)
     made = [*(one.text + one.facts + one.known for one in await briefs(talk))]
     made += [one.text + one.known for one in await summaries(talk)]
     assert made
-    assert "4711" not in "".join(made)
+    assert "ZX-4711" not in "".join(made)
 
 
 async def test_nor_told_in_a_recap_or_in_the_conversations_own_words(
@@ -63,10 +63,10 @@ async def test_nor_told_in_a_recap_or_in_the_conversations_own_words(
     await say(talk, "Hello again.")
     context = await talk.context()
     assert "rain" in whole(context.request)
-    assert "4711" not in whole(context.request)
+    assert "ZX-4711" not in whole(context.request)
     await talk.remember()
     assert (await recaps(talk))[0].recap == "They spoke of the garden."
-    assert "4711" not in "".join(heard.shown)
+    assert "ZX-4711" not in "".join(heard.shown)
 
 
 async def test_nor_is_a_conversation_named_after_it(slow: Everthread, talk: Talk, someone: str) -> None:
@@ -121,9 +121,9 @@ async def test_a_fork_keeps_to_it_and_so_does_an_export(talk: Talk, someone: str
     await side.remember()
     assert len(await briefs(side)) == 1
     assert "rain" in "".join(heard.shown)
-    assert "4711" not in "".join(heard.shown)
+    assert "ZX-4711" not in "".join(heard.shown)
     lines = [json.loads(line) async for line in export_lines(talk._log, talk.conversation)]
-    whispered = [line for line in lines if "4711" in json.dumps(line)]
+    whispered = [line for line in lines if "ZX-4711" in json.dumps(line)]
     assert [line["event"]["meta"] for line in whispered] == [{"memory": "off"}] * 2
 
 
@@ -138,9 +138,9 @@ async def test_a_turn_without_memory_stays_so_when_it_is_gone_on_with(
     await talk.resume()
     await say(talk, "The roses are red.")
     await talk.remember()
-    assert "4711" in "".join(one.text for one in await talk.after())
+    assert "ZX-4711" in "".join(one.text for one in await talk.after())
     assert "roses" in "".join(heard.shown)
-    assert "4711" not in "".join(heard.shown)
+    assert "ZX-4711" not in "".join(heard.shown)
 
 
 async def test_nor_is_what_a_tool_gave_that_somebody_let_run_later(talk: Talk, someone: str, heard: Listening) -> None:
@@ -153,8 +153,8 @@ async def test_nor_is_what_a_tool_gave_that_somebody_let_run_later(talk: Talk, s
     await talk.approve((await talk.waiting())[0].seq, tools=[look])
     await say(talk, "The roses are red.")
     await talk.remember()
-    assert "4711" in "".join(one.text for one in await talk.after())
-    assert "4711" not in "".join(heard.shown)
+    assert "ZX-4711" in "".join(one.text for one in await talk.after())
+    assert "ZX-4711" not in "".join(heard.shown)
 
 
 async def test_a_key_holds_with_memory_and_without(talk: Talk, someone: str) -> None:

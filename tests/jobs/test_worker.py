@@ -132,8 +132,8 @@ async def test_what_is_redacted_during_an_update_is_not_published(
     talk: Talk, worker: Worker, remember: Speak, gate: Gate
 ) -> None:
     """The model was shown it; what it made of that is thrown away, on every branch."""
-    remember("The PIN is 4711.", "Nothing secret.")
-    last = await say(talk, "My PIN is 4711.")
+    remember("The PIN is ZX-4711.", "Nothing secret.")
+    last = await say(talk, "My PIN is ZX-4711.")
     side = await talk.fork(at=last)
     working = asyncio.create_task(worker.once(side.conversation, (await side.line()).branch.number))
     await gate.reached.wait()
@@ -141,7 +141,7 @@ async def test_what_is_redacted_during_an_update_is_not_published(
     gate.open()
     await working
     assert [one.text for one in await briefs(side)] == ["Nothing secret."]
-    assert not [one for one in await side.range(1, ENDLESS) if "4711" in repr(one.event)]
+    assert not [one for one in await side.range(1, ENDLESS) if "ZX-4711" in repr(one.event)]
     paid = [one for one in await side.range(1, ENDLESS) if isinstance(one.event, ModelCall)]
     assert len(paid) == 2
 

@@ -14,10 +14,10 @@ async def test_results_of_before_are_forgotten_with_what_they_may_quote(
     early = await et.begin(user=someone)
     before = (user("Hm."), tool_call("open_event"), tool_result("My name is Ana.", name="open_event"), assistant("So."))
     await early.append(*before)
-    await talk.append(user("My PIN is 4711."), assistant("Noted."))
+    await talk.append(user("My PIN is ZX-4711."), assistant("Noted."))
     other = await et.begin(user=someone)
-    looked = tool_result("[event 1, user] My PIN is 4711.", name="open_event")
-    own = tool_result("4711 is a number.", name="calculator")
+    looked = tool_result("[event 1, user] My PIN is ZX-4711.", name="open_event")
+    own = tool_result("ZX-4711 is a number.", name="calculator")
     await other.append(user("What was it?"), tool_call("open_event"), looked, tool_call("calculator"), own)
     await make_older(fresh_address, version=7)
     for one in (early, talk, other):
