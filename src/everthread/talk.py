@@ -17,7 +17,7 @@ import msgspec
 from everthread import arguments
 from everthread.context.building import Context, Contexts
 from everthread.context.explain import StepLine
-from everthread.core.branches import ENDLESS, Line
+from everthread.core.branches import ENDLESS, Current, Line
 from everthread.core.deltas import Delta, Notice
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, ToolCall, ToolResult, media_of, user
 from everthread.core.logged import Logged
@@ -108,6 +108,10 @@ class Talk:
     async def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
         return await self._log.line(self.conversation, self._branch)
+
+    async def _way(self) -> Line | Current:
+        """The same, found out with the question that follows where that can be done."""
+        return self.conversation.now if self._branch is None else await self.line()
 
     async def branches(self) -> list[BranchTotals]:
         """All branches, each with its sums: along its whole line, and what it added itself."""
@@ -210,7 +214,7 @@ class Talk:
         asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
         told = arguments.instructions(instructions)
         async with prepared(self._desk, self.conversation, asked, told, tools) as ready:
-            return await self._desk.contexts.build(self._log, await self.line(), ready.asked)
+            return await self._desk.contexts.build(self._log, await self._way(), ready.asked)
 
     async def steps(
         self,
@@ -227,7 +231,7 @@ class Talk:
         asked = arguments.asked(settings, model=model, budget=budget, at=at)
         told, limit = arguments.instructions(instructions), arguments.count("limit", limit)
         async with prepared(self._desk, self.conversation, asked, told, tools) as ready:
-            return await self._desk.contexts.steps(self._log, await self.line(), ready.asked, limit=limit)
+            return await self._desk.contexts.steps(self._log, await self._way(), ready.asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""

@@ -150,6 +150,8 @@ def _values(talk: Talk) -> dict[str, Any]:
         "slots": 0,
         "spots": '{"9": 1, "501": 2}',
         "opening": 1,
+        "notes": "memory/helper",
+        "step": 100,
         "turns": 3,
         "past_turn": 3,
         "large": 1,
@@ -269,8 +271,8 @@ def test_sqlite_uses_the_intended_index(
 def test_sqlite_finds_each_marker_of_a_context_by_its_kind(
     lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
 ) -> None:
-    plan = _plan(lite, statements("?{n}")["marks"], filled[1])
-    used = re.findall(r"USING (?:COVERING )?INDEX (\w+)", plan)
+    plan = _plan(lite, statements("?{n}")["sight"], filled[1])
+    used = re.findall(r"USING (?:COVERING )?INDEX (events_\w+)", plan)
     assert used.count("events_markers") == 5, plan
     assert set(used) == {"events_markers", "events_by_seq"}, plan
 
@@ -317,7 +319,8 @@ def test_sqlite_neither_scans_events_nor_sorts(
     name: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
 ) -> None:
     plan = _plan(lite, statements("?{n}")[name], filled[1])
-    made = {"CONSTANT", "lineage", "j", *re.findall(r"CO-ROUTINE (\w+)", plan)}  # by the query itself, of a few rows
+    # By the query itself, of a few rows.
+    made = {"CONSTANT", "lineage", "j", *re.findall(r"(?:CO-ROUTINE|MATERIALIZE) (\w+)", plan)}
     assert set(re.findall(r"SCAN (\w+)", plan)) <= made, plan
     if name != "lineage":  # a handful of branches, sorted by depth
         assert "TEMP B-TREE" not in re.sub(r"USE TEMP B-TREE FOR count\(DISTINCT\)", "", plan), plan
@@ -421,10 +424,24 @@ async def test_postgres_reads_one_marker_of_each_kind_for_a_context(
     filling: str, mode: str, request: pytest.FixtureRequest
 ) -> None:
     address, values = request.getfixturevalue(filling)
-    plan = await _explain(address, "marks", values, mode)
+    plan = await _explain(address, "sight", values, mode)
     used = re.findall(r"using (\w+) on events", plan)
-    assert used.count("events_markers") == plan.count("Limit") == 5, plan
+    assert used.count("events_markers") == 5, plan
+    assert plan.count("Limit") == 7, plan  # and the newest event, and the newest version of the notes
     assert set(used) == {"events_markers", "events_by_seq"}, plan
+    assert re.findall(r"Sort Key: (\w+)", plan) in ([], ["documents"]), plan  # of which there are none, so it may
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("filling", ["big", "busy"])
+async def test_postgres_finds_all_of_a_window_by_indexes(
+    filling: str, mode: str, request: pytest.FixtureRequest
+) -> None:
+    address, values = request.getfixturevalue(filling)
+    plan = await _explain(address, "window_ahead", values, mode)
+    used = re.findall(r"using (\w+) on events", plan)
+    assert sorted(set(used)) == ["events_by_seq", "events_markers", "events_turns"], plan
+    assert used.count("events_turns") == 5, plan
     assert "Sort" not in plan, plan
 
 

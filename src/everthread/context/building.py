@@ -20,8 +20,8 @@ from everthread.config import Settings, Source, resolve
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.gaps import Gaps
 from everthread.context.packing import Packing
-from everthread.context.planning import Asked, Learnt, Plan, as_packed, chosen, place_of, plan
-from everthread.core.branches import Line
+from everthread.context.planning import Asked, Learnt, Plan, as_packed, chosen, foreseen, place_of, plan
+from everthread.core.branches import Current, Line
 from everthread.core.estimates import Measure, Uncountable
 from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
 from everthread.core.folded import Folded
@@ -62,6 +62,7 @@ class Context:
         self.sent = sum(len(turn.events) for turn in turns)
         self.past = head.messages_sum - self.sent
         self.at = head.seq + 1
+        self.notes = packing.seen.sighted.notes  # MEMORY.md, where it was read with the rest
         self.forgotten = packing.seen.sighted.marks.forgotten  # how often something of the conversation was redacted
         self.memory = max(packing.seen.brief.since, packing.seen.recap.since)
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
@@ -127,17 +128,17 @@ class Contexts:
         """Whether the settings that are known before anything is read can be used. Raises BadSetting."""
         resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
 
-    async def build(self, log: Log, line: Line, asked: Asked) -> Context:
-        """What the model is told on this line; where nothing can be counted, as many messages as the settings say."""
+    async def build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
+        """What the model is told on this way; where nothing can be counted, as many messages as the settings say."""
         try:
-            return await self._build(log, line, asked)
+            return await self._build(log, way, asked)
         except Uncountable as problem:
             _log.warning("Tokens could not be counted (%s): so many messages are sent.", problem)
-            return await self._build(log, line, msgspec.structs.replace(asked, uncounted=str(problem)))
+            return await self._build(log, way, msgspec.structs.replace(asked, uncounted=str(problem)))
 
-    async def _build(self, log: Log, line: Line, asked: Asked) -> Context:
+    async def _build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
         planned: list[Plan] = []
-        sources, fence = self.sources(), await log.fence(line)
+        sources, fence = self.sources(), await log.fence(way)
         fitted: tuple[Start, set[int]] | None = None
         at = asked.at
 
@@ -146,12 +147,14 @@ class Contexts:
             choosing = chosen(planned[0], sighted)
             if fitted:
                 choosing = as_packed(*fitted, choosing, by_size=planned[0].by_size)
-            return Planned(choosing, *planned[0].memory)
+            ahead = foreseen(planned[0], sighted) if not fitted else None
+            return Planned(choosing, *planned[0].memory, ahead)
 
         form = tried = 0
         while True:
             forgotten = self._folded.forgotten
-            seen = await log.window(line, at=at, plan=read_plan)
+            seen = await log.window(way, at=at, plan=read_plan, notes=asked.notes_of)
+            line = way = seen.sighted.line  # from now on it stays the same branch
             # What was read before something was redacted is used this once, and not remembered; nor what has no size.
             remembers = self._folded.forgotten == forgotten and not asked.uncounted
             folded = self._folded if remembers else Folded()
@@ -173,17 +176,17 @@ class Contexts:
                 return Context(packing, rendered, estimate - form + packing.form)
             form, at = packing.form, seen.sighted.head.seq + 1
 
-    async def steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
+    async def steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it; none where nothing can be
         counted."""
         try:
-            return await self._steps(log, line, asked, limit=limit)
+            return await self._steps(log, way, asked, limit=limit)
         except Uncountable:
             return []
 
-    async def _steps(self, log: Log, line: Line, asked: Asked, *, limit: int) -> list[StepLine]:
+    async def _steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
         planned: list[Plan] = []
-        sources, fence, none = self.sources(), await log.fence(line), list[Move]()
+        sources, fence, none = self.sources(), await log.fence(way), list[Move]()
 
         def ask(sighted: Sighted) -> Lookups[list[Move]]:
             planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
@@ -191,7 +194,7 @@ class Contexts:
             asking = moves(sighted.newest, planned[0].size, planned[0].room, limit)
             return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
 
-        found = await log.look(line, at=asked.at, ask=ask, nothing=none)
+        found = await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
         return [_step_line(move, planned[0].measure) for move in found]
 
     def forget(self) -> None:

@@ -21,9 +21,10 @@ from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of, noted
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose, fewer, noting
 from everthread.core.tokens import JOINT, WRAPPING, tools_size
-from everthread.core.window import Lookups, Room, Start, room_of, rung
+from everthread.core.window import Lookups, Room, Start, excess, room_of, rung
 from everthread.errors import NoModel
 from everthread.providers.models import Limits, Model, model, warn
+from everthread.store.lookups import Ahead
 from everthread.store.windowing import Sighted
 
 # Which memory goes with which strategy: the kind of its summary, whether the recap goes along, and the settings
@@ -58,6 +59,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     lookups: tuple[Tool, ...] = ()  # memory's own, for models that can use them
     notes: str = ""  # MEMORY.md
+    notes_of: str = ""  # or the document that it is, to be read with the rest
     at: int | None = None
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
     factor: float | None = None  # in place of what was learnt: that of an earlier request, 0 for none
@@ -160,7 +162,8 @@ def plan(
     measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
     if asked.uncounted:
         measure = Measure(counter=uncounted)
-    sections = instructions_of(_noted(_told(asked.instructions, settings.instructions, fence), asked, settings, fence))
+    told = _told(asked.instructions, settings.instructions, fence)
+    sections = instructions_of(_noted(told, asked.notes or sighted.notes, settings, fence))
     opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
     if opening := without(fence, opening):
         sections["opening"] = opening
@@ -180,8 +183,8 @@ def plan(
             "however many tokens they have"
         )
     output_tokens = measure.tokens(measure.text(settings.output)) if settings.output else 0
-    told = sum(measure.text(text) + JOINT for text in sections.values())
-    fixed = tools_tokens + output_tokens + measure.tokens(told + WRAPPING)
+    size = sum(measure.text(text) + JOINT for text in sections.values())
+    fixed = tools_tokens + output_tokens + measure.tokens(size + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
     room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     running = sighted.head.state in ("open", "waiting")
@@ -240,6 +243,13 @@ def chosen(plan: Plan, sighted: Sighted) -> Lookups[Choice]:
     return msgspec.structs.replace(choice, older=tuple(both))
 
 
+def foreseen(plan: Plan, sighted: Sighted) -> Ahead | None:
+    """What the choice will ask for, where it is by size alone."""
+    if plan.strategy != "budget" or sighted.newest is None:
+        return None
+    return Ahead(excess(sighted.newest, plan.size, plan.room), plan.room.step)
+
+
 def as_packed(begin: Start, older: Container[int], choosing: Lookups[Choice], *, by_size: bool) -> Lookups[Choice]:
     """The same choice, begun later, with those of the older turns that fitted."""
     choice = yield from choosing
@@ -279,11 +289,11 @@ def remembers(settings: Settings) -> bool:
     return settings.memory
 
 
-def _noted(told: Mapping[str, str], asked: Asked, settings: Settings, fence: Fence) -> Mapping[str, str]:
+def _noted(told: Mapping[str, str], notes: str, settings: Settings, fence: Fence) -> Mapping[str, str]:
     """The instructions with MEMORY.md among them, unless other notes were given."""
-    if not asked.notes.strip() or "memory" in told or not remembers(settings):
+    if not notes.strip() or "memory" in told or not remembers(settings):
         return told
-    return {**told, "memory": noted(fence, asked.notes)}
+    return {**told, "memory": noted(fence, notes)}
 
 
 def _tools(asked: Asked, model: Model) -> tuple[Tool, ...]:

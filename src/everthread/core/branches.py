@@ -192,6 +192,18 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return piece if piece.last == left.end.seq else piece_of(piece.branch, piece.first, piece.past, left)
 
 
+class Current(NamedTuple):
+    """The current branch of a conversation, whichever it is when it is read."""
+
+    tenant: str
+    conversation: str
+    began: int
+
+    @property
+    def about(self) -> str:
+        return f"{self.tenant}/{self.conversation}"
+
+
 def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Left]]) -> Line:
     """The line of a branch from itself and its ancestors, in that order, each with what was so where it began."""
     past: Piece | None = None

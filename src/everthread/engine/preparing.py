@@ -19,7 +19,7 @@ from everthread.core.events import ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
 from everthread.engine.desk import Desk
-from everthread.engine.notes import notes_tool, read
+from everthread.engine.notes import name_of, notes_tool
 from everthread.engine.recalling import recall_tools
 from everthread.engine.turn import Prepared
 from everthread.errors import BadValue, NotWaiting
@@ -61,7 +61,7 @@ async def prepared(
     async with _tools(desk, conversation.tenant, found, tools) as (toolbox, offered, notes):
         lookups: tuple[Tool, ...] = ()
         if desk.memory is not None:
-            asked = msgspec.structs.replace(asked, notes=await read(desk.log, conversation))
+            asked = msgspec.structs.replace(asked, notes_of=name_of(conversation))
             if toolbox.names or not offered:  # not where tools are only told of
                 own = memory_tools()
                 if own.names & toolbox.names:
@@ -150,7 +150,7 @@ async def rebuilt(desk: Desk, conversation: Conversation, line: Line, seq: int) 
     async with prepared(desk, conversation, asked) as ready:
         # The agent as it was; the tools are those of now, which is all there is of them.
         was = await _version_of(desk, conversation.tenant, call)
-        given = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes")}
+        given = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes_of")}
         then = msgspec.structs.replace(with_agent(asked, was, None), **given) if was else ready.asked
         context = await desk.contexts.build(desk.log, line, then)
         return Rebuilt(context, tuple(differences(call, context, agent=label(was) if was else ready.agent)))

@@ -98,7 +98,7 @@ class Turn:
         self.line = run.line
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
-        talk.notes_seen = prepared.asked.notes
+        talk.notes_seen = ""
         self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
@@ -278,10 +278,14 @@ class Turn:
 
     async def _context(self) -> Context:
         try:
-            return await self._desk.contexts.build(self._desk.log, self.line, self._asked)
+            context = await self._desk.contexts.build(self._desk.log, self.line, self._asked)
         except NoModel:
             self._asked = await self._desk.with_default_model(self._asked)
-            return await self._desk.contexts.build(self._desk.log, self.line, self._asked)
+            context = await self._desk.contexts.build(self._desk.log, self.line, self._asked)
+        if self._asked.notes_of:  # MEMORY.md stays as it is to the end of the turn: it stands before all that is cached
+            self._talk.notes_seen = context.notes
+            self._asked = msgspec.structs.replace(self._asked, notes=context.notes, notes_of="")
+        return context
 
     def _check_limits(self) -> None:
         figures = self._figures

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.branches import Branch
+from everthread.core.branches import Branch, Current, Line
 from everthread.core.ids import is_id, make_id
 from everthread.core.logged import moment
 from everthread.errors import BadValue, NoUser, Outrun, UnknownConversation
@@ -40,6 +40,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def about(self) -> str:
         return f"{self.tenant}/{self.id}"
+
+    @property
+    def now(self) -> Current:
+        """Whichever branch is current."""
+        return Current(self.tenant, self.id, self.began)
 
 
 class Owners:
@@ -101,11 +106,18 @@ def begin(
     return Outcome(new, insert(new))
 
 
+def main_of(way: Current) -> Line:
+    """The line of the branch with which every conversation begins."""
+    main = Branch(number=MAIN, name="main", parent=None, at=0, time=way.began)
+    return Line(tenant=way.tenant, conversation=way.conversation, branch=main)
+
+
 def insert(new: Conversation) -> list[Tell]:
     key = {"tenant": new.tenant, "conversation": new.id}
     row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current, "time": new.began}
-    main = {**key, "branch": MAIN, "name": "main", "parent": None, "at": 0, "time": new.began}
-    return [Tell("insert_conversation", [row]), Tell("insert_branch", [main])]
+    main = main_of(Current(new.tenant, new.id, new.began)).branch
+    branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": main.time}
+    return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]
 
 
 def newest(owner: Owner, agent: str) -> Script[Conversation | None]:

@@ -31,7 +31,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from everthread.core.branches import ENDLESS, Line
+from everthread.core.branches import ENDLESS, Current, Line
 from everthread.core.deltas import Done
 from everthread.core.events import Event
 from everthread.core.fence import Fence, fence_of
@@ -330,15 +330,22 @@ class Log(Beside, Recalling, Forgets):
         """The newest sessions, oldest first."""
         return await self._engine.read(lambda: reading.sessions(line, limit=limit))
 
-    async def window(self, line: Line, *, at: int | None, plan: Callable[[Sighted], Planned]) -> Seen:
-        """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest."""
-        return await self._engine.read(lambda: windowing.window(line, at=at, plan=plan))
+    async def window(
+        self, way: Line | Current, *, at: int | None, plan: Callable[[Sighted], Planned], notes: str = ""
+    ) -> Seen:
+        """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest. `notes`: a
+        document of the user's that is read along."""
+        asking = windowing.Asking(at, notes, self._lines)
+        return await self._engine.read(lambda: windowing.window(way, asking, plan))
 
-    async def look(self, line: Line, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T) -> T:
+    async def look(
+        self, way: Line | Current, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T, notes: str = ""
+    ) -> T:
         """What a question in the form of `core.window` comes to; `nothing` where no turns are."""
-        return await self._engine.read(lambda: windowing.look(line, at=at, ask=ask, nothing=nothing), large=True)
+        asking = windowing.Asking(at, notes, self._lines)
+        return await self._engine.read(lambda: windowing.look(way, asking, ask, nothing), large=True)
 
-    async def fence(self, line: Line) -> Fence:
+    async def fence(self, line: Line | Current) -> Fence:
         """The tags that only this store can make in a request of this conversation."""
         if self._secret is None:
             self._secret = await secret.read(self._engine)

@@ -7,11 +7,13 @@ only one turn begins in it, so is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from everthread.core.branches import ENDLESS, Begun, Line, Piece, Segment, oldest
 from everthread.core.events import Pin
+from everthread.core.logged import Logged, logged
 from everthread.core.strategies import At, Back, Level, Older, Ranked
 from everthread.core.turns import Head
 from everthread.core.window import From, Lookups, Start, Upto
@@ -19,7 +21,7 @@ from everthread.errors import BadValue, UnknownSeq
 from everthread.store.along import What, gather, key_of, only_turn, span, told
 from everthread.store.appending import head_of
 from everthread.store.engine import Ask, Row, Script
-from everthread.store.reading import head, newest_markers
+from everthread.store.reading import head, newest_markers, onward
 
 T = TypeVar("T")
 
@@ -50,6 +52,13 @@ def tip_of(line: Line, seq: int) -> Tip:
     return Tip(line.own._replace(last=max(seq, line.own.first)), line.past)
 
 
+class Ahead(NamedTuple):
+    """A window that is begun by size: the tokens that must leave, and how far its cutoff steps."""
+
+    excess: int
+    step: int
+
+
 class Pins(NamedTuple):
     """Pinned turns, whether there may be more than were looked at, and the seq of the newest change."""
 
@@ -66,6 +75,50 @@ class Lookup:
         self._head = head
         self._newest = newest
         self._tip, self._past = tip_of(line, head.seq)
+        self._foreseen: dict[tuple[str, int], list[Row]] = {}  # answers, by the query and what it is asked with
+
+    def foresee(self, ahead: Ahead, memory: str) -> Script[None]:
+        """Ask at once for what a window that is begun by size mostly comes to, with its messages and a kind of memory.
+
+        Only what the newest piece has. Where it comes to something else after all, that is asked for as ever."""
+        floor = self._head.cleared_sum
+        low = floor + ahead.excess
+        if any(self._from_pieces(low)):
+            return
+        step = max(1, ahead.step)
+        asked = {**span(self._line, self._cut(None)), **self._bounds(None, low), "step": step, "kind": memory}
+        rows = yield Ask("window_ahead", asked)
+        found = {row[0]: row for row in rows if row[0] < 0}
+        if -3 not in found:
+            return
+        turns = {tag: (row[1], row[4], row[5], row[7]) for tag, row in found.items() if tag >= -5}
+        line = floor - (floor - turns[-1][1]) // step * step
+        begin = turns[-3][0]
+        self._foreseen = {
+            ("start_from", line - step + 1): [turns[tag] for tag in (-4, -5) if tag in turns],
+            ("start_from", low): [turns[tag] for tag in (-1, -2) if tag in turns],
+            ("start_upto", line): [turns[-3]],
+            ("messages", begin): sorted([row for row in rows if row[0] > 0], key=itemgetter(1)),
+        }
+        if -8 in found:
+            said, branch = found[-8][1], self._tip.branch
+            self._foreseen["versions", begin] = [(branch, *found[tag][1:], said) for tag in (-6, -7) if tag in found]
+
+    def messages(self, begin: Start) -> Script[list[Logged]]:
+        """What was said from the beginning of a turn on."""
+        rows = self._foreseen.get(("messages", begin.first))
+        if rows is None:
+            return (yield from onward(self._line, first=begin.first, last=self._head.seq, messages=True))
+        return logged(rows)
+
+    def versions(self, begin: Start) -> list[Row] | None:
+        """What `versions_at` gives for a window that begins there, if it was foreseen."""
+        return self._foreseen.get(("versions", begin.first))
+
+    def _ask(self, query: str, key: int | None, values: dict[str, Any]) -> Script[Sequence[Row]]:
+        """`key`: with what it may have been foreseen."""
+        rows = None if key is None else self._foreseen.get((query, key))
+        return (yield Ask(query, values)) if rows is None else rows
 
     def drive(self, asking: Lookups[T]) -> Script[T]:
         answer: Any = None
@@ -124,19 +177,22 @@ class Lookup:
         segment = self._cut(piece)
         if segment.first > segment.last:
             return None, less
-        bounds = {
-            "floor": self._head.cleared_sum,
-            "low": low,
-            "high": piece.end.settled_before if piece else self._head.settled_before,
-            "previous": min(segment.last, self._newest.first - 1),
-        }
         found = None
-        for row in (yield Ask("start_from", {**span(self._line, segment), **bounds})):
+        asked = {**span(self._line, segment), **self._bounds(piece, low)}
+        for row in (yield from self._ask("start_from", None if piece else low, asked)):
             if row[1] < low:
                 less = self._start(row)
             else:
                 found = self._start(row)
         return found, less
+
+    def _bounds(self, piece: Piece | None, low: int) -> dict[str, int]:
+        return {
+            "floor": self._head.cleared_sum,
+            "low": low,
+            "high": piece.end.settled_before if piece else self._head.settled_before,
+            "previous": min(self._cut(piece).last, self._newest.first - 1),
+        }
 
     def _upto(self, before: int) -> Script[Start]:
         high, newest = self._head.cleared_sum + before, self._newest.first
@@ -154,7 +210,9 @@ class Lookup:
         segment = self._cut(piece, last)
         if segment.first <= segment.last and not (piece and piece.has_one_turn):
             bounds = {"floor": self._head.cleared_sum, "high": high}
-            if rows := (yield Ask("start_upto", {**span(self._line, segment), **bounds})):
+            asked = {**span(self._line, segment), **bounds}
+            key = high if piece is None and last == self._newest.first - 1 else None
+            if rows := (yield from self._ask("start_upto", key, asked)):
                 return self._start(rows[0])
         past = piece.past if piece else self._past
         return self._begun(past.begun) if past else None

@@ -14,7 +14,7 @@ from everthread.core.events import BriefUpdated, SessionEnded, Summary
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
 from everthread.store.along import markers, span
-from everthread.store.engine import Ask, Script
+from everthread.store.engine import Ask, Row, Script
 from everthread.store.lookups import tip_of
 from everthread.store.reading import head, newest_markers
 
@@ -30,14 +30,16 @@ class Remembered(NamedTuple):
     since: int = 0
 
 
-def brief(line: Line, newest: Head, kind: str, cutoff: int, *, latest: int) -> Script[Remembered]:
+def brief(
+    line: Line, newest: Head, kind: str, cutoff: int, *, latest: int, ahead: list[Row] | None = None
+) -> Script[Remembered]:
     """The earliest version that covers every message before the cutoff, one that is no extract where there is one; else
     the last that was made before it, or the first after. None from before the user's own words for it.
 
-    `latest`: the seq of the newest version."""
+    `latest`: the seq of the newest version. `ahead`: what `versions_at` has told already."""
     if cutoff <= newest.cleared + 1:
         return Remembered()
-    said, versions = yield from _two(line, newest, kind, cutoff, latest)
+    said, versions = yield from _two(line, newest, kind, cutoff, latest, ahead)
     if said <= newest.cleared:
         return Remembered()
     if (found := _mostly(said, versions)) is not None:
@@ -67,13 +69,16 @@ def brief(line: Line, newest: Head, kind: str, cutoff: int, *, latest: int) -> S
     return _remembered(made[0], behind=True) if made else behind
 
 
-def _two(line: Line, newest: Head, kind: str, cutoff: int, latest: int) -> Script[tuple[int, list[Logged]]]:
+def _two(
+    line: Line, newest: Head, kind: str, cutoff: int, latest: int, ahead: list[Row] | None
+) -> Script[tuple[int, list[Logged]]]:
     """The seq of the last message before the cutoff, the newest version, and the first after that message: with a
     single question where one piece has it all. Both may be the same."""
     tip = tip_of(line, newest.seq)
     if cutoff > tip.segment.first and latest >= tip.segment.first:
         bounds = {"first": newest.cleared + 1, "last": newest.seq, "before_seq": cutoff - 1}
-        rows = yield Ask("versions_at", {**span(line, tip.segment), **bounds, "kind": kind})
+        asked = {**span(line, tip.segment), **bounds, "kind": kind}
+        rows = (yield Ask("versions_at", asked)) if ahead is None else ahead
         if rows and rows[0][-1] >= tip.segment.first - 1:
             return rows[0][-1], logged(row[:-1] for row in rows)
     said = (yield from head(line, at=cutoff - 1)).spoken
