@@ -151,7 +151,6 @@ def _values(talk: Talk) -> dict[str, Any]:
         "spots": '{"9": 1, "501": 2}',
         "opening": 1,
         "notes": "memory/helper",
-        "step": 100,
         "turns": 3,
         "past_turn": 3,
         "large": 1,
