@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, user
+from everthread import Everthread, Talk, assistant, user
 from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import AgentKilled
 from everthread.core.logged import Logged
@@ -24,7 +24,7 @@ from tests.engine.conftest import Speak
 from tests.engine.processes import process
 from tests.engine.support import state, until_kept
 from tests.engine.test_live import Ear, is_over, joined
-from tests.waiting import PATIENCE, turned
+from tests.waiting import PATIENCE, turned, until
 
 WORDS = " ".join(f"word{number}" for number in range(40))
 LONG = " ".join([WORDS] * 50)
@@ -392,6 +392,22 @@ async def test_a_piece_that_comes_over_the_bus_after_its_turn_was_closed_here_is
     await ear.until(is_over)
     assert ear.text == ""
     await ear.leave()
+
+
+async def test_a_piece_is_not_heard_where_older_ends_are_read_after_its_reply_was_known_to_be_over(talk: Talk) -> None:
+    ear = Ear(talk)
+    await joined(talk)
+    live, place = talk._desk.live, place_of(await talk.line())
+    channel = live._channels[place]
+    await until(lambda: not channel._owes and not channel._telling)
+    channel._telling = True  # so that the events are read, and not taken from the bell
+    live._heard(place.topic, Frame("gone/1", 3, 0, [TextDelta(text="late")]).written())
+    events = [user("One."), AgentKilled(reason=LEFT_OPEN), user("Two."), assistant("Both.")]
+    await talk._log.append(Place("default", talk.id, 1), events)
+    await ear.until(lambda ear: len(ear.events) == 4)
+    assert channel.told_since(None) == []
+    await ear.leave()
+    assert ear.text == ""
 
 
 # -- forgetting ------------------------------------------------------------------------------------------------

@@ -95,7 +95,10 @@ FAULTS = {
     "an index of somebody else": (f"UPDATE recall_conversations SET \"user\" = 'x' WHERE {OF}", "somebody else's"),
     "words of nothing": ("INSERT INTO recall_words VALUES (1, 1048576000, $1)", "recall_words of block"),
 }
-SAID = {"TOMBSTONE": b'{"kind":"redacted","was":"user"}', "BRIEF": b'{"kind":"brief_updated","text":"ZX-4711","covers":8}'}
+SAID = {
+    "TOMBSTONE": b'{"kind":"redacted","was":"user"}',
+    "BRIEF": b'{"kind":"brief_updated","text":"ZX-4711","covers":8}',
+}
 
 
 @pytest.fixture
