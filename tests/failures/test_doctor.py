@@ -195,6 +195,20 @@ async def test_what_a_sibling_branch_remembers_of_a_redacted_event_is_found_by_i
     assert [one for one in found if f"event 3 is half-forgotten: event {brief.seq} of branch {brief.branch}" in one], found
 
 
+async def test_an_index_that_lacks_the_newest_message_is_a_fault_only_if_it_says_it_has_it(
+    et: Everthread, talk: Talk, fresh_address: str
+) -> None:
+    """It follows a moment later, and whoever searches brings it up to the log first: unless it lies about itself."""
+    [said] = await talk.append(user("Pistachios are green."))
+    assert await diagnosis(et) == []
+    await Vandal(fresh_address).run(f"UPDATE recall_branches SET last = $2 WHERE {OF} AND branch = 1", talk.id, said.seq)
+    found = await diagnosis(et)
+    assert [one for one in found if f"recall is behind on branch 1: it lacks event {said.seq}" in one], found
+    await Vandal(fresh_address).run(f"UPDATE recall_branches SET last = last - 1 WHERE {OF} AND branch = 1", talk.id)
+    assert [hit.seq for hit in await talk.recall("pistachios")] == [said.seq]
+    assert await diagnosis(et) == []
+
+
 async def test_a_user_is_erased_whose_settings_are_damaged(
     et: Everthread, talk: Talk, someone: str, fresh_address: str
 ) -> None:
