@@ -360,7 +360,7 @@ class Log(Beside, Recalling, Forgets):
 
     async def restore(self, wholes: Sequence[Whole], documents: Sequence[Kept] = ()) -> None:
         """Write conversations and documents that were read elsewhere, with the ids and times they had: all or
-        none. AlreadyExists: one of them is there, and is another."""
+        none. AlreadyExists: one of them is there and is another, or was erased."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         now = self._clock()
         await self._engine.write(

@@ -14,8 +14,8 @@ FROM conversations
 WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user
 
 -- name: conversation_exists
--- Whoever it belongs to: an imported id must be new to the tenant.
-SELECT 1 FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+-- Whether it was erased, whoever it belongs to: an imported id must be new to the tenant.
+SELECT CASE WHEN erased IS NULL THEN 0 ELSE 1 END FROM conversations WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: conversations
 -- A page of a user's conversations, newest first.
