@@ -19,6 +19,7 @@ import msgspec
 from everthread.config import Settings
 from everthread.context.building import Context
 from everthread.context.planning import Asked
+from everthread.context.recording import as_recorded
 from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
 from everthread.core.events import (
     MEMORY,
@@ -221,8 +222,7 @@ class Turn:
             return
         for logged in await self._desk.log.markers(self.line, "model_call", limit=RECORDS):
             if isinstance(call := logged.event, ModelCall) and call.agent != MEMORY:
-                settings = {"model": call.model, **self._asked.settings}
-                self._asked = msgspec.structs.replace(self._asked, settings=settings)
+                self._asked = msgspec.structs.replace(self._asked, record=as_recorded(logged.seq, call))
                 return
 
     async def _as_begun(self, first: int, last: int) -> None:
