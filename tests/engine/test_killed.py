@@ -15,7 +15,7 @@ import pytest
 from everthread import Everthread, Talk
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Done
-from everthread.errors import NothingToResume, NotWaiting
+from everthread.errors import BadTool, NothingToResume, NotWaiting
 from everthread.testing.scripted import script
 from everthread.tools import tool
 from tests.engine.dying import POINTS
@@ -120,6 +120,18 @@ async def test_something_else_can_be_said(address: str, someone: str, model: str
             assert len(await talk.waiting()) == (name in WAITS), name
             await brought_to_its_end(talk, name)
             assert await replies(talk) == 1 + (name in WAITS), name
+
+
+async def test_one_who_fails_before_anything_is_closed_leaves_it_to_the_next(
+    address: str, someone: str, model: str
+) -> None:
+    async with left(address, someone, model) as talks:
+        for name, talk in talks.items():
+            for _ in range(2):
+                with pytest.raises(BadTool):
+                    await talk.resume(tools=[3])
+            await brought_to_its_end(talk, name)
+            assert await replies(talk) == 1, name
 
 
 async def test_who_listens_is_told_of_the_end(address: str, someone: str, model: str) -> None:
