@@ -182,6 +182,7 @@ class Turn:
         if events:
             await finished(self._write(as_of(head, events)))
             head = await self._desk.log.head(self.line)
+        self._held.open = False
         return head, events
 
     async def _go_on(self, head: Head) -> bool:
@@ -431,6 +432,7 @@ class Turn:
     async def _done(self) -> Head:
         self._remind()
         head: Head = await self._desk.log.head(self.line)
+        self._held.open = False
         self._tell(self._figures.done(head.state, head.seq))
         return head
 
@@ -444,6 +446,7 @@ class Turn:
 
     async def _write(self, events: Sequence[Event | Draft]) -> list[Logged]:
         self._live.moves()
+        self._held.open = True
         logged = await self._desk.log.append(self._place, events, under=self._held.lease, gap=self._gap)
         self._seq = logged[-1].seq
         self._live.moved(self._seq)

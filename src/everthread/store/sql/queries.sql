@@ -978,12 +978,16 @@ WHERE leases.holder = excluded.holder OR leases.until <= :now OR leases.holder =
 -- Only one's own: what another has had meanwhile is not taken again.
 UPDATE leases SET until = :until WHERE tenant = :tenant AND name = :name AND holder = :holder
 
--- name: release_lease
-DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder AND partial = ''
-
 -- name: leave_lease
--- Free for whoever comes next, who finds what had come of a reply that was never written.
-UPDATE leases SET until = 0 WHERE tenant = :tenant AND name = :name AND holder = :holder AND partial <> ''
+-- Free for whoever comes next, who finds what had come of a reply that was never written, or up to which event was written
+-- what is still open.
+UPDATE leases SET until = 0
+WHERE tenant = :tenant AND name = :name AND holder = :holder
+    AND (partial <> '' OR (at > 0 AND CAST(:open AS integer) = 1))
+
+-- name: release_lease
+-- Unless it was left.
+DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder AND until <> 0
 
 -- name: lease
 SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
