@@ -321,7 +321,7 @@ async def test_what_a_process_writes_itself_rings_once(talk: Talk) -> None:
     rung: list[bool] = []
     await talk._log.watch()
     with talk._log.bells.hear(talk.conversation.about, lambda news: rung.append(news is not None)):
-        await asyncio.sleep(0.2)
+        await until(lambda: bool(rung))
         rung.clear()  # it looks once in any case
         for number in range(3):
             await talk.append(user(str(number)))
