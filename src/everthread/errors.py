@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from typing import ClassVar
 
 GO_ON = "The message is kept: `talk.resume()` tries again without saying it twice."
 
@@ -191,7 +192,7 @@ class KeyReused(Conflict):
 class AlreadyExists(Conflict):
     """A name that is taken. That of an erased conversation is, too: what was forgotten does not come back unnoticed."""
 
-    TODO = {
+    TODO: ClassVar = {
         "branch": "choose another name",
         "document": "nothing was written; forget it first if you want this one",
         "conversation": "nothing was written; leave it out of the file, or import it into another store or tenant",

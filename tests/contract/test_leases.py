@@ -99,7 +99,8 @@ async def test_one_released_with_something_open_is_free_and_tells_the_next_how_f
     assert await log.leased(TENANT, name) is None
     assert await log.lease(TENANT, name, holder="bob", seconds=30) == "bob"
     kept = await log.partial(TENANT, name)
-    assert kept and (kept.holder, kept.at) == ("bob", 7)
+    assert kept
+    assert (kept.holder, kept.at) == ("bob", 7)
     await log.release(TENANT, name, holder="bob")
     assert await log.partial(TENANT, name) is None
 

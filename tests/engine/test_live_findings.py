@@ -402,8 +402,8 @@ async def test_a_piece_is_not_heard_where_older_ends_are_read_after_its_reply_wa
     await until(lambda: not channel._owes and not channel._telling)
     channel._telling = True  # so that the events are read, and not taken from the bell
     live._heard(place.topic, Frame("gone/1", 3, 0, [TextDelta(text="late")]).written())
-    events = [user("One."), AgentKilled(reason=LEFT_OPEN), user("Two."), assistant("Both.")]
-    await talk._log.append(Place("default", talk.id, 1), events)
+    main = Place("default", talk.id, 1)
+    await talk._log.append(main, [user("One."), AgentKilled(reason=LEFT_OPEN), user("Two."), assistant("Both.")])
     await ear.until(lambda ear: len(ear.events) == 4)
     assert channel.told_since(None) == []
     await ear.leave()

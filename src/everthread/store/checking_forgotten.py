@@ -26,7 +26,7 @@ class Moment(NamedTuple):
     time: int
 
     def before(self, other: Moment) -> bool:
-        """On one branch seqs tell which was first, whatever the clocks said. Those of two mean nothing to each other."""
+        """On one branch seqs tell this, whatever the clocks said; those of two mean nothing to each other."""
         return self.seq < other.seq if self.branch == other.branch else self.time < other.time
 
 

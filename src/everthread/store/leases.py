@@ -44,8 +44,8 @@ class Lease(NamedTuple):
 
 
 class Held:
-    """A lease that somebody holds: until when, by the log's clock, and whether another has taken it over. `open`: whether
-    something may have been begun under it, by this holder or one before, that the log does not say the end of."""
+    """A lease that somebody holds: until when, by the log's clock, and whether another has taken it over. `open`:
+    whether something may have been begun under it, by this holder or one before, that the log has no end of."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease

@@ -88,7 +88,7 @@ async def in_time(work: Awaitable[T], seconds: float) -> T:
 
 
 def _given(task: asyncio.Future[T]) -> T:
-    """What a task gave that is done. A GeneratorExit was raised by the work itself: a task that is let go is never done."""
+    """What a task gave that is done. A GeneratorExit came from the work itself: a task that is let go is never done."""
     try:
         return task.result()
     except GeneratorExit as problem:
