@@ -35,6 +35,11 @@ from everthread.tools import McpServer, Toolbox, tool
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 
+LOG = (
+    "What `Everthread` and `Talk` stand on (`et.log`): for operators. It does not ask whose a line or place is "
+    "that was made by hand, so never make one of what a user sent."
+)
+
 
 def page() -> str:
     parts = [
@@ -45,7 +50,7 @@ def page() -> str:
         _context(),
         _verbs("Agents", Agents, "The agents of a store (`et.agents`) and their versions."),
         _tools(),
-        _verbs("Log", Log, "What `Everthread` and `Talk` stand on (`et.log`)."),
+        _verbs("Log", Log, LOG),
         _verbs("Beside", Beside, "What the log keeps beside conversations (`et.log` too)."),
         _verbs("Forgets", Forgets, "How the log forgets (`et.log` too)."),
         _verbs("Engine", Engine, "What a database must offer to hold a log."),

@@ -57,7 +57,7 @@ class Everthread:
         keys: Mapping[str, str] | None = None,
         strict: bool = False,
     ) -> None:
-        self.log = log
+        self.log = log  # the operator's door: it does not ask whose a line or place is
         self._settings = settings
         self._read: tuple[Source, ...] | None = None
         self._given_keys = keys

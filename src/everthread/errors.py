@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from typing import ClassVar
 
 GO_ON = "The message is kept: `talk.resume()` tries again without saying it twice."
 
@@ -189,10 +190,18 @@ class KeyReused(Conflict):
 
 
 class AlreadyExists(Conflict):
-    def __init__(self, what: str, name: str) -> None:
-        todo = "choose another name" if what == "branch" else "nothing was written; erase it first if you want this one"
-        super().__init__(f"There already is a {what} {_short(name)}: {todo}.")
-        self.name = name
+    """A name that is taken. That of an erased conversation is, too: what was forgotten does not come back unnoticed."""
+
+    TODO: ClassVar = {
+        "branch": "choose another name",
+        "document": "nothing was written; forget it first if you want this one",
+        "conversation": "nothing was written; leave it out of the file, or import it into another store or tenant",
+    }
+
+    def __init__(self, what: str, name: str, *, erased: bool = False) -> None:
+        there = f"The {what} {_short(name)} was erased" if erased else f"There already is a {what} {_short(name)}"
+        super().__init__(f"{there}: {self.TODO[what]}.")
+        self.name, self.erased = name, erased
 
 
 class Outdated(Conflict):

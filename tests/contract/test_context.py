@@ -23,7 +23,7 @@ from tests.transcripts import CHAT, CLAUDE, FORMS, instructions, transcript
 
 def said(context: Context) -> list[str]:
     """The questions that are sent: `Q7` of `Q7 word word …`."""
-    return re.findall(r"Q\d+", "\n".join(transcript(context)))
+    return re.findall(r"\bQ\d+\b", "\n".join(transcript(context)))
 
 
 async def test_a_pin_takes_effect_at_once_and_the_turn_stands_first(talk: Talk) -> None:

@@ -15,7 +15,7 @@ from everthread import Everthread, Talk
 from everthread.errors import BadValue
 from everthread.store import holders
 from everthread.store.holders import holder, is_dead
-from everthread.store.leases import FOREVER, Name, of_turns
+from everthread.store.leases import FOREVER, Lease, Name, of_turns
 from everthread.store.log import Log
 from everthread.store.opening import open_log
 from tests.contract.contenders import enter
@@ -88,6 +88,21 @@ async def test_a_released_lease_is_free(log: Log, name: str) -> None:
     await log.release(TENANT, name, holder="ana")
     assert await log.leased(TENANT, name) is None
     assert await log.lease(TENANT, name, holder="bob", seconds=30) == "bob"
+
+
+async def test_one_released_with_something_open_is_free_and_tells_the_next_how_far_was_written(
+    log: Log, name: str
+) -> None:
+    await log.lease(TENANT, name, holder="ana", seconds=30)
+    await log.hold(Lease(TENANT, name, "ana"), at=7)
+    await log.release(TENANT, name, holder="ana", open=True)
+    assert await log.leased(TENANT, name) is None
+    assert await log.lease(TENANT, name, holder="bob", seconds=30) == "bob"
+    kept = await log.partial(TENANT, name)
+    assert kept
+    assert (kept.holder, kept.at) == ("bob", 7)
+    await log.release(TENANT, name, holder="bob")
+    assert await log.partial(TENANT, name) is None
 
 
 async def test_nobody_releases_what_is_anothers(log: Log, name: str, clock: Clock) -> None:

@@ -146,6 +146,15 @@ async def test_without_a_user_nothing_is_found(et: Everthread, talk: Talk) -> No
     assert await et.log.recall(Owner("default", ""), "walnuts", everywhere=True) == []
 
 
+async def test_who_asks_along_anothers_line_changes_nothing_for_them(et: Everthread, talk: Talk, someone: str) -> None:
+    """What a stranger was told nothing of is not taken for indexed."""
+    await talk.append(user(WALNUTS))
+    side = await talk.fork()
+    stranger = Owner("default", f"{someone}-2")
+    assert await et.log.recall(stranger, "walnuts", line=await side.line()) == []
+    assert len(await found(et, side, "walnuts")) == 1
+
+
 async def test_nobody_finds_what_is_anothers(et: Everthread, talk: Talk, someone: str) -> None:
     await talk.append(user(WALNUTS))
     assert len(await found(et, talk, "walnuts")) == 1

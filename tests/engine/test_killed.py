@@ -15,7 +15,7 @@ import pytest
 from everthread import Everthread, Talk
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Done
-from everthread.errors import NothingToResume, NotWaiting
+from everthread.errors import BadTool, NothingToResume, NotWaiting
 from everthread.testing.scripted import script
 from everthread.tools import tool
 from tests.engine.dying import POINTS
@@ -97,19 +97,23 @@ def _replies(someone: str) -> None:
     MODEL["model"] = f"scripted:{someone}"
 
 
+async def gone_on_with_once(talk: Talk, name: str) -> None:
+    if name in WAITS:
+        with pytest.raises(NothingToResume, match="waiting"):
+            await talk.resume(settings=MODEL)
+        assert len(await talk.waiting()) == 1, name
+    else:
+        assert (await said(talk.resume(settings=MODEL))).startswith("Reply"), name
+        assert await state(talk) == "idle", name
+    await brought_to_its_end(talk, name)
+    assert await replies(talk) == 1, name
+    assert RAN == []
+
+
 async def test_it_is_gone_on_with_once(address: str, someone: str, model: str) -> None:
     async with left(address, someone, model) as talks:
         for name, talk in talks.items():
-            if name in WAITS:
-                with pytest.raises(NothingToResume, match="waiting"):
-                    await talk.resume(settings=MODEL)
-                assert len(await talk.waiting()) == 1, name
-            else:
-                assert (await said(talk.resume(settings=MODEL))).startswith("Reply"), name
-                assert await state(talk) == "idle", name
-            await brought_to_its_end(talk, name)
-            assert await replies(talk) == 1, name
-            assert RAN == []
+            await gone_on_with_once(talk, name)
 
 
 async def test_something_else_can_be_said(address: str, someone: str, model: str) -> None:
@@ -120,6 +124,17 @@ async def test_something_else_can_be_said(address: str, someone: str, model: str
             assert len(await talk.waiting()) == (name in WAITS), name
             await brought_to_its_end(talk, name)
             assert await replies(talk) == 1 + (name in WAITS), name
+
+
+async def test_one_who_fails_before_anything_is_closed_leaves_it_to_the_next(
+    address: str, someone: str, model: str
+) -> None:
+    async with left(address, someone, model) as talks:
+        for name, talk in talks.items():
+            for _ in range(2):
+                with pytest.raises(BadTool):
+                    await talk.resume(tools=[3])
+            await gone_on_with_once(talk, name)
 
 
 async def test_who_listens_is_told_of_the_end(address: str, someone: str, model: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from benchmarks.loopback.openai import OpenAIServer
 from everthread import Everthread, Talk, file, tool, user
 from everthread.core.deltas import Notice
-from everthread.errors import UnknownAgent, WrongKey
+from everthread.core.events import ModelCall
+from everthread.errors import BadSetting, UnknownAgent, WrongKey
 from everthread.providers.choosing import TINY
 from everthread.testing.scripted import call, script
 from tests.engine.conftest import Speak
@@ -58,6 +59,21 @@ async def test_a_turn_goes_on_with_the_model_that_it_was_with(talk: Talk, someon
     await failing(talk.say("Fail.", model=other), WrongKey)
     assert await said(talk.resume()) == "Back."
     assert {one.model for one in await calls(talk)} == {other}
+
+
+async def test_a_model_that_cannot_be_used_any_more_is_blamed_on_the_model_call_that_names_it(
+    talk: Talk, speak: Speak
+) -> None:
+    speak([call("pay", {"amount": 1})], "Paid.")
+    await heard(talk.say("Pay.", tools=[pay]))
+    [record] = await talk.append(ModelCall(model="mistral:large", at=1))
+    source = f"model is 'mistral:large' in model call {record.seq}, but must be"
+    with pytest.raises(BadSetting, match=source):
+        await talk.approve(tools=[pay])
+    with pytest.raises(BadSetting, match=source):
+        await talk.rebuild(record.seq)
+    [waits] = await talk.waiting()
+    assert await said(talk.approve(waits.seq, tools=[pay], model=f"scripted:{talk.conversation.user}")) == "Paid."
 
 
 async def test_with_a_folder_of_agents_one_that_nobody_knows_is_a_mistake(

@@ -11,7 +11,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.deltas import Delta, Done, TextDelta
-from everthread.core.events import AgentKilled, Event
+from everthread.core.events import AgentKilled
 from everthread.core.logged import Logged
 from everthread.core.partial import Frame
 from everthread.engine.leaving import LEFT_OPEN
@@ -321,7 +321,7 @@ async def test_what_a_process_writes_itself_rings_once(talk: Talk) -> None:
     rung: list[bool] = []
     await talk._log.watch()
     with talk._log.bells.hear(talk.conversation.about, lambda news: rung.append(news is not None)):
-        await asyncio.sleep(0.2)
+        await until(lambda: bool(rung))
         rung.clear()  # it looks once in any case
         for number in range(3):
             await talk.append(user(str(number)))
@@ -402,8 +402,8 @@ async def test_a_piece_is_not_heard_where_older_ends_are_read_after_its_reply_wa
     await until(lambda: not channel._owes and not channel._telling)
     channel._telling = True  # so that the events are read, and not taken from the bell
     live._heard(place.topic, Frame("gone/1", 3, 0, [TextDelta(text="late")]).written())
-    events: list[Event] = [user("One."), AgentKilled(reason=LEFT_OPEN), user("Two."), assistant("Both.")]
-    await talk._log.append(Place("default", talk.id, 1), events)
+    main = Place("default", talk.id, 1)
+    await talk._log.append(main, [user("One."), AgentKilled(reason=LEFT_OPEN), user("Two."), assistant("Both.")])
     await ear.until(lambda ear: len(ear.events) == 4)
     assert channel.told_since(None) == []
     await ear.leave()

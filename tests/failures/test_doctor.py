@@ -78,6 +78,10 @@ FAULTS = {
         f"UPDATE events SET body = BRIEF WHERE {OF} AND branch = 1 AND seq = 9",
         "event 8 is half-forgotten",
     ),
+    "a partial reply of a conversation that is not there": (
+        "INSERT INTO leases VALUES ('default', 'turn/' || substr($1, 1, 25) || '~/1', 'x', 0, 0, 'word')",
+        "partial replies of conversation",
+    ),
     # an index behind
     "an index that says it is further": (
         f"UPDATE recall_branches SET last = last + 1 WHERE {OF} AND branch = 1",
@@ -149,15 +153,64 @@ async def test_nothing_is_said_of_a_sound_store(et: Everthread, talk: Talk) -> N
     assert await diagnosis(et) == []
 
 
+def _bytes(engine: str, body: bytes) -> str:
+    return f"x'{body.hex()}'" if engine == "sqlite" else f"'\\x{body.hex()}'"
+
+
 @pytest.mark.parametrize(("sql", "words"), FAULTS.values(), ids=FAULTS)
 async def test_what_is_planted_is_found_and_named(
     et: Everthread, talk: Talk, fresh_address: str, engine: str, sql: str, words: str
 ) -> None:
     for name, body in SAID.items():
-        sql = sql.replace(name, f"x'{body.hex()}'" if engine == "sqlite" else f"'\\x{body.hex()}'")
+        sql = sql.replace(name, _bytes(engine, body))
     await Vandal(fresh_address).run(sql, talk.id)
     found = await diagnosis(et)
     assert [problem for problem in found if words in problem], found
+
+
+async def test_a_partial_reply_of_an_erased_conversation_is_found(
+    et: Everthread, talk: Talk, fresh_address: str
+) -> None:
+    await talk.erase()
+    kept = "INSERT INTO leases VALUES ('default', $1, 'x', 0, 0, 'word')"
+    await Vandal(fresh_address).run(kept, f"turn/{talk.id}/1")
+    assert await diagnosis(et) == [f"partial replies of conversation {talk.id} belong to nothing that is there"]
+
+
+async def test_what_a_sibling_branch_remembers_of_a_redacted_event_is_found_by_its_time(
+    et: Everthread, talk: Talk, fresh_address: str, engine: str
+) -> None:
+    """The sibling has many more events than the branch from which it was redacted: seqs say nothing about it."""
+    long, short = await talk.fork(at=4), await talk.fork(at=4)
+    for _ in range(10):
+        await long.append(user("More."), assistant("Yes."))
+    [brief] = await long.append(BriefUpdated(text=SECRET, covers=4))
+    await short.redact(3)
+    await long.append(BriefUpdated(text="Made of what is left.", covers=4))
+    await et.log.index(Owner(TENANT, talk.conversation.user))
+    assert await diagnosis(et) == []
+    plant = f"UPDATE events SET body = {_bytes(engine, SAID['BRIEF'])} WHERE {OF} AND branch = $2 AND seq = $3"
+    await Vandal(fresh_address).run(plant, talk.id, brief.branch, brief.seq)
+    found = await diagnosis(et)
+    assert [one for one in found if f"event 3 is half-forgotten: event {brief.seq} of branch {brief.branch}" in one], (
+        found
+    )
+
+
+async def test_an_index_that_lacks_the_newest_message_is_a_fault_only_if_it_says_it_has_it(
+    et: Everthread, talk: Talk, fresh_address: str
+) -> None:
+    """It follows a moment later, and whoever searches brings it up to the log first: unless it lies about itself."""
+    [said] = await talk.append(user("Pistachios are green."))
+    assert await diagnosis(et) == []
+    await Vandal(fresh_address).run(
+        f"UPDATE recall_branches SET last = $2 WHERE {OF} AND branch = 1", talk.id, said.seq
+    )
+    found = await diagnosis(et)
+    assert [one for one in found if f"recall is behind on branch 1: it lacks event {said.seq}" in one], found
+    await Vandal(fresh_address).run(f"UPDATE recall_branches SET last = last - 1 WHERE {OF} AND branch = 1", talk.id)
+    assert [hit.seq for hit in await talk.recall("pistachios")] == [said.seq]
+    assert await diagnosis(et) == []
 
 
 async def test_a_user_is_erased_whose_settings_are_damaged(

@@ -201,11 +201,11 @@ async def test_nothing_of_anybody_else_is_found(et: Everthread, talk: Talk, some
     """27: however much of it there is, and whoever asks without a name."""
     for number in range(30):
         other = await et.begin(user=f"{someone}-other-{number}")
-        await other.append(user("The vault code is 99."), assistant("Noted."))
+        await other.append(user("The vault code is saffron."), assistant("Noted."))
     await talk.append(user("Is there a vault?"), assistant("No."))
     hits = await talk.recall("vault code", scope="user", limit=20)
     assert {hit.conversation for hit in hits} == {talk.id}
-    assert not [hit for hit in hits if "99" in hit.text]
+    assert not [hit for hit in hits if "saffron" in hit.text]
 
 
 async def test_a_tool_result_is_condensed_to_what_was_asked_and_what_came_out(talk: Talk, someone: str) -> None:

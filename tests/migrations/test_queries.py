@@ -116,6 +116,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "current": 1,
         "state": "idle",
         "holder": "x",
+        "open": 1,
         "over": "",
         "now": 0,
         "due": 0,

@@ -259,13 +259,13 @@ async def test_a_key_is_in_no_error_and_in_no_log(
     assert SECRET not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("key", ["sk-sécret-0123", "sk-secret-0123\n", "sk secret 0123"])
+@pytest.mark.parametrize("key", ["sk-sécret-sesame", "sk-secret-sesame\n", "sk secret sesame"])
 @every
 async def test_a_key_that_can_be_none_is_not_repeated_either(name: str, key: str) -> None:
     with pytest.raises(ModelError) as caught:
         async with wired(name, key=key) as wire:
             await wire.ask()
-    assert "0123" not in "".join(traceback.format_exception(caught.value))
+    assert "sesame" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_how_a_provider_is_reached_is_shown_without_the_key() -> None:

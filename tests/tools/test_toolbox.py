@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -332,7 +333,7 @@ class Odd(BaseException):
     pass
 
 {kind} end():
-    raise {problem}
+    {ends} {problem}
 
 def asks(arguments):
     raise {problem}
@@ -347,14 +348,43 @@ async def main():
 asyncio.run(main())
 """
 
+ENDINGS = [
+    *("SystemExit(3)", "KeyboardInterrupt()", "Odd('3')", "GeneratorExit()"),
+    "BaseExceptionGroup('several', [GeneratorExit(), SystemExit(3)])",
+]
+
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-@pytest.mark.parametrize("problem", ["SystemExit(3)", "KeyboardInterrupt()", "Odd('3')"])
-def test_a_tool_that_wants_to_end_the_program_has_failed(kind: str, problem: str) -> None:
-    ending = [sys.executable, "-c", ENDING.format(kind=kind, problem=problem)]
+@pytest.mark.parametrize("ends", ["raise", "yield 'some'; raise"], ids=["at once", "as a generator"])
+@pytest.mark.parametrize("problem", ENDINGS)
+def test_a_tool_that_wants_to_end_the_program_has_failed(kind: str, ends: str, problem: str) -> None:
+    ending = [sys.executable, "-c", ENDING.format(kind=kind, ends=ends, problem=problem)]
     done = subprocess.run(ending, timeout=PATIENCE, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"True {problem.partition('(')[0]}")
+    told = "GeneratorExit\nSystemExit: 3" if "Group" in problem else problem.partition("(")[0]
+    assert done.stdout.startswith(f"True {told}")
+    assert not done.stderr.count("never retrieved")
+
+
+@dataclass
+class Fussy:
+    name: str
+
+    def __post_init__(self) -> None:
+        raise {"exit": SystemExit, "close": GeneratorExit, "look": KeyError}[self.name]("no")
+
+
+@pytest.mark.parametrize("name", ["exit", "close", "look"])
+async def test_a_type_of_the_tools_own_that_raises_anything_is_a_misfit(name: str) -> None:
+    def take(what: Fussy) -> str:
+        return what.name
+
+    call = tool_call("take", {"what": {"name": name}})
+    assert not Toolbox([tool(take, approval=True)]).needs_approval(call)  # it would not run at all
+    result = await ran([take], call)
+    assert result.error
+    assert "The arguments do not fit" in text_of(result)
+    assert "no" in text_of(result)
 
 
 WAITING = """

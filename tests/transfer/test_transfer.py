@@ -117,6 +117,25 @@ async def test_importing_the_same_export_twice_is_refused_whole(
     assert await et.conversations(user=someone) == before
 
 
+@pytest.mark.parametrize("erased", [False, True])
+async def test_a_refused_import_advises_what_can_be_done(
+    talk: Talk, et: Everthread, tmp_path: Path, someone: str, erased: bool
+) -> None:
+    """Erasing it is no way out: its id is not used again."""
+    await talk.append(user("one"))
+    path = tmp_path / "one.jsonl"
+    path.write_bytes(b"".join(await lines_of(talk)))
+    if erased:
+        await talk.erase()
+    with pytest.raises(AlreadyExists) as refused:
+        await et.log.restore(read_file(path, Owner(TENANT, someone), agent="any"))
+    assert ("was erased" in str(refused.value)) is erased
+    assert "erase it first" not in str(refused.value)
+    assert "another store or tenant" in str(refused.value)
+    await et.log.restore(read_file(path, Owner("elsewhere", someone), agent="any"))
+    assert (await et.conversation(user=someone, tenant="elsewhere", id=talk.id)).id == talk.id
+
+
 async def test_a_hand_made_file_gets_ids_times_and_sizes(et: Everthread, tmp_path: Path, someone: str) -> None:
     path = tmp_path / "hand.jsonl"
     path.write_text(

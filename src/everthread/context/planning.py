@@ -62,6 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     notes_of: str = ""  # or the document that it is, to be read with the rest
     at: int | None = None
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
+    record: Source | None = None  # more specific than all but what was asked: of the model call that is gone on from
     factor: float | None = None  # in place of what was learnt: that of an earlier request, 0 for none
     window: int = 0  # likewise
     uncounted: str = ""  # why nothing can be counted: then so many messages are sent
@@ -149,7 +150,8 @@ def plan(
     given = Source("the settings given", asked.settings)
     conversation = usable(from_conversation(msgspec.json.decode(sighted.marks.conversation)))
     branch = from_branch(sighted.settings)
-    resolved = resolve(*sources, *asked.sources, conversation, branch, given)
+    record = (asked.record,) if asked.record else ()
+    resolved = resolve(*sources, *asked.sources, conversation, branch, *record, given)
     settings = resolved.settings
     if not settings.model:
         raise NoModel

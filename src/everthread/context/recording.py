@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from everthread.config import Source
 from everthread.context.building import Context
 from everthread.core.events import ModelCall
 from everthread.core.hashing import hash_of, request_hash
@@ -33,6 +34,11 @@ def record(context: Context, *, agent: str = "") -> ModelCall:
         request=request_hash(context.request),
         estimate=context.estimate,
     )
+
+
+def as_recorded(seq: int, call: ModelCall) -> Source:
+    """The model of the model call that event `seq` records, for another that goes on from it."""
+    return Source(f"model call {seq}", {"model": call.model})
 
 
 def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[str]:

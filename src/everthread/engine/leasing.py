@@ -57,6 +57,7 @@ class Queues:
                 async with leased(log, line, name, wait=wait, waits=waits, running=asyncio.current_task()) as held:
                     if held is None:
                         raise TurnBusy(line.conversation, "in another process")
+                    held.open = True  # until somebody has looked what the holder before has left
                     yield held
             finally:
                 _within.reset(inside)
@@ -89,7 +90,7 @@ async def leased(
     finally:
         if ours:
             with suppress(EverthreadError):
-                await finished(log.release(line.tenant, name, holder=held.lease.holder))
+                await finished(log.release(line.tenant, name, holder=held.lease.holder, open=held.open))
 
 
 async def _take(log: Log, held: Held, *, wait: bool, waits: Callable[[], None]) -> bool:

@@ -81,4 +81,5 @@ async def close(log: Log, queues: Queues, line: Line) -> bool:
         if events:
             place = Place(line.tenant, line.conversation, line.branch.number)
             await log.append(place, as_of(head, events), under=held.lease)
+        held.open = False
         return bool(events)

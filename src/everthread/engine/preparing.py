@@ -12,7 +12,7 @@ import msgspec
 from everthread.agents import Versioned, sections, source
 from everthread.context.building import Context
 from everthread.context.planning import Asked
-from everthread.context.recording import differences
+from everthread.context.recording import as_recorded, differences
 from everthread.context.tools import tools_of
 from everthread.core.branches import Line
 from everthread.core.events import ModelCall, ToolCall
@@ -146,7 +146,7 @@ async def rebuilt(desk: Desk, conversation: Conversation, line: Line, seq: int) 
     call = events[0].event if events else None
     if not isinstance(call, ModelCall):
         raise BadValue("seq", seq, "the seq of a model_call event")
-    asked = Asked(settings={"model": call.model}, at=call.at, factor=call.factor, window=call.window)
+    asked = Asked(settings={}, record=as_recorded(seq, call), at=call.at, factor=call.factor, window=call.window)
     async with prepared(desk, conversation, asked) as ready:
         # The agent as it was; the tools are those of now, which is all there is of them.
         was = await _version_of(desk, conversation.tenant, call)

@@ -19,6 +19,7 @@ import msgspec
 from everthread.config import Settings
 from everthread.context.building import Context
 from everthread.context.planning import Asked
+from everthread.context.recording import as_recorded
 from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
 from everthread.core.events import (
     MEMORY,
@@ -181,6 +182,7 @@ class Turn:
         if events:
             await finished(self._write(as_of(head, events)))
             head = await self._desk.log.head(self.line)
+        self._held.open = False
         return head, events
 
     async def _go_on(self, head: Head) -> bool:
@@ -221,8 +223,7 @@ class Turn:
             return
         for logged in await self._desk.log.markers(self.line, "model_call", limit=RECORDS):
             if isinstance(call := logged.event, ModelCall) and call.agent != MEMORY:
-                settings = {"model": call.model, **self._asked.settings}
-                self._asked = msgspec.structs.replace(self._asked, settings=settings)
+                self._asked = msgspec.structs.replace(self._asked, record=as_recorded(logged.seq, call))
                 return
 
     async def _as_begun(self, first: int, last: int) -> None:
@@ -435,6 +436,7 @@ class Turn:
     async def _done(self) -> Head:
         self._remind()
         head: Head = await self._desk.log.head(self.line)
+        self._held.open = False
         self._tell(self._figures.done(head.state, head.seq))
         return head
 
@@ -448,6 +450,7 @@ class Turn:
 
     async def _write(self, events: Sequence[Event | Draft]) -> list[Logged]:
         self._live.moves()
+        self._held.open = True
         logged = await self._desk.log.append(self._place, events, under=self._held.lease, gap=self._gap)
         self._seq = logged[-1].seq
         self._live.moved(self._seq)

@@ -66,10 +66,11 @@ class Beside:
         found = await self._engine.read(lambda: leases.newest(Name(lease.tenant, lease.name)))
         return found == term
 
-    async def release(self, tenant: str, name: str, *, holder: str) -> None:
-        """Give a lease back, if it still is the holder's."""
+    async def release(self, tenant: str, name: str, *, holder: str, open: bool = False) -> None:
+        """Give a lease back, if it still is the holder's. `open`: something that was written under it is not ended yet,
+        and whoever takes it next should find it."""
         given = leases.name_of(tenant, name)
-        await self._engine.write(lambda: leases.release(given, holder), about=given.about, durable=False)
+        await self._engine.write(lambda: leases.release(given, holder, open=open), about=given.about, durable=False)
 
     async def leased(self, tenant: str, name: str) -> Term | None:
         """Who has a lease and until when; None where nobody has, or it has run out."""

@@ -79,7 +79,7 @@ def _check_branch(tenant: str, conversation: str, branch: Branch, seen: Seen) ->
         for kind, body, *columns in rows:
             found = head_of(columns)
             event = _decoded(bytes(body))
-            seen.take(branch.number, found.seq, None if isinstance(event, str) else event)
+            seen.take(branch.number, found, None if isinstance(event, str) else event)
             problems += _check_event(head, found, kind, event)
             head = found
         # The last page asks for what is kept beyond the last event, too.

@@ -5,16 +5,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import TOMBSTONE, BriefUpdated, Command, Event, Redacted, SessionEnded, Summary, media_of
 from everthread.core.quotes import Quote
+from everthread.core.turns import Head
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.forgetting import Forgetting, sharing
 from everthread.store.quoting import Spot, quotes_of
 
 HALF = "half-forgotten"
+
+
+class Moment(NamedTuple):
+    """When an event was written."""
+
+    branch: int
+    seq: int
+    time: int
+
+    def before(self, other: Moment) -> bool:
+        """On one branch seqs tell this, whatever the clocks said; those of two mean nothing to each other."""
+        return self.seq < other.seq if self.branch == other.branch else self.time < other.time
 
 
 class Seen:
@@ -26,11 +39,11 @@ class Seen:
         self.unreadable: dict[int, set[int]] = defaultdict(set)
         self.shown: set[tuple[int, int, str]] = set()
         self.quotes: dict[int, set[tuple[int, Quote]]] = defaultdict(set)
-        self.memory: dict[int, list[int]] = defaultdict(list)
-        self.redactions: list[tuple[int, int, int, int]] = []  # on which branch and when, of which event
+        self.memory: dict[int, list[Moment]] = defaultdict(list)
+        self.redactions: list[tuple[Moment, int, int]] = []  # when, of which event: its branch and seq
 
-    def take(self, branch: int, seq: int, event: Event | None) -> None:
-        self.last[branch] = seq
+    def take(self, branch: int, head: Head, event: Event | None) -> None:
+        self.last[branch] = seq = head.seq
         match event:
             case None:
                 self.unreadable[branch].add(seq)
@@ -38,9 +51,9 @@ class Seen:
             case Redacted():
                 self.tombstones[branch].add(seq)
             case BriefUpdated() | Summary() | SessionEnded():
-                self.memory[branch].append(seq)
+                self.memory[branch].append(Moment(branch, seq, head.time))
             case Command(name="redact", arguments={"seq": int(of), "branch": int(number)}):
-                self.redactions.append((branch, seq, number, of))
+                self.redactions.append((Moment(branch, seq, head.time), number, of))
             case _:
                 pass
         self.quotes[branch] |= {(seq, quote) for quote in quotes_of(event)}
@@ -58,13 +71,14 @@ def check(key: dict[str, Any], grown: list[Branch], seen: Seen, receipts: Sequen
 
 def _memory(conversation: str, grown: list[Branch], seen: Seen) -> Iterator[str]:
     """What memory made after an event, and before that was redacted, is redacted with it."""
-    for branch, seq, number, of in seen.redactions:
+    for when, number, of in seen.redactions:
         if of not in seen.tombstones[number]:  # anybody may append a command that says so
             continue
-        if branch in dict(sharing(grown, Spot(conversation, number, of))):
-            for made in seen.memory[branch]:
-                if of < made < seq:
-                    yield f"event {of} is {HALF}: event {made} was made after it and is still there"
+        shared = dict(sharing(grown, Spot(conversation, number, of)))
+        for made in [one for branch in shared if when.branch in shared for one in seen.memory[branch]]:
+            if of < made.seq and made.before(when):
+                what = f"event {made.seq} of branch {made.branch}"
+                yield f"event {of} is {HALF}: {what} was made after it and is still there"
 
 
 def _shown(key: dict[str, Any], seen: Seen) -> Script[list[str]]:
@@ -110,12 +124,17 @@ def _quotes(key: dict[str, Any], branch: int, seen: Seen) -> Script[list[str]]:
 def strays() -> Script[list[str]]:
     """Of the whole store: rows that belong to nothing, versions that are missing, and what is half-forgotten."""
     problems = [
-        f"{table} of conversation {conversation}, branch {branch}, belong to nothing that is there"
-        if conversation
-        else f"{table} of block {branch} belong to nothing that is there"
-        for table, _, conversation, branch in (yield Ask("strays", {}))
+        f"{what} of {_where(conversation, number)} belong to nothing that is there"
+        for what, _, conversation, number in (yield Ask("strays", {}))
     ]
     for _, name, newest, count in (yield Ask("document_gaps", {})):
         problems.append(f"the document {name!r} has {count} of its {newest} versions")
     waiting = [Forgetting(*row) for row in (yield Ask("forgetting", {"limit": ENDLESS}))]
     return problems + [f"{one} is {HALF}: whoever opens the store next finishes it" for one in waiting]
+
+
+def _where(conversation: str, number: int) -> str:
+    """Which branch, conversation or block."""
+    if not conversation:
+        return f"block {number}"
+    return f"conversation {conversation}" + (f", branch {number}," if number else "")

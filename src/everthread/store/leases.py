@@ -44,12 +44,13 @@ class Lease(NamedTuple):
 
 
 class Held:
-    """A lease that somebody holds: until when, by the log's clock, and whether another has taken it over."""
+    """A lease that somebody holds: until when, by the log's clock, and whether another has taken it over. `open`:
+    whether something may have been begun under it, by this holder or one before, that the log has no end of."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.until = 0
-        self.lost = False
+        self.lost = self.open = False
 
 
 class Kept(NamedTuple):
@@ -98,10 +99,10 @@ def renew(lease: Lease, until: int) -> Script[Outcome[None]]:
     return Outcome(None, [Tell("renew_lease", [{**lease._asdict(), "until": until}])])
 
 
-def release(name: Name, holder: str) -> Script[Outcome[None]]:
-    """Give it back; with a partial reply that nobody could write down, it only runs out."""
+def release(name: Name, holder: str, *, open: bool = False) -> Script[Outcome[None]]:
+    """Give it back; with a partial reply that nobody could write down, or something left open, it only runs out."""
     yield from ()
-    given = {**name._asdict(), "holder": holder}
+    given = {**name._asdict(), "holder": holder, "open": int(open)}
     return Outcome(None, [Tell("leave_lease", [given]), Tell("release_lease", [given])])
 
 

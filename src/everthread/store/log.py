@@ -3,8 +3,10 @@
 This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
 its ancestors, from `line`), and having one is the permission to read it; or a `Conversation` (from `begin`, `find` or
 `conversations`, which ask whose it is). That is a value, and anybody can make one: whatever is done with it is done
-only if the store knows it as this owner's (`mine`). All raise errors of one tree (`everthread.errors`), and whatever
-is raised, the log is as it was (but for NotYetGone, which says what is left to do).
+only if the store knows it as this owner's (`mine`). A `Line` or `Place` that was made by hand is not asked whose it is:
+the log is the operator's door, and users come in by `Everthread` and `Talk` (docs/decisions/0028). All raise errors of
+one tree (`everthread.errors`), and whatever is raised, the log is as it was (but for NotYetGone, which says what is
+left to do).
 
     whose        begin  find  mine  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
@@ -367,7 +369,7 @@ class Log(Beside, Recalling, Forgets):
 
     async def restore(self, wholes: Sequence[Whole], documents: Sequence[Kept] = ()) -> None:
         """Write conversations and documents that were read elsewhere, with the ids and times they had: all or
-        none. AlreadyExists: one of them is there, and is another."""
+        none. AlreadyExists: one of them is there and is another, or was erased."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         now = self._clock()
         await self._engine.write(

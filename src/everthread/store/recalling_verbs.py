@@ -21,7 +21,7 @@ CONVERSATIONS = 1_000  # of which is kept what is known to be indexed
 
 class Recalling:
     _engine: Engine
-    _indexed: dict[str, Indexed]
+    _indexed: dict[tuple[Owner, str], Indexed]  # by owner, too: for anybody but its own nothing of a line is indexed
 
     async def recall(
         self,
@@ -65,7 +65,7 @@ class Recalling:
 
     async def _index_along(self, owner: Owner, line: Line) -> None:
         """What is frozen and was found in the index once is not looked for again."""
-        indexed = self._indexed.setdefault(line.about, {})
+        indexed = self._indexed.setdefault((owner, line.conversation), {})
         pieces = recalling_index.to_look_at(line, indexed)
         for found in await self._engine.read(lambda: recalling_index.due_in(line, pieces)):
             await self._index(owner, found)

@@ -66,8 +66,8 @@ def _documents(kept: Sequence[Kept]) -> Script[list[Tell]]:
 
 def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> Script[list[Tell]]:
     new = whole.conversation
-    if (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
-        raise AlreadyExists("conversation", new.id)
+    if rows := (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
+        raise AlreadyExists("conversation", new.id, erased=bool(rows[0][0]))
     key = {"tenant": new.tenant, "conversation": new.id}
     writes = insert(new)
     writes += [Tell("insert_blob", [{**key, "hash": h, "data": data}]) for h, data in whole.blobs.items()]

@@ -45,7 +45,7 @@ async def outcome_of(call: Callable[[], Any], *, is_async: bool) -> tuple[Part, 
     try:
         return await _outcome(call, is_async)
     except (Exception, asyncio.CancelledError, GeneratorExit):
-        raise
+        raise  # the last may mean that nobody waits for us any more: who does, knows better (`in_time`)
     except BaseException as problem:
         raise Ended(problem) from problem
 
@@ -70,7 +70,7 @@ def _finished(value: Any) -> Any:
 
 
 async def in_time(work: Awaitable[T], seconds: float) -> T:
-    """What the work gives. Raises OutOfTime, or what the work raises.
+    """What the work gives. Raises OutOfTime, Ended, or what the work raises.
 
     The work has a task of its own, so that one that does not heed its cancellation is left behind, not waited for.
     """
@@ -78,13 +78,21 @@ async def in_time(work: Awaitable[T], seconds: float) -> T:
     try:
         await asyncio.wait({task}, timeout=seconds)
         if task.done():
-            return task.result()
+            return _given(task)
         raise OutOfTime(goes_on=not await _stopped(task))
     except asyncio.CancelledError:
         if not task.done():
             with suppress(asyncio.CancelledError):
                 await _stopped(task)
         raise
+
+
+def _given(task: asyncio.Future[T]) -> T:
+    """What a task gave that is done. A GeneratorExit came from the work itself: a task that is let go is never done."""
+    try:
+        return task.result()
+    except GeneratorExit as problem:
+        raise Ended(problem) from problem
 
 
 async def _stopped(task: asyncio.Future[Any]) -> bool:

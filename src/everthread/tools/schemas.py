@@ -198,7 +198,12 @@ def _value_of(kind: type, value: Any) -> Any:
 
 
 def _converted(given: dict[str, Any], form: type[msgspec.Struct], *, strict: bool) -> msgspec.Struct:
-    return msgspec.convert(given, form, strict=strict, str_keys=True, dec_hook=_value_of)
+    try:
+        return msgspec.convert(given, form, strict=strict, str_keys=True, dec_hook=_value_of)
+    except msgspec.ValidationError:
+        raise
+    except BaseException as problem:  # a type of the tool's own may raise anything, and may not end the program either
+        raise Misfit(f"{type(problem).__name__}: {problem}") from problem
 
 
 # -- schemas that come from elsewhere ----------------------------------------------------------------------

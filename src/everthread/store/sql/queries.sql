@@ -14,8 +14,8 @@ FROM conversations
 WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user
 
 -- name: conversation_exists
--- Whoever it belongs to: an imported id must be new to the tenant.
-SELECT 1 FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+-- Whether it was erased, whoever it belongs to: an imported id must be new to the tenant.
+SELECT CASE WHEN erased IS NULL THEN 0 ELSE 1 END FROM conversations WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: conversations
 -- A page of a user's conversations, newest first.
@@ -1002,53 +1002,38 @@ SELECT key, branch, first, last, hash FROM receipts WHERE tenant = :tenant AND c
 SELECT branch, last FROM recall_branches WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: strays
--- Of every tenant and user: rows of a branch, a conversation or a block that is not there.
-SELECT 'events', x.tenant, x.conversation, CAST(x.branch AS bigint)
-FROM (SELECT DISTINCT tenant, conversation, branch FROM events) AS x
+-- Of every tenant and user: rows of a branch, a conversation or a block that is not there, or is there no more. A lease
+-- of turns is named turn/conversation/branch, where a conversation's id has 26 characters.
+SELECT x.what, x.tenant, x.conversation, CAST(x.branch AS bigint)
+FROM (
+    SELECT DISTINCT 'events' AS what, tenant, conversation, branch FROM events
+    UNION ALL
+    SELECT DISTINCT 'receipts', tenant, conversation, branch FROM receipts
+    UNION ALL
+    SELECT DISTINCT 'blob_uses', tenant, conversation, branch FROM blob_uses
+    UNION ALL
+    SELECT DISTINCT 'model_calls', tenant, conversation, branch FROM model_calls
+    UNION ALL
+    SELECT DISTINCT 'quotes', tenant, conversation, branch FROM quotes
+    UNION ALL
+    SELECT DISTINCT 'reminders', tenant, conversation, branch FROM reminders
+    UNION ALL
+    SELECT DISTINCT 'recall_branches', tenant, conversation, branch FROM recall_branches) AS x
 WHERE NOT EXISTS (SELECT 1 FROM branches b
     WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
 UNION ALL
-SELECT 'receipts', x.tenant, x.conversation, CAST(x.branch AS bigint)
-FROM (SELECT DISTINCT tenant, conversation, branch FROM receipts) AS x
-WHERE NOT EXISTS (SELECT 1 FROM branches b
-    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
-UNION ALL
-SELECT 'blob_uses', x.tenant, x.conversation, CAST(x.branch AS bigint)
-FROM (SELECT DISTINCT tenant, conversation, branch FROM blob_uses) AS x
-WHERE NOT EXISTS (SELECT 1 FROM branches b
-    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
-UNION ALL
-SELECT 'model_calls', x.tenant, x.conversation, CAST(x.branch AS bigint)
-FROM (SELECT DISTINCT tenant, conversation, branch FROM model_calls) AS x
-WHERE NOT EXISTS (SELECT 1 FROM branches b
-    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
-UNION ALL
-SELECT 'quotes', x.tenant, x.conversation, CAST(x.branch AS bigint)
-FROM (SELECT DISTINCT tenant, conversation, branch FROM quotes) AS x
-WHERE NOT EXISTS (SELECT 1 FROM branches b
-    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
-UNION ALL
-SELECT 'reminders', x.tenant, x.conversation, CAST(x.branch AS bigint)
-FROM (SELECT DISTINCT tenant, conversation, branch FROM reminders) AS x
-WHERE NOT EXISTS (SELECT 1 FROM branches b
-    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
-UNION ALL
-SELECT 'recall_branches', x.tenant, x.conversation, CAST(x.branch AS bigint)
-FROM (SELECT DISTINCT tenant, conversation, branch FROM recall_branches) AS x
-WHERE NOT EXISTS (SELECT 1 FROM branches b
-    WHERE b.tenant = x.tenant AND b.conversation = x.conversation AND b.branch = x.branch)
-UNION ALL
-SELECT 'branches', x.tenant, x.conversation, CAST(0 AS bigint)
-FROM (SELECT DISTINCT tenant, conversation FROM branches) AS x
-WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
-UNION ALL
-SELECT 'blobs', x.tenant, x.conversation, CAST(0 AS bigint)
-FROM (SELECT DISTINCT tenant, conversation FROM blobs) AS x
-WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
-UNION ALL
-SELECT 'recall_conversations', x.tenant, x.conversation, CAST(0 AS bigint)
-FROM (SELECT DISTINCT tenant, conversation FROM recall_conversations) AS x
-WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.tenant = x.tenant AND c.conversation = x.conversation)
+SELECT x.what, x.tenant, x.conversation, CAST(0 AS bigint)
+FROM (
+    SELECT DISTINCT 'branches' AS what, tenant, conversation FROM branches
+    UNION ALL
+    SELECT DISTINCT 'blobs', tenant, conversation FROM blobs
+    UNION ALL
+    SELECT DISTINCT 'recall_conversations', tenant, conversation FROM recall_conversations
+    UNION ALL
+    SELECT DISTINCT 'partial replies', tenant, substr(name, 6, 26) FROM leases
+    WHERE partial <> '' AND name LIKE 'turn/%') AS x
+WHERE NOT EXISTS (SELECT 1 FROM conversations c
+    WHERE c.tenant = x.tenant AND c.conversation = x.conversation AND c.erased IS NULL)
 UNION ALL
 SELECT 'recall_blocks', '', '', x.block FROM recall_blocks x
 WHERE NOT EXISTS (SELECT 1 FROM recall_conversations c WHERE c.number = x.block >> 20)
@@ -1073,12 +1058,16 @@ WHERE leases.holder = excluded.holder OR leases.until <= :now OR leases.holder =
 -- Only one's own: what another has had meanwhile is not taken again.
 UPDATE leases SET until = :until WHERE tenant = :tenant AND name = :name AND holder = :holder
 
--- name: release_lease
-DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder AND partial = ''
-
 -- name: leave_lease
--- Free for whoever comes next, who finds what had come of a reply that was never written.
-UPDATE leases SET until = 0 WHERE tenant = :tenant AND name = :name AND holder = :holder AND partial <> ''
+-- Free for whoever comes next, who finds what had come of a reply that was never written, or up to which event was written
+-- what is still open.
+UPDATE leases SET until = 0
+WHERE tenant = :tenant AND name = :name AND holder = :holder
+    AND (partial <> '' OR (at > 0 AND CAST(:open AS integer) = 1))
+
+-- name: release_lease
+-- Unless it was left.
+DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder AND until <> 0
 
 -- name: lease
 SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
