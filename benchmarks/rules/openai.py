@@ -96,9 +96,28 @@ def tools(wrong: Refusals, request: Json, *, inside: str = "") -> None:
         wrong.unless(short, f"{where}: the description is too long ({_MOST_DESCRIPTION} characters)")
         if body.get("parameters") is not None:
             wrong.schema(body["parameters"], f"{where}.parameters")
+            _arrays(wrong, body["parameters"], f"{where}.parameters")
             if body.get("strict") is True:
                 _strict(wrong, body["parameters"], f"{where}.parameters")
     wrong.unique(names, "tools: the names")
+
+
+def _arrays(wrong: Refusals, schema: Any, where: str) -> None:
+    """ "Invalid schema for function …: In context=('properties', 'x'), array schema missing items"."""
+    if not isinstance(schema, dict):
+        return
+    types = schema.get("type")
+    is_array = "array" in (types if isinstance(types, list) else [types])
+    wrong.unless(not is_array or "items" in schema, f"{where}: array schema missing items")
+    for key in ("properties", "$defs", "definitions"):
+        named = schema.get(key)
+        for name, inner in named.items() if isinstance(named, dict) else ():
+            _arrays(wrong, inner, f"{where}.{key}.{name}")
+    for key in ("anyOf", "oneOf", "allOf"):
+        for index, inner in enumerate(schema.get(key) or ()):
+            _arrays(wrong, inner, f"{where}.{key}[{index}]")
+    for key in ("items", "additionalProperties", "not"):
+        _arrays(wrong, schema.get(key), f"{where}.{key}")
 
 
 def _strict(wrong: Refusals, schema: Any, where: str) -> None:

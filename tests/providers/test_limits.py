@@ -14,6 +14,7 @@ import pytest
 from benchmarks.rules.pictures import sides
 from benchmarks.validator import refusals
 from everthread import Everthread, assistant, image, system, tool_call, tool_result, user
+from everthread.context.tools import tools_of
 from everthread.core.events import Event
 from everthread.core.parts import Image, Part
 from everthread.core.request import Tool
@@ -257,6 +258,34 @@ async def test_schemas_that_providers_refuse_are_mended(
     assert sent["type"] == "object"
     assert sent["properties"] == schema.get("properties", {})
     assert sent.keys().isdisjoint(("anyOf", "oneOf", "allOf"))
+
+
+LISTS: dict[str, dict[str, Any]] = {
+    "a list": {"type": "array"},
+    "a list or nothing": {"type": ["array", "null"]},
+    "one of a choice": {"anyOf": [{"type": "array"}, {"type": "null"}]},
+    "in a list": {"type": "array", "items": {"type": "array"}},
+    "in an object": {"type": "object", "properties": {"type": {"type": "array"}}},
+    "any name": {"type": "object", "additionalProperties": {"type": "array"}},
+}
+
+
+@pytest.mark.parametrize("schema", LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize("model", FORMS)
+async def test_a_list_that_does_not_say_what_is_in_it_holds_anything(
+    ask: Ask, model: str, schema: dict[str, Any]
+) -> None:
+    """OpenAI refuses `{"type": "array"}`, wherever it stands."""
+    given = {"type": "object", "properties": {"what": schema}}
+    context = await ask(model, user("Hello."), tools=[{"name": "look", "schema": given}])
+    (sent,) = schemas_of(context.request)
+    assert json.dumps(sent).count('"items"') == json.dumps(schema).count('"array"')
+
+
+def test_what_looks_like_a_list_in_a_default_stays_as_it_is() -> None:
+    given = {"type": "object", "properties": {"what": {"type": "object", "default": {"type": "array"}}}}
+    (tool,) = tools_of([{"name": "look", "schema": given}])
+    assert tool.schema == given
 
 
 def schemas_of(request: dict[str, Any]) -> list[dict[str, Any]]:
