@@ -144,3 +144,13 @@ async def test_where_filters_left_nothing_they_are_named(spoken: Talk) -> None:
     assert "allergic" in text_of(
         await spoken.look_up(tool_call("recall_context", {**asked, "kinds": [], "until": day}))
     )
+
+
+@pytest.mark.parametrize(("kinds", "told"), [(["foo"], True), (["user", "foo"], True), (["tool_call"], False)])
+async def test_where_a_kind_that_is_not_ours_left_nothing_the_kinds_there_are_are_told(
+    spoken: Talk, kinds: list[str], told: bool
+) -> None:
+    result = await spoken.look_up(tool_call("recall_context", {"query": "hazelnuts", "kinds": kinds}))
+    assert not result.error
+    assert text_of(result).startswith("Nothing was found")
+    assert ("user, assistant, tool_call, tool_result, session_ended" in text_of(result)) == told
