@@ -165,6 +165,7 @@ def plan(
     if opening := without(fence, opening):
         sections["opening"] = opening
     tools, notes = _taken(_tools(asked, about) if remembers(settings) else asked.tools, about.limits)
+    tools = tuple([_unfenced(tool, fence) for tool in tools])
     tools_tokens = measure.tokens(_tools_size(tools, about, measure)) + (about.hidden if tools else 0)
     window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
     limit = max(0, window - settings.reply_tokens)
@@ -305,6 +306,12 @@ def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], l
         notes.append(f"descriptions of tools, shortened to the {most:,} characters that the provider takes: {long}")
         tools = tuple(_shortened(tool, most) for tool in tools)
     return tools, notes
+
+
+def _unfenced(tool: Tool, fence: Fence) -> Tool:
+    """A tool's description may be a server's own words."""
+    told = without(fence, tool.description)
+    return tool if told is tool.description else msgspec.structs.replace(tool, description=told)
 
 
 def _shortened(tool: Tool, most: int) -> Tool:

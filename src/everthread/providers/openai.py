@@ -91,7 +91,7 @@ def content_part(part: Part, media: Media) -> list[Message]:
 
 def _file(part: File, data: bytes, media: Media) -> Message:
     if data and part.media_type == "application/pdf":
-        file = {"filename": part.name or "file.pdf", "file_data": to_data_url(data, part.media_type)}
+        file = {"filename": media.held(part.name) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
         return {"type": "file", "file": file}
     if data and part.media_type in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
