@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.context.charging import charge, known_sizes
+from everthread.context.charging import charge, known_sizes, shown_of
 from everthread.context.gaps import NOTHING, Gap
 from everthread.context.planning import FENCE, PINNED, Plan, pins_left
 from everthread.core.condensed import within
@@ -188,8 +188,18 @@ class Packing:
         about = {"covers": last, "first": gap.first, "recall": recalls}
         self._tell("uncovered", self._fenced("extract", gap.extract, room, **about))
         self._say_what_is_missing(last)
+        if self.seen.sighted.opening:
+            self._say_what_has_left(last)
         if plan.strategy == "session":
             self._as_exchange("untold", "recap", "uncovered")
+
+    def _say_what_has_left(self, last: int) -> None:
+        """What was shown with the instructions that open the conversation: their text alone is sent for ever."""
+        pinned = {event.seq for _, events in self.seen.older for event in events}
+        opened = [event for event in self.seen.sighted.opening if event.seq <= last and event.seq not in pinned]
+        if left := sum(len(media_of(event.event)) for event in opened):
+            told = "images and files of the opening instructions that are no longer in the window"
+            self.degraded.append(f"{told}: {left}")
 
     def _say_what_is_missing(self, last: int) -> None:
         brief, gap = self.seen.brief.brief, self._gap
@@ -270,7 +280,8 @@ class Packing:
         for turn in (*self.older, *self.turns):
             events = turn.events
             if opening and events[0].seq <= max(opening):
-                events = [event for event in events if event.seq not in opening]
+                left = [shown_of(event) if event.seq in opening else event for event in events]
+                events = [event for event in left if event]
             added = self._items.added
             again = not turn.full and not self.shortened and turn is not newest
             turn.items = self._folded.fold(self._items, events) if again else self._items.of(events, full=turn.full)

@@ -160,6 +160,11 @@ def _told_item(item: Item, media: Media) -> Item:
     return msgspec.structs.replace(item, answers=tuple(told))
 
 
+def told_in_words(parts: tuple[Part, ...], media: Media) -> str:
+    """Parts as one text, for messages that take nothing else."""
+    return in_words(_told_parts(parts, media), media)
+
+
 def _told_parts(parts: tuple[Part, ...], media: Media) -> tuple[Part, ...]:
     return tuple(_in_text(part, media) if isinstance(part, Image | File) else part for part in parts)
 

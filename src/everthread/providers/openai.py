@@ -13,7 +13,7 @@ from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, Tool
 from everthread.core.tokens import is_text
 from everthread.formats.blobs import to_base64, to_data_url
-from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown
+from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown, told_in_words
 from everthread.providers.models import Model
 
 Message = dict[str, Any]
@@ -62,7 +62,7 @@ def _messages(item: Item, media: Media, model: Model) -> list[Message]:
     if isinstance(item, Reply):
         return _reply(item, media, model.limits.tool_calls)
     if item.role == "system":
-        return [{"role": "system", "content": in_words(item.parts, media)}]
+        return [{"role": "system", "content": told_in_words(item.parts, media)}]
     return [{"role": "user", "content": _content(item, media)}]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, Tool
-from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words
+from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words, told_in_words
 from everthread.providers.models import Model
 from everthread.providers.openai import content_part, sampling
 
@@ -61,7 +61,7 @@ def _entries(item: Item, media: Media, known: set[str]) -> list[Entry]:
     if isinstance(item, Reply):
         return _reply(item, media, known)
     if item.role == "system":
-        return [{"role": "developer", "content": in_words(item.parts, media)}]
+        return [{"role": "developer", "content": told_in_words(item.parts, media)}]
     return [{"role": "user", "content": _content(item, media)}]
 
 
