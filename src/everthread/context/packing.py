@@ -1,8 +1,9 @@
 """Packing a context: the turns that were read become items, and what does not fit gives way in a fixed order.
 
 The order (law 3): older turns leave, then pins; then the newest turn has its results shortened, from the
-largest; then what memory adds shrinks. The instructions, the tools and the user's newest message stay whole;
-if even they do not fit, the estimate stays above the budget, and the context says what would be needed.
+largest; then what memory adds shrinks, and its own tools leave. The instructions, the application's tools and the
+user's newest message stay whole; if even they do not fit, the estimate stays above the budget, and the context says
+what would be needed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from everthread.context.charging import charge, known_sizes, shown_of
 from everthread.context.gaps import NOTHING, Gap
-from everthread.context.planning import FENCE, PINNED, Plan, pins_left
+from everthread.context.planning import FENCE, PINNED, Plan, pins_left, without_lookups
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
 from everthread.core.events import media_of
@@ -390,7 +391,8 @@ class Packing:
     def fit(self) -> int:
         """The estimate, under the budget if that can be."""
         self._messages_leave()
-        for give_way in (self._older_leave, self._turns_leave, self._pins_leave, self._shorten, self._forget):
+        turns = (self._older_leave, self._turns_leave, self._pins_leave, self._shorten)
+        for give_way in (*turns, self._forget, self._lookups_leave):
             if (estimate := self.estimate()) <= self.plan.budget:
                 return estimate
             self._gave_way = True
@@ -404,7 +406,7 @@ class Packing:
             return False
         results = [event for turn in self.turns[-1:] for event in turn.events if event.kind == "tool_result"]
         remembered = self.before or self.sections.keys() - self.plan.sections.keys() - {"fence"}
-        return bool(self.turns[1:] or self.older or results or remembered)
+        return bool(self.turns[1:] or self.older or results or remembered or self._lookups)
 
     def _over(self) -> int:
         return self.estimate() - self.plan.budget
@@ -497,6 +499,16 @@ class Packing:
             self._clock = "off"
             self.degraded.append("the time was left out to fit")
             self._fold()
+
+    def _lookups_leave(self) -> None:
+        """Memory's own tools, which say nothing by themselves."""
+        if self._lookups:
+            self.plan = without_lookups(self.plan)
+            self.degraded.append("memory's own tools were left out to fit")
+
+    @property
+    def _lookups(self) -> bool:
+        return any(tool.name in self.plan.lookups for tool in self.plan.tools)
 
 
 def _by_turn(events: list[Logged]) -> list[list[Logged]]:
