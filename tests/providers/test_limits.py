@@ -135,6 +135,41 @@ async def test_without_the_package_that_scales_it_is_told_in_words(ask: Ask, mon
     assert "too large for the provider, not sent" in "\n".join(transcript(context))
 
 
+GRAINS = picture(1_500, 1_500, noise=True)  # 9 MB as base64
+FEWER = {CHAT: (6, 5), RESPONSES: (6, 5), GEMINI: (2, 1)}  # so many are shown, and so many taken
+
+
+@pytest.mark.parametrize("model", FEWER)
+async def test_of_more_bytes_than_the_provider_takes_the_newest_are_sent(ask: Ask, model: str) -> None:
+    shown, taken = FEWER[model]
+    context = await ask(model, *[user(f"See {n}:", image(GRAINS)) for n in range(shown)], budget=0)
+    lines = transcript(context)
+    assert lines.count("user: <image/png>") == taken
+    assert lines[1] == "user: [image: image/png, 1500×1500; too much for one request, not sent]"
+    assert "images and files that cannot be sent, told in words: 1" in context.repaired
+
+
+MOST = {"openai:gpt-4.1": 500, RESPONSES: 500, GEMINI: 900}
+
+
+@pytest.mark.parametrize("model", MOST)
+async def test_of_more_pictures_than_the_provider_takes_the_newest_are_sent(ask: Ask, model: str) -> None:
+    shown = [image(png(1 + n % 300, 1 + n // 300)) for n in range(MOST[model] + 2)]
+    context = await ask(model, user("See:", *shown), budget=0)
+    lines = transcript(context)
+    assert lines.count("user: <image/png>") == MOST[model]
+    assert lines[1] == "user: [image: image/png, 1×1; one too many for the provider, not sent]"
+    assert lines[2] == "user: [image: image/png, 2×1; one too many for the provider, not sent]"
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES, GEMINI])
+async def test_a_picture_of_more_bytes_than_the_provider_takes_is_made_smaller(ask: Ask, model: str) -> None:
+    padded = picture(300, 200) + bytes(16_000_000)
+    context = await ask(model, user("See:", image(padded)), budget=0)
+    assert transcript(context) == ["user: See:", "user: <image/png>"]
+    assert "images that were scaled down, because the provider refuses larger ones: 1" in context.repaired
+
+
 async def test_other_providers_get_it_as_it_is(ask: Ask) -> None:
     data = picture(9_000, 300)
     for model in (CHAT, RESPONSES, GEMINI):

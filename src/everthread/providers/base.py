@@ -48,6 +48,7 @@ class Media:
     def __init__(self, found: dict[str, bytes | None], fence: Fence | None = None) -> None:
         self._found = found
         self._fence = fence
+        self.shows = False  # whether there is a picture or file in the request
         self.unsent = 0
 
     def bytes_of(self, part: Image | File) -> bytes:
@@ -91,6 +92,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 def shown(part: Image | File, media: Media) -> Shown:
     """What there is of a part. Pictures are often declared as another type than they are, and then refused."""
+    media.shows = True
     data = media.bytes_of(part)
     if not data:
         return Shown(url=part.url if _is_address(part.url) else "", media_type=part.media_type)
