@@ -330,6 +330,50 @@ def schemas_of(request: dict[str, Any]) -> list[dict[str, Any]]:
     return [next(tool[key] for key in keys if key in tool) for tool in named]
 
 
+def steps(first: int, last: int) -> list[Event]:
+    return [
+        event
+        for number in range(first, last)
+        for event in (tool_call("find", {"n": number}, id=f"c{number}"), tool_result("ok", id=f"c{number}"))
+    ]
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES])
+async def test_a_single_turn_with_more_messages_than_the_provider_takes_is_cut_inside(
+    et: Everthread, model: str
+) -> None:
+    """The message that began it stays; the cut seldom moves."""
+    talk = await et.begin(user="ana")
+    await talk.append(user("Before."), assistant("Yes."), user("Find them all."), *steps(0, 1_500))
+    sent = set()
+    for number in range(3):
+        await talk.append(*steps(1_500 + number, 1_501 + number))
+        context = await talk.context(model=model, budget=100_000, settings={"memory": False, "clock": "off"})
+        assert refusals(model, context.request) == []
+        assert 900 < context.sent <= 2_048
+        assert context.over_budget == 0
+        lines = transcript(context)
+        assert lines[0] == "user: Find them all."
+        assert lines[-1] == "result find: ok"
+        assert lines[-2] == f'call find {{"n": {1_500 + number}}}'
+        (told,) = [words for words in context.degraded if "no more than 2,048 messages" in words]
+        assert "events 4 to " in told
+        assert "events 4 to " in instructions(context.request)
+        sent.add((lines[1], told))
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES])
+async def test_so_is_one_of_calls_that_were_never_answered(et: Everthread, model: str) -> None:
+    """Each has a message of its own, and one in place of its result."""
+    talk = await et.begin(user="ana")
+    cut = [event for n in range(1_200) for event in (tool_call("find", id=f"c{n}"), assistant("Again."))]
+    await talk.append(user("Find."), *cut)
+    context = await talk.context(model=model, budget=100_000, settings={"memory": False})
+    assert refusals(model, context.request) == []
+    assert context.over_budget == 0
+
+
 @pytest.mark.parametrize("model", [CHAT, RESPONSES])
 async def test_no_more_messages_are_sent_than_the_provider_takes_and_the_cutoff_seldom_steps(
     et: Everthread, model: str

@@ -8,6 +8,8 @@ what would be needed.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +23,7 @@ from everthread.core.events import media_of
 from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
-from everthread.core.parts import Reasoning
+from everthread.core.parts import Reasoning, Text
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced, spans, untold
 from everthread.core.strategies import fewer
@@ -418,14 +420,41 @@ class Packing:
             return
         newest, older = self.turns[-1], sum([len(turn.events) for turn in self.older])
         end = newest.start.messages + len(newest.events)
-        if end - self.turns[0].start.messages + older <= most:
+        if 3 * len(newest.events) > most - older:  # which a call, what stands for its result and a picture may come to
+            self._cut_newest(most - older)
+        if newest is not self.turns[0] and end - self.turns[0].start.messages + older > most:
+            half = max(1, (most - older) // 2)
+            line = -(-(end - 2 * half) // half) * half
+            self.turns = [turn for turn in self.turns if turn.start.messages >= line] or [newest]
+            self._gave_way = True
+            self._fold()
+            self.degraded.append(self._messages_taken)
+
+    @property
+    def _messages_taken(self) -> str:
+        return f"the provider takes no more than {self.plan.model.limits.messages:,} messages"
+
+    def _cut_newest(self, most: int) -> None:
+        """Of a turn that alone has more messages than that the beginning leaves, likewise by half; but not what was
+        first said in it by the user, and last."""
+        newest = self.turns[-1]
+        begins = list(accumulate(map(_messages_of, newest.items), initial=0))
+        if begins[-1] <= most:
             return
-        half = max(1, (most - older) // 2)
-        line = -(-(end - 2 * half) // half) * half
-        self.turns = [turn for turn in self.turns if turn.start.messages >= line] or [newest]
+        half = max(1, most // 2)
+        line = -(-(begins[-1] - most) // half) * half
+        first = newest.items[min(bisect_left(begins, line), len(newest.items) - 1)].seq
+        left = [event for event in newest.events if event.seq < first]
+        said = [event for event in left if event.kind == "user"]
+        spared = {event.seq for event in (*said[:1], *said[-1:])}
+        gone = _spans([event.seq for event in left if event.seq not in spared])
+        newest.events = [event for event in newest.events if event.seq >= first or event.seq in spared]
+        self.turns = [newest]
         self._gave_way = True
+        told = [self.sections.get("untold"), untold(gone, recall=self.plan.recalls)]
+        self._tell("untold", "\n".join(filter(None, told)))
         self._fold()
-        self.degraded.append(f"the provider takes no more than {self.plan.model.limits.messages:,} messages")
+        self.degraded.append(f"{self._messages_taken}: {spans(gone)} are not sent")
 
     def _older_leave(self) -> None:
         while (loose := [turn for turn in self.older if not turn.pinned]) and self._over() > 0:
@@ -509,6 +538,25 @@ class Packing:
     @property
     def _lookups(self) -> bool:
         return any(tool.name in self.plan.lookups for tool in self.plan.tools)
+
+
+def _messages_of(item: Item) -> int:
+    """The most messages that a provider's form makes of an item."""
+    if isinstance(item, Said):
+        return 1
+    shows = any(not isinstance(part, Text) for answer in item.answers for part in answer.parts)
+    return len(item.parts) + len(item.answers) + shows
+
+
+def _spans(seqs: list[int]) -> list[tuple[int, int]]:
+    """Runs of neighbours among these."""
+    found: list[tuple[int, int]] = []
+    for seq in seqs:
+        if found and found[-1][1] == seq - 1:
+            found[-1] = (found[-1][0], seq)
+        else:
+            found.append((seq, seq))
+    return found
 
 
 def _by_turn(events: list[Logged]) -> list[list[Logged]]:
