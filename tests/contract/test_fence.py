@@ -208,6 +208,22 @@ async def test_nor_is_it_put_together_of_parts_that_stand_side_by_side(
     assert [words for words in context.repaired if "number of the fence" in words]
 
 
+@pytest.mark.parametrize("model", FORMS)
+@pytest.mark.parametrize("at", [(9,), (6, 12), tuple(range(1, 18))], ids=len)
+async def test_nor_of_messages_that_follow_each_other(talk: Talk, model: str, at: tuple[int, ...]) -> None:
+    """Claude and Gemini are told them as one."""
+    number = (await talk._log.fence(await talk.line())).number
+    pieces = [number[begin:end] for begin, end in pairwise((0, *at, len(number)))]
+    await talk.append(system("Be kind."), user("Hello."), system("Be brief."), *map(user, pieces))
+    context = await talk.context(model=model, **OFF)
+    assert refusals(model, context.request) == []
+    if model in (CLAUDE, GEMINI):
+        marked = ["<instructions-N>", "Be brief.", "</instructions-N>"]
+        assert transcript(context)[:4] == [f"user: {words}" for words in ("Hello.", *marked)]
+        assert number not in digits_of_parts(context)
+        assert [words for words in context.repaired if "number of the fence" in words]
+
+
 def digits_of_parts(context: Context) -> str:
     """The request's texts, one right after the other."""
     return "".join(line.partition(": ")[2] for line in transcript(context))

@@ -27,7 +27,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch  # what every provider takes
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
-_BROKEN_UP = "texts with the number of the fence, which was broken up"
+BROKEN_UP = "texts with the number of the fence, which was broken up"
 _WAITS = {
     "": "No result: this tool call was interrupted.",
     "approval": "No result yet: this tool call waits for approval. If one comes, a later message tells it",
@@ -202,7 +202,7 @@ class Items:
             self._note("tool calls with a name that providers refuse")
             name = _ODD.sub("_", name)[:64] or "unknown"
         if self._fence.number in name:
-            self._note(_BROKEN_UP)
+            self._note(BROKEN_UP)
             name = self._fence.named(name)
         self.called.add(name)
         arguments, valid = spelled(self._unfenced(arguments))
@@ -299,7 +299,7 @@ class Items:
         """Parts of which no text goes on with the number where the one before it ends: some forms put them together."""
         if len(parts) < 2 or self._fence.holds("".join(map(_beside, parts))):
             return parts
-        self._note(_BROKEN_UP)
+        self._note(BROKEN_UP)
         self.added += self._size(BREAK) * (len(parts) - 1)
         first, *rest = parts
         return (first, *(Text(text=BREAK + part.text, meta=part.meta) if type(part) is Text else part for part in rest))
@@ -321,7 +321,7 @@ class Items:
 
     def _broken(self, text: str) -> str:
         """Content that has the number of the fence: somebody was told it."""
-        self._note(_BROKEN_UP)
+        self._note(BROKEN_UP)
         broken = self._fence.broken(text)
         self.added += max(0, self._size(broken) - self._size(text))
         return broken

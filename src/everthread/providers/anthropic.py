@@ -135,6 +135,7 @@ class _Messages:
         if not blocks:
             return
         if self.messages and self.messages[-1]["role"] == role:
+            self._media.part(self.messages[-1]["content"], blocks[0])
             self.messages[-1]["content"] += blocks
         else:
             self.messages.append({"role": role, "content": blocks})

@@ -44,7 +44,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     repaired: list[str] = []
     for item in request.items:
         for role, parts in _contents(item, media, signs=_is_newer(model)):
-            _say(contents, role, parts)
+            _say(contents, role, parts, media)
     if not contents or contents[0]["role"] != "user":
         contents.insert(0, {"role": "user", "parts": [{"text": BEGINS}]})
         repaired.append(BEGAN)
@@ -76,10 +76,11 @@ def check(body: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _say(contents: list[Piece], role: str, parts: list[Piece]) -> None:
+def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> None:
     if not parts:
         return
     if contents and contents[-1]["role"] == role:
+        media.part(contents[-1]["parts"], parts[0])
         contents[-1]["parts"] += parts
     else:
         contents.append({"role": role, "parts": parts})
