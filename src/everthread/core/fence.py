@@ -25,7 +25,7 @@ INSTRUCTIONS, RESULT, QUOTE = "instructions", "result", "reference"  # what may 
 _HALF = DIGITS // 2
 BREAK = "…"
 
-_ASCII = bytes(range(128))
+_ASCII, _BESIDE_ASCII = bytes(range(128)), bytes(range(128, 256))
 _PARTING = "\t\n\v\f\r"  # controls that part what stands beside them; the others cannot be seen
 _CONTROLS = bytes([code for code in (*range(32), 127) if chr(code) not in _PARTING])
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and signs, says Unicode, that nobody sees
@@ -51,15 +51,16 @@ class Fence(msgspec.Struct, frozen=True):
         """Whether a text may stand as it is: the number is not in it, in whatever digits."""
         if text.isascii():
             return self.number.encode() not in text.encode().translate(None, _CONTROLS)
-        return not self._may_be_in(text) or self.number not in _read(text)[0]
+        return not self._may_be_in(text) or self.number not in "".join(map(_reading, text))
 
     def _may_be_in(self, text: str) -> bool:
         """A quick look, which nearly always says no: at the digits that are not ASCII's, and at what is left without
         whatever is not. Reading every character would take longer than all else that is done to build a request."""
-        odd = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+        whole = text.encode("utf-8", "surrogatepass")
+        odd = whole.translate(None, _ASCII).decode("utf-8", "surrogatepass")
         if any(_reading(one).isdecimal() for one in set(odd)):
             return True
-        return self.number.encode() in text.encode("ascii", "ignore").translate(None, _CONTROLS)
+        return self.number.encode() in whole.translate(None, _BESIDE_ASCII + _CONTROLS)
 
     def broken(self, text: str) -> str:
         """The text, with the number broken up wherever it is in it."""
