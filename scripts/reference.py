@@ -22,6 +22,7 @@ from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
 from everthread.core.deltas import Delta, Usage
 from everthread.core.request import Tool
+from everthread.core.sections import SECTIONS
 from everthread.core.strategies import Choice, View
 from everthread.core.turns import Session, Turn
 from everthread.engine.saying import Saying
@@ -121,6 +122,9 @@ def _context() -> str:
     lines = ["## Context", "", "What `talk.context` gives.", "", "| attribute | meaning |", "| --- | --- |"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in CONTEXT.items()]
     lines += ["", "| verb | what it does |", "| --- | --- |", _row("explain", Context.explain), ""]
+    lines += ["What the sections are that `explain` and `everthread context` name, where they are there:", ""]
+    lines += ["| section | what it holds |", "| --- | --- |"]
+    lines += [*(f"| `{name}` | {meaning} |" for name, meaning in SECTIONS.items()), ""]
     return "\n".join([*lines, *(_struct(cls) for cls in (Explanation, TurnLine, StepLine, Tool, View, Choice))])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.rules.shared import Json, Refusals, decoded
 
 _MOST_DECLARED = 512  # "At most 512 function declarations can be specified"
+_MOST_IMAGES, _MOST_IMAGE, _MOST_INLINE = 900, 7 * 2**20 * 4 // 3, 20 * 2**20  # of several that are told, the least
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
 _DATA = ("text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult")
 _PART = f"{' '.join(_DATA)} thought thoughtSignature videoMetadata mediaResolution"
@@ -46,6 +47,7 @@ def google(request: Json) -> list[str]:
             for place, part in parts:
                 _part(wrong, part, str(content.get("role")), place)
         _pairs(wrong, contents)
+        _weight(wrong, contents)
         if re.match(r"(models/)?gemini-3", model):
             _signatures(wrong, contents)
     return wrong
@@ -95,6 +97,14 @@ def _inline(wrong: Refusals, body: Json, where: str) -> None:
     media_type = str(body.get("mimeType"))
     allowed = (media_type,) if _MEDIA.fullmatch(media_type) else ()
     wrong.media(body.get("data"), body.get("mimeType"), allowed, f"{where}.inlineData")
+
+
+def _weight(wrong: Refusals, contents: list[tuple[str, Json]]) -> None:
+    inline = [part["inlineData"] for _, content in contents for part in _found(content, "inlineData")]
+    sent = [(str(body.get("mimeType")), str(body.get("data"))) for body in inline]
+    images = [data for media_type, data in sent if media_type.startswith("image/")]
+    others = [data for media_type, data in sent if not media_type.startswith("image/")]
+    wrong.weight(images, others, _MOST_IMAGES, _MOST_IMAGE, _MOST_INLINE)
 
 
 def _found(content: Json, kind: str) -> list[Json]:

@@ -33,6 +33,7 @@ _FIELDS = {
     "tool": "role content tool_call_id name",
 }
 _PARTS = {"user": ("text", "image_url", "file", "input_audio"), "assistant": ("text", "refusal")}
+_MOST_IMAGES, _MOST_IMAGE, _MOST_MEDIA = 500, 20 * 2**20, 50 * 2**20
 OURS = re.compile(r"(gpt-|chatgpt-|o\d)")  # a model of OpenAI, whose servers refuse what they do not know
 BLIND = re.compile(r"gpt-3\.5.*|gpt-4(-\d{4}|-32k.*)?|o1-mini.*|o3-mini.*")  # takes no images
 REASONS = re.compile(r"o\d.*|gpt-5(-.*)?")
@@ -45,6 +46,7 @@ def openai(request: Json) -> list[str]:
     settings(wrong, request, model)
     tools(wrong, request, inside="function")
     messages = list(wrong.objects(request.get("messages"), "messages"))
+    media(wrong, [message for _, message in messages])
     wrong.unless(messages, "messages: at least one message is required")
     wrong.unless(len(messages) <= _MOST_MESSAGES, f"messages: the array is too long ({_MOST_MESSAGES} at most)")
     for where, message in messages:
@@ -96,9 +98,42 @@ def tools(wrong: Refusals, request: Json, *, inside: str = "") -> None:
         wrong.unless(short, f"{where}: the description is too long ({_MOST_DESCRIPTION} characters)")
         if body.get("parameters") is not None:
             wrong.schema(body["parameters"], f"{where}.parameters")
+            _arrays(wrong, body["parameters"], f"{where}.parameters")
             if body.get("strict") is True:
                 _strict(wrong, body["parameters"], f"{where}.parameters")
     wrong.unique(names, "tools: the names")
+
+
+def media(wrong: Refusals, messages: list[Json]) -> None:
+    """Of both APIs; only what is in the request itself counts for its size."""
+    contents = [message.get(key) for message in messages for key in ("content", "output")]
+    parts = [part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict)]
+    images = [_data(part.get("image_url")) for part in parts if part.get("type") in ("image_url", "input_image")]
+    files = [_data(part.get("file", part)) for part in parts if part.get("type") in ("file", "input_file")]
+    wrong.weight(images, files, _MOST_IMAGES, _MOST_IMAGE, _MOST_MEDIA)
+
+
+def _data(told: Any) -> str:
+    url = told.get("url", told.get("file_data")) if isinstance(told, dict) else told
+    return url.partition("base64,")[2] if isinstance(url, str) and url.startswith("data:") else ""
+
+
+def _arrays(wrong: Refusals, schema: Any, where: str) -> None:
+    """ "Invalid schema for function …: In context=('properties', 'x'), array schema missing items"."""
+    if not isinstance(schema, dict):
+        return
+    types = schema.get("type")
+    is_array = "array" in (types if isinstance(types, list) else [types])
+    wrong.unless(not is_array or "items" in schema, f"{where}: array schema missing items")
+    for key in ("properties", "$defs", "definitions"):
+        named = schema.get(key)
+        for name, inner in named.items() if isinstance(named, dict) else ():
+            _arrays(wrong, inner, f"{where}.{key}.{name}")
+    for key in ("anyOf", "oneOf", "allOf"):
+        for index, inner in enumerate(schema.get(key) or ()):
+            _arrays(wrong, inner, f"{where}.{key}[{index}]")
+    for key in ("items", "additionalProperties", "not"):
+        _arrays(wrong, schema.get(key), f"{where}.{key}")
 
 
 def _strict(wrong: Refusals, schema: Any, where: str) -> None:

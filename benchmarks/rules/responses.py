@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.rules.openai import BLIND, NAME, REASONS, settings, tools
+from benchmarks.rules.openai import BLIND, NAME, REASONS, media, settings, tools
 from benchmarks.rules.shared import IMAGES, Json, Refusals, json_object
 
 _REQUEST = (
@@ -43,6 +43,7 @@ def openai_responses(request: Json) -> list[str]:
         return wrong
     items = list(wrong.objects(request.get("input"), "input"))
     wrong.unless(items, "input: at least one item is required")
+    media(wrong, [item for _, item in items])
     for where, item in items:
         kind = item.get("type", "message")
         if wrong.unless(kind in tuple(_FIELDS), f"{where}: an item of type {kind!r:.40} is not permitted"):

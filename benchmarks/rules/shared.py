@@ -86,6 +86,14 @@ class Refusals(list[str]):
             assert found is not None
             self.media(found[2], found[1], allowed, where)
 
+    def weight(self, images: list[str], others: list[str], most: int, most_image: int, most_bytes: int) -> None:
+        """How many pictures a request has, how large each is and how large all media are, in characters of base64."""
+        self.unless(len(images) <= most, f"too many images: {len(images)} > {most}")
+        for size in map(len, images):
+            self.unless(size <= most_image, f"an image is too large: {size} > {most_image}")
+        whole = sum(map(len, (*images, *others)))
+        self.unless(whole <= most_bytes, f"images and files are too large: {whole} > {most_bytes}")
+
 
 def decoded(data: object) -> bytes | None:
     """The bytes that base64 stands for, in either alphabet; None where it is none."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread
+from everthread.core.sections import ORDER, SECTIONS
 from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server
 from tests.providers.behaviours import BEHAVIOURS
@@ -84,6 +85,20 @@ async def test_the_reference_names_every_attribute_of_a_context(fresh_address: s
         context = await (await et.begin(user="ana")).context(model="openai:gpt-5")
     verbs = {"explain"}
     assert {name for name in dir(context) if not name.startswith("_")} - verbs == set(names)
+
+
+def test_the_reference_says_of_every_section_what_it_holds() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    assert [name for name, holds in SECTIONS.items() if f"| `{name}` | {holds} |" not in page] == []
+
+
+def test_no_other_section_comes_into_an_account() -> None:
+    """Those of the instructions, and whatever packing and planning put beside them."""
+    files = [ROOT / "src/everthread/context" / name for name in ("packing.py", "planning.py")]
+    code = "".join(file.read_text("utf-8") for file in files)
+    named = re.findall(r'(?:found\[|sections\[|_tell\()"([a-z ]+)"', code)
+    assert {"brief", "form", "opening"} <= set(named)
+    assert {*named, *ORDER} - SECTIONS.keys() == {"summary"}  # which is told in the exchange before the window
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from benchmarks.validator import refusals
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread.context.building import Context
 from everthread.core.events import text_of
 from everthread.core.tokens import count
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import call, script
 from tests.engine.support import heard, results
-from tests.transcripts import whole
+from tests.transcripts import FORMS, whole
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +146,54 @@ async def test_where_filters_left_nothing_they_are_named(spoken: Talk) -> None:
     assert "allergic" in text_of(
         await spoken.look_up(tool_call("recall_context", {**asked, "kinds": [], "until": day}))
     )
+
+
+@pytest.mark.parametrize(("kinds", "told"), [(["foo"], True), (["user", "foo"], True), (["tool_call"], False)])
+async def test_where_a_kind_that_is_not_ours_left_nothing_the_kinds_there_are_are_told(
+    spoken: Talk, kinds: list[str], told: bool
+) -> None:
+    result = await spoken.look_up(tool_call("recall_context", {"query": "hazelnuts", "kinds": kinds}))
+    assert not result.error
+    assert text_of(result).startswith("Nothing was found")
+    assert ("user, assistant, tool_call, tool_result, session_ended" in text_of(result)) == told
+
+
+# -- the tools themselves, which give way to a small budget ----------------------------------------------------
+
+
+def offered(context: Context) -> set[str]:
+    return {tool.name for tool in context.inputs["tools"]}
+
+
+@pytest.mark.parametrize("model", FORMS)
+@pytest.mark.parametrize("budget", [100, 300, 600, 900])
+async def test_memorys_own_tools_alone_put_no_request_over_its_budget(spoken: Talk, model: str, budget: int) -> None:
+    context = await spoken.context(model=model, budget=budget)
+    assert context.over_budget == 0
+    assert refusals(model, context.request) == []
+    assert offered(context) == set()
+    assert "memory's own tools were left out: they would take more than a third of the budget" in context.degraded
+
+
+@pytest.mark.parametrize("model", FORMS)
+async def test_with_room_enough_they_are_offered_and_nothing_is_said(spoken: Talk, model: str) -> None:
+    context = await spoken.context(model=model, budget=4_000)
+    assert {"recall_context", "open_event"} <= offered(context)
+    assert context.degraded == ()
+
+
+def look() -> str:
+    """Looks."""
+    return "Seen."
+
+
+@pytest.mark.parametrize("model", FORMS)
+async def test_they_leave_before_a_request_is_over(spoken: Talk, model: str) -> None:
+    """The application's own stay."""
+    await spoken.append(user("word " * 2_400))
+    account = (await spoken.context(model=model, budget=0, tools=[look])).explain()
+    budget = account.turns[-1].tokens + account.sections["tools"]  # and nothing for what wraps it all
+    context = await spoken.context(model=model, budget=budget, tools=[look])
+    assert context.over_budget == 0
+    assert offered(context) == {"look"}
+    assert "memory's own tools were left out to fit" in context.degraded

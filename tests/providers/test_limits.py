@@ -14,6 +14,7 @@ import pytest
 from benchmarks.rules.pictures import sides
 from benchmarks.validator import refusals
 from everthread import Everthread, assistant, image, system, tool_call, tool_result, user
+from everthread.context.tools import tools_of
 from everthread.core.events import Event
 from everthread.core.parts import Image, Part
 from everthread.core.request import Tool
@@ -132,6 +133,41 @@ async def test_without_the_package_that_scales_it_is_told_in_words(ask: Ask, mon
     monkeypatch.setitem(sys.modules, "PIL", None)
     context = await ask(CLAUDE, user("See:", wide))
     assert "too large for the provider, not sent" in "\n".join(transcript(context))
+
+
+GRAINS = picture(1_500, 1_500, noise=True)  # 9 MB as base64
+FEWER = {CHAT: (6, 5), RESPONSES: (6, 5), GEMINI: (2, 1)}  # so many are shown, and so many taken
+
+
+@pytest.mark.parametrize("model", FEWER)
+async def test_of_more_bytes_than_the_provider_takes_the_newest_are_sent(ask: Ask, model: str) -> None:
+    shown, taken = FEWER[model]
+    context = await ask(model, *[user(f"See {n}:", image(GRAINS)) for n in range(shown)], budget=0)
+    lines = transcript(context)
+    assert lines.count("user: <image/png>") == taken
+    assert lines[1] == "user: [image: image/png, 1500×1500; too much for one request, not sent]"
+    assert "images and files that cannot be sent, told in words: 1" in context.repaired
+
+
+MOST = {"openai:gpt-4.1": 500, RESPONSES: 500, GEMINI: 900}
+
+
+@pytest.mark.parametrize("model", MOST)
+async def test_of_more_pictures_than_the_provider_takes_the_newest_are_sent(ask: Ask, model: str) -> None:
+    shown = [image(png(1 + n % 300, 1 + n // 300)) for n in range(MOST[model] + 2)]
+    context = await ask(model, user("See:", *shown), budget=0)
+    lines = transcript(context)
+    assert lines.count("user: <image/png>") == MOST[model]
+    assert lines[1] == "user: [image: image/png, 1×1; one too many for the provider, not sent]"
+    assert lines[2] == "user: [image: image/png, 2×1; one too many for the provider, not sent]"
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES, GEMINI])
+async def test_a_picture_of_more_bytes_than_the_provider_takes_is_made_smaller(ask: Ask, model: str) -> None:
+    padded = picture(300, 200) + bytes(16_000_000)
+    context = await ask(model, user("See:", image(padded)), budget=0)
+    assert transcript(context) == ["user: See:", "user: <image/png>"]
+    assert "images that were scaled down, because the provider refuses larger ones: 1" in context.repaired
 
 
 async def test_other_providers_get_it_as_it_is(ask: Ask) -> None:
@@ -259,11 +295,83 @@ async def test_schemas_that_providers_refuse_are_mended(
     assert sent.keys().isdisjoint(("anyOf", "oneOf", "allOf"))
 
 
+LISTS: dict[str, dict[str, Any]] = {
+    "a list": {"type": "array"},
+    "a list or nothing": {"type": ["array", "null"]},
+    "one of a choice": {"anyOf": [{"type": "array"}, {"type": "null"}]},
+    "in a list": {"type": "array", "items": {"type": "array"}},
+    "in an object": {"type": "object", "properties": {"type": {"type": "array"}}},
+    "any name": {"type": "object", "additionalProperties": {"type": "array"}},
+}
+
+
+@pytest.mark.parametrize("schema", LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize("model", FORMS)
+async def test_a_list_that_does_not_say_what_is_in_it_holds_anything(
+    ask: Ask, model: str, schema: dict[str, Any]
+) -> None:
+    """OpenAI refuses `{"type": "array"}`, wherever it stands."""
+    given = {"type": "object", "properties": {"what": schema}}
+    context = await ask(model, user("Hello."), tools=[{"name": "look", "schema": given}])
+    (sent,) = schemas_of(context.request)
+    assert json.dumps(sent).count('"items"') == json.dumps(schema).count('"array"')
+
+
+def test_what_looks_like_a_list_in_a_default_stays_as_it_is() -> None:
+    given = {"type": "object", "properties": {"what": {"type": "object", "default": {"type": "array"}}}}
+    (tool,) = tools_of([{"name": "look", "schema": given}])
+    assert tool.schema == given
+
+
 def schemas_of(request: dict[str, Any]) -> list[dict[str, Any]]:
     tools = request.get("tools") or request["config"]["tools"][0]["functionDeclarations"]
     named = [tool.get("function", tool) for tool in tools]
     keys = ("parameters", "input_schema", "parametersJsonSchema")
     return [next(tool[key] for key in keys if key in tool) for tool in named]
+
+
+def steps(first: int, last: int) -> list[Event]:
+    return [
+        event
+        for number in range(first, last)
+        for event in (tool_call("find", {"n": number}, id=f"c{number}"), tool_result("ok", id=f"c{number}"))
+    ]
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES])
+async def test_a_single_turn_with_more_messages_than_the_provider_takes_is_cut_inside(
+    et: Everthread, model: str
+) -> None:
+    """The message that began it stays; the cut seldom moves."""
+    talk = await et.begin(user="ana")
+    await talk.append(user("Before."), assistant("Yes."), user("Find them all."), *steps(0, 1_500))
+    sent = set()
+    for number in range(3):
+        await talk.append(*steps(1_500 + number, 1_501 + number))
+        context = await talk.context(model=model, budget=100_000, settings={"memory": False, "clock": "off"})
+        assert refusals(model, context.request) == []
+        assert 900 < context.sent <= 2_048
+        assert context.over_budget == 0
+        lines = transcript(context)
+        assert lines[0] == "user: Find them all."
+        assert lines[-1] == "result find: ok"
+        assert lines[-2] == f'call find {{"n": {1_500 + number}}}'
+        (told,) = [words for words in context.degraded if "no more than 2,048 messages" in words]
+        assert "events 4 to " in told
+        assert "events 4 to " in instructions(context.request)
+        sent.add((lines[1], told))
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES])
+async def test_so_is_one_of_calls_that_were_never_answered(et: Everthread, model: str) -> None:
+    """Each has a message of its own, and one in place of its result."""
+    talk = await et.begin(user="ana")
+    cut = [event for n in range(1_200) for event in (tool_call("find", id=f"c{n}"), assistant("Again."))]
+    await talk.append(user("Find."), *cut)
+    context = await talk.context(model=model, budget=100_000, settings={"memory": False})
+    assert refusals(model, context.request) == []
+    assert context.over_budget == 0
 
 
 @pytest.mark.parametrize("model", [CHAT, RESPONSES])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everthread import assistant, file, image, tool_call, tool_result, user
+from everthread import assistant, file, image, system, tool_call, tool_result, user
 from everthread.core.parts import File, Image, Part
 from everthread.errors import UnknownBlob
 from everthread.store.log import Log
@@ -164,3 +164,33 @@ async def test_a_picture_alone_is_a_message(ask: Ask, model: str) -> None:
     context = await ask(model, user(image(png(3, 4))))
     assert transcript(context) == ["user: <image/png>"]
     assert context.repaired == ()
+
+
+NOTE = file(b"Never say no.", name="n.txt", media_type="text/plain")
+IN_INSTRUCTIONS = {
+    CLAUDE: ["user: <instructions-N>", "user: <image/png>", "user: Never say no.", "user: </instructions-N>"],
+    GEMINI: ["user: <instructions-N>", "user: <image/png>", "user: Never say no.", "user: </instructions-N>"],
+    CHAT: ["system: [image: image/png, 30×40; not sent]", "system: [file: n.txt]\nNever say no."],
+    RESPONSES: ["developer: [image: image/png, 30×40; not sent]", "developer: [file: n.txt]\nNever say no."],
+}
+
+
+@pytest.mark.parametrize("model", FORMS)
+async def test_what_is_shown_with_the_instructions_that_open_a_conversation_is_sent_or_told(
+    ask: Ask, model: str
+) -> None:
+    """Their text stands among the instructions, once; what is no text stands where it was said."""
+    opening = system("Be kind.", image(png(30, 40)), NOTE)
+    context = await ask(model, opening, system("Be brief."), user("Hello."))
+    assert instructions(context.request).startswith("Be kind.\n\nBe brief.")
+    assert transcript(context) == [*IN_INSTRUCTIONS[model], "user: Hello."]
+    assert context.over_budget == 0
+
+
+async def test_where_it_is_no_longer_in_the_window_that_is_said(ask: Ask) -> None:
+    said = [event for number in range(40) for event in (user(f"{number} " * 40), assistant("Well."))]
+    opening = system("Be kind.", image(png(30, 40)))
+    context = await ask(CLAUDE, opening, *said, user("And?"), budget=2_000)
+    assert instructions(context.request).startswith("Be kind.")
+    assert "<image/png>" not in "".join(transcript(context))
+    assert "images and files of the opening instructions that are no longer in the window: 1" in context.degraded

@@ -27,6 +27,7 @@ from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
 from everthread.core.folded import Folded
 from everthread.core.hashing import hash_of
 from everthread.core.images import dimensions
+from everthread.core.items import BROKEN_UP
 from everthread.core.request import Request
 from everthread.core.tokens import BROKEN, WRAPPING
 from everthread.core.window import Lookups, Move, Start, moves
@@ -294,6 +295,8 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         rendered = provider.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
         rendered.flat = True
+    if media.parted:
+        rendered.repaired.append(f"{BROKEN_UP}: {media.parted}")
     if media.unsent:
         rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")
     return rendered

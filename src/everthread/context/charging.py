@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import ceil
 
 from everthread.core.estimates import Measure
-from everthread.core.events import Assistant, ToolResult, User
+from everthread.core.events import Assistant, System, ToolResult, User, encode, media_of
 from everthread.core.logged import Logged
 from everthread.core.parts import File, Image, Text
 from everthread.core.tokens import CALL_WRAPPING, WRAPPING, image_tokens, is_text, sizes
@@ -27,6 +27,16 @@ def known_sizes(events: Iterable[Logged]) -> dict[str, int]:
             if isinstance(part, Text) and not part.meta:
                 known[part.text] = logged.tokens - (CALL_WRAPPING if isinstance(event, ToolResult) else WRAPPING)
     return known
+
+
+def shown_of(logged: Logged) -> Logged | None:
+    """What is no text of instructions whose text stands elsewhere; None where there is nothing else."""
+    shown = tuple(media_of(logged.event))
+    if not shown:
+        return None
+    event = System(parts=shown)
+    full, settled = sizes(event)
+    return logged._replace(tokens=full, settled=settled, body=encode(event))
 
 
 def charge(part: Image | File, model: Model, measure: Measure) -> int:

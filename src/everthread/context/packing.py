@@ -1,26 +1,29 @@
 """Packing a context: the turns that were read become items, and what does not fit gives way in a fixed order.
 
 The order (law 3): older turns leave, then pins; then the newest turn has its results shortened, from the
-largest; then what memory adds shrinks. The instructions, the tools and the user's newest message stay whole;
-if even they do not fit, the estimate stays above the budget, and the context says what would be needed.
+largest; then what memory adds shrinks, and its own tools leave. The instructions, the application's tools and the
+user's newest message stay whole; if even they do not fit, the estimate stays above the budget, and the context says
+what would be needed.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.context.charging import charge, known_sizes
+from everthread.context.charging import charge, known_sizes, shown_of
 from everthread.context.gaps import NOTHING, Gap
-from everthread.context.planning import FENCE, PINNED, Plan, pins_left
+from everthread.context.planning import FENCE, PINNED, Plan, pins_left, without_lookups
 from everthread.core.condensed import within
 from everthread.core.estimates import Measure
 from everthread.core.events import media_of
 from everthread.core.folded import Folded
 from everthread.core.items import Items, stub
 from everthread.core.logged import Logged
-from everthread.core.parts import Reasoning
+from everthread.core.parts import Reasoning, Text
 from everthread.core.request import Item, Reply, Said
 from everthread.core.sections import Asides, exchange, fenced, spans, untold
 from everthread.core.strategies import fewer
@@ -188,8 +191,18 @@ class Packing:
         about = {"covers": last, "first": gap.first, "recall": recalls}
         self._tell("uncovered", self._fenced("extract", gap.extract, room, **about))
         self._say_what_is_missing(last)
+        if self.seen.sighted.opening:
+            self._say_what_has_left(last)
         if plan.strategy == "session":
             self._as_exchange("untold", "recap", "uncovered")
+
+    def _say_what_has_left(self, last: int) -> None:
+        """What was shown with the instructions that open the conversation: their text alone is sent for ever."""
+        pinned = {event.seq for _, events in self.seen.older for event in events}
+        opened = [event for event in self.seen.sighted.opening if event.seq <= last and event.seq not in pinned]
+        if left := sum(len(media_of(event.event)) for event in opened):
+            told = "images and files of the opening instructions that are no longer in the window"
+            self.degraded.append(f"{told}: {left}")
 
     def _say_what_is_missing(self, last: int) -> None:
         brief, gap = self.seen.brief.brief, self._gap
@@ -270,7 +283,8 @@ class Packing:
         for turn in (*self.older, *self.turns):
             events = turn.events
             if opening and events[0].seq <= max(opening):
-                events = [event for event in events if event.seq not in opening]
+                left = [shown_of(event) if event.seq in opening else event for event in events]
+                events = [event for event in left if event]
             added = self._items.added
             again = not turn.full and not self.shortened and turn is not newest
             turn.items = self._folded.fold(self._items, events) if again else self._items.of(events, full=turn.full)
@@ -379,7 +393,8 @@ class Packing:
     def fit(self) -> int:
         """The estimate, under the budget if that can be."""
         self._messages_leave()
-        for give_way in (self._older_leave, self._turns_leave, self._pins_leave, self._shorten, self._forget):
+        turns = (self._older_leave, self._turns_leave, self._pins_leave, self._shorten)
+        for give_way in (*turns, self._forget, self._lookups_leave):
             if (estimate := self.estimate()) <= self.plan.budget:
                 return estimate
             self._gave_way = True
@@ -393,7 +408,7 @@ class Packing:
             return False
         results = [event for turn in self.turns[-1:] for event in turn.events if event.kind == "tool_result"]
         remembered = self.before or self.sections.keys() - self.plan.sections.keys() - {"fence"}
-        return bool(self.turns[1:] or self.older or results or remembered)
+        return bool(self.turns[1:] or self.older or results or remembered or self._lookups)
 
     def _over(self) -> int:
         return self.estimate() - self.plan.budget
@@ -405,14 +420,41 @@ class Packing:
             return
         newest, older = self.turns[-1], sum([len(turn.events) for turn in self.older])
         end = newest.start.messages + len(newest.events)
-        if end - self.turns[0].start.messages + older <= most:
+        if 3 * len(newest.events) > most - older:  # which a call, what stands for its result and a picture may come to
+            self._cut_newest(most - older)
+        if newest is not self.turns[0] and end - self.turns[0].start.messages + older > most:
+            half = max(1, (most - older) // 2)
+            line = -(-(end - 2 * half) // half) * half
+            self.turns = [turn for turn in self.turns if turn.start.messages >= line] or [newest]
+            self._gave_way = True
+            self._fold()
+            self.degraded.append(self._messages_taken)
+
+    @property
+    def _messages_taken(self) -> str:
+        return f"the provider takes no more than {self.plan.model.limits.messages:,} messages"
+
+    def _cut_newest(self, most: int) -> None:
+        """Of a turn that alone has more messages than that the beginning leaves, likewise by half; but not what was
+        first said in it by the user, and last."""
+        newest = self.turns[-1]
+        begins = list(accumulate(map(_messages_of, newest.items), initial=0))
+        if begins[-1] <= most:
             return
-        half = max(1, (most - older) // 2)
-        line = -(-(end - 2 * half) // half) * half
-        self.turns = [turn for turn in self.turns if turn.start.messages >= line] or [newest]
+        half = max(1, most // 2)
+        line = -(-(begins[-1] - most) // half) * half
+        first = newest.items[min(bisect_left(begins, line), len(newest.items) - 1)].seq
+        left = [event for event in newest.events if event.seq < first]
+        said = [event for event in left if event.kind == "user"]
+        spared = {event.seq for event in (*said[:1], *said[-1:])}
+        gone = _spans([event.seq for event in left if event.seq not in spared])
+        newest.events = [event for event in newest.events if event.seq >= first or event.seq in spared]
+        self.turns = [newest]
         self._gave_way = True
+        told = [self.sections.get("untold"), untold(gone, recall=self.plan.recalls)]
+        self._tell("untold", "\n".join(filter(None, told)))
         self._fold()
-        self.degraded.append(f"the provider takes no more than {self.plan.model.limits.messages:,} messages")
+        self.degraded.append(f"{self._messages_taken}: {spans(gone)} are not sent")
 
     def _older_leave(self) -> None:
         while (loose := [turn for turn in self.older if not turn.pinned]) and self._over() > 0:
@@ -486,6 +528,35 @@ class Packing:
             self._clock = "off"
             self.degraded.append("the time was left out to fit")
             self._fold()
+
+    def _lookups_leave(self) -> None:
+        """Memory's own tools, which say nothing by themselves."""
+        if self._lookups:
+            self.plan = without_lookups(self.plan)
+            self.degraded.append("memory's own tools were left out to fit")
+
+    @property
+    def _lookups(self) -> bool:
+        return any(tool.name in self.plan.lookups for tool in self.plan.tools)
+
+
+def _messages_of(item: Item) -> int:
+    """The most messages that a provider's form makes of an item."""
+    if isinstance(item, Said):
+        return 1
+    shows = any(not isinstance(part, Text) for answer in item.answers for part in answer.parts)
+    return len(item.parts) + len(item.answers) + shows
+
+
+def _spans(seqs: list[int]) -> list[tuple[int, int]]:
+    """Runs of neighbours among these."""
+    found: list[tuple[int, int]] = []
+    for seq in seqs:
+        if found and found[-1][1] == seq - 1:
+            found[-1] = (found[-1][0], seq)
+        else:
+            found.append((seq, seq))
+    return found
 
 
 def _by_turn(events: list[Logged]) -> list[list[Logged]]:

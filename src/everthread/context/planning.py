@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,7 @@ MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
 FIRST = ("facts_tokens", "brief_tokens", "summary_tokens", "recap_tokens")  # in which order they take what there is
 MEMORY_SHARE, FACTS_SHARE = 1 / 7, 3 / 5  # of the budget for all of memory, and of that for facts
 SMALL_SHARE, SMALL = 1 / 3, 400  # of a small budget, and up to how many tokens
+LOOKUPS_SHARE = 1 / 3  # of the budget, the most for memory's own tools
 FENCE = 120  # tokens around a text that is fenced
 PRIMING = 3
 WAYS = {  # of the providers, where they are not OpenAI's of old
@@ -90,6 +91,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sections: dict[str, str]
     tools: tuple[Tool, ...]
     tools_tokens: int
+    lookups: tuple[str, ...]  # the names of those that are memory's own
     output_tokens: int  # of the schema of the reply
     window: int  # the most tokens that the model takes
     limit: int  # of which for the input
@@ -169,12 +171,13 @@ def plan(
     opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
     if opening := without(fence, opening):
         sections["opening"] = opening
-    tools, notes = _taken(_tools(asked, about) if remembers(settings) else asked.tools, about.limits)
-    tools_tokens = measure.tokens(_tools_size(tools, about, measure)) + (about.hidden if tools else 0)
     window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
     limit = max(0, window - settings.reply_tokens)
     usual = about.budget if resolved.source_of["budget"] == DEFAULT else 0
     budget = min(usual or settings.budget or limit, limit)
+    lookups = asked.lookups if about.looks_up and remembers(settings) else ()
+    offered, notes = _offered(asked.tools, lookups, about, measure, budget=budget)
+    tools = tuple([_unfenced(tool, fence) for tool in offered.tools])
     # A window that the application chooses by itself has the default's memory.
     strategy = settings.strategy if asked.strategy is None else "own"
     choose = asked.strategy or STRATEGIES[settings.strategy]
@@ -186,7 +189,7 @@ def plan(
         )
     output_tokens = measure.tokens(measure.text(settings.output)) if settings.output else 0
     size = sum(measure.text(text) + JOINT for text in sections.values())
-    fixed = tools_tokens + output_tokens + measure.tokens(size + WRAPPING)
+    fixed = offered.tokens + output_tokens + measure.tokens(size + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
     room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     running = sighted.head.state in ("open", "waiting")
@@ -207,7 +210,8 @@ def plan(
         fence=fence,
         sections=sections,
         tools=tools,
-        tools_tokens=tools_tokens,
+        tools_tokens=offered.tokens,
+        lookups=tuple([tool.name for tool in lookups]),
         output_tokens=output_tokens,
         window=window,
         limit=limit,
@@ -298,11 +302,37 @@ def _noted(told: Mapping[str, str], notes: str, settings: Settings, fence: Fence
     return {**told, "memory": noted(fence, notes)}
 
 
-def _tools(asked: Asked, model: Model) -> tuple[Tool, ...]:
-    """In the order of their names."""
-    if not asked.lookups or not model.looks_up:
-        return asked.tools
-    return tuple(sorted((*asked.tools, *asked.lookups), key=lambda tool: tool.name))
+class Offered(NamedTuple):
+    tools: tuple[Tool, ...]
+    tokens: int
+
+
+def _offered(
+    tools: tuple[Tool, ...], lookups: tuple[Tool, ...], model: Model, measure: Measure, *, budget: int
+) -> tuple[Offered, list[str]]:
+    """The tools that the model is told of, in the order of their names, and what was given up: memory's own, where they
+    would take too much of a small budget."""
+    both = tuple(sorted((*tools, *lookups), key=lambda tool: tool.name)) if lookups else tools
+    every, notes = _taken(both, model.limits)
+    found, most = _weighed(every, model, measure), int(budget * LOOKUPS_SHARE)
+    if not lookups or found.tokens <= most:
+        return found, notes
+    own, own_notes = _taken(tools, model.limits)
+    without = _weighed(own, model, measure)
+    if found.tokens - without.tokens <= most:
+        return found, notes
+    return without, [*own_notes, "memory's own tools were left out: they would take more than a third of the budget"]
+
+
+def without_lookups(plan: Plan) -> Plan:
+    """The same without memory's own tools."""
+    own = tuple([tool for tool in plan.tools if tool.name not in plan.lookups])
+    return msgspec.structs.replace(plan, tools=own, tools_tokens=_weighed(own, plan.model, plan.measure).tokens)
+
+
+def _weighed(tools: tuple[Tool, ...], model: Model, measure: Measure) -> Offered:
+    hidden = model.hidden if tools else 0
+    return Offered(tools, measure.tokens(_tools_size(tools, model, measure)) + hidden)
 
 
 def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], list[str]]:
@@ -317,6 +347,12 @@ def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], l
         notes.append(f"descriptions of tools, shortened to the {most:,} characters that the provider takes: {long}")
         tools = tuple(_shortened(tool, most) for tool in tools)
     return tools, notes
+
+
+def _unfenced(tool: Tool, fence: Fence) -> Tool:
+    """A tool's description may be a server's own words."""
+    told = without(fence, tool.description)
+    return tool if told is tool.description else msgspec.structs.replace(tool, description=told)
 
 
 def _shortened(tool: Tool, most: int) -> Tool:

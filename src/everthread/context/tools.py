@@ -24,6 +24,9 @@ _FORM = "a tool with name, description and schema, or in OpenAI's or Anthropic's
 _ONE = "one of the tools"
 _OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 _CHOICES = ("anyOf", "oneOf", "allOf")
+# Where schemas stand within a schema: by name, in a list, or alone (`items` may be a list of old).
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_INSIDE = (*_CHOICES, "prefixItems", "items", "additionalProperties", "contains", "not", "if", "then", "else")
 
 
 class _Form(NamedTuple):
@@ -69,6 +72,7 @@ def _tool(given: object) -> Tool:
     try:
         tool = msgspec.convert(_plain(given), Tool)
         json.dumps([tool.description, tool.schema], ensure_ascii=False, allow_nan=False).encode()
+        mended = _taken(tool.schema)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as problem:
         raise BadValue(_ONE, given, f"{_FORM} ({problem})") from None
     if not _NAME.fullmatch(tool.name):
@@ -76,14 +80,33 @@ def _tool(given: object) -> Tool:
         raise BadValue(_ONE, tool.name, named)
     if tool.schema.get("type", "object") != "object":
         raise BadValue(f"the schema of the tool {tool.name}", tool.schema, "of the type 'object': arguments have names")
-    return msgspec.structs.replace(tool, schema=_taken(tool.schema))
+    return msgspec.structs.replace(tool, schema=mended)
 
 
 def _taken(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema that every provider takes: OpenAI and Anthropic want its type, OpenAI its properties, and both refuse a
-    choice at the top."""
-    kept = {key: value for key, value in schema.items() if key not in _CHOICES}
+    """A schema that every provider takes: OpenAI and Anthropic want its type, OpenAI its properties and what is in a
+    list, and both refuse a choice at the top."""
+    kept = {key: value for key, value in _with_items(schema).items() if key not in _CHOICES}
     return kept if not schema or _OBJECT.keys() <= kept.keys() else {**_OBJECT, **kept}
+
+
+def _with_items(schema: Any) -> Any:
+    """The same schema, in which every list says what is in it: anything, where it said nothing."""
+    if isinstance(schema, list):
+        return [_with_items(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _inner(key, value) for key, value in schema.items()}
+    kind = schema.get("type")
+    is_list = kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return {**made, "items": {}} if is_list and "items" not in made else made
+
+
+def _inner(key: str, value: Any) -> Any:
+    """What a schema says under a key; what is no schema, such as a default, stays as it is."""
+    if key in _NAMED and isinstance(value, dict):
+        return {name: _with_items(one) for name, one in value.items()}
+    return _with_items(value) if key in _INSIDE else value
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:

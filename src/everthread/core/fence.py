@@ -3,8 +3,8 @@
 Providers know few roles. What the application says later on, a tool's late result and what is quoted of the past have
 to stand where the user speaks, or among the instructions. Each stands between two tags that carry a number of 18
 digits, the same throughout a conversation. Nobody outside can know it: it comes of a secret of the store's. Where it
-occurs in content all the same, because a model has repeated it, it is broken up, however its digits are written: so
-no text ends its own fence, and none passes for another's.
+occurs in content all the same, because a model has repeated it, it is broken up, however its digits are written and
+whatever nobody sees stands between them: so no text ends its own fence, and none passes for another's.
 
 Digits, because the encodings take three of them for a token, whichever they are: a fence has the same size in every
 conversation and every store.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hmac
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 
 import msgspec
@@ -22,19 +23,14 @@ import msgspec
 DIGITS = 18
 INSTRUCTIONS, RESULT, QUOTE = "instructions", "result", "reference"  # what may stand in one
 _HALF = DIGITS // 2
-_BREAK = "…"
+BREAK = "…"
 
-# Digits of any script, raised, lowered, circled, and those of the invisible tags.
-_DIGIT = r"[\d²³¹⁰⁴-⁹₀-₉①-⑨⓪⓵-⓽⓿❶-❾➀-➈➊-➒\U000e0030-\U000e0039]"
-# What nobody sees between two of them: marks of direction and joining, fillers, variation selectors, tags, and what is
-# put above or through a character.
-_UNSEEN = (
-    r"[\x80-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    r"\u2060-\u206f\u20d0-\u20f0\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e002f\U000e003a-\U000e01ef]"
-)
-_RUN = re.compile(rf"{_DIGIT}(?:{_UNSEEN}*{_DIGIT}){{{DIGITS - 1},}}")
-_ONE = re.compile(_DIGIT)
-_ASCII = bytes(range(128))
+_ASCII, _BESIDE_ASCII = bytes(range(128)), bytes(range(128, 256))
+_PARTING = "\t\n\v\f\r"  # controls that part what stands beside them; the others cannot be seen
+_CONTROLS = bytes([code for code in (*range(32), 127) if chr(code) not in _PARTING])
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and signs, says Unicode, that nobody sees
+_TAGS = 0xE0030  # the invisible tags for digits
+_MOST = 99  # of the numbers that are one character: ⑳ is two digits
 
 
 class Fence(msgspec.Struct, frozen=True):
@@ -53,27 +49,40 @@ class Fence(msgspec.Struct, frozen=True):
 
     def holds(self, text: str) -> bool:
         """Whether a text may stand as it is: the number is not in it, in whatever digits."""
-        if self.number in text:
-            return False
-        return text.isascii() or not self._may_be_in(text) or not self._is_in(text)
+        if text.isascii():
+            return self.number.encode() not in text.encode().translate(None, _CONTROLS)
+        return not self._may_be_in(text) or self.number not in "".join(map(_reading, text))
 
     def _may_be_in(self, text: str) -> bool:
         """A quick look, which nearly always says no: at the digits that are not ASCII's, and at what is left without
-        whatever is not. Looking at every character would take longer than all else that is done to build a request."""
-        odd = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
-        return bool(_ONE.search(odd)) or self.number.encode() in text.encode("ascii", "ignore")
-
-    def _is_in(self, text: str) -> bool:
-        return any(self.number in _plain(run) for run in _RUN.findall(text))
+        whatever is not. Reading every character would take longer than all else that is done to build a request."""
+        whole = text.encode("utf-8", "surrogatepass")
+        odd = whole.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+        if any(_reading(one).isdecimal() for one in set(odd)):
+            return True
+        return self.number.encode() in whole.translate(None, _BESIDE_ASCII + _CONTROLS)
 
     def broken(self, text: str) -> str:
         """The text, with the number broken up wherever it is in it."""
-        if self.holds(text):
-            return text
-        text = _RUN.sub(lambda run: run[0] if self.number not in _plain(run[0]) else _plain(run[0]), text)
-        while self.number in text:
-            text = text.replace(self.number, f"{self.number[:_HALF]}{_BREAK}{self.number[_HALF:]}")
+        while not self.holds(text):  # one that overlaps with another is found the next time
+            text = self._broken(text)
         return text
+
+    def _broken(self, text: str) -> str:
+        read, places = _read(text)
+        pieces, told, at = list[str](), 0, read.find(self.number)
+        while at >= 0:
+            first, last = places[at], places[at + DIGITS - 1]
+            begin, end = bisect_left(places, first), bisect_right(places, last)  # a character may be two digits
+            pieces += [text[told:first], read[begin : at + _HALF], BREAK, read[at + _HALF : end]]
+            told, at = last + 1, read.find(self.number, end)
+        return "".join([*pieces, text[told:]])
+
+    def named(self, name: str) -> str:
+        """A name without the number, of characters that names may have, and no longer than it was."""
+        while self.number in name:
+            name = name.replace(self.number, f"{self.number[:_HALF]}_{self.number[_HALF:-1]}")
+        return name
 
     @property
     def told(self) -> str:
@@ -102,11 +111,21 @@ def without(fence: Fence, text: str) -> str:
     return fence.broken(text)
 
 
-def _plain(run: str) -> str:
-    """The digits of a run, as ASCII has them."""
-    return "".join([str(_value(one)) for one in _ONE.findall(run)])
+def _read(text: str) -> tuple[str, list[int]]:
+    """What there is to be seen of a text, with digits as ASCII has them; and where in the text each character stood."""
+    readings = [_reading(one) for one in text]
+    return "".join(readings), [place for place, reading in enumerate(readings) for _ in reading]
 
 
-def _value(digit: str) -> int:
-    tagged = ord(digit) - 0xE0030
-    return tagged if 0 <= tagged <= 9 else unicodedata.digit(digit)
+@lru_cache(maxsize=4_096)
+def _reading(one: str) -> str:
+    """A character as somebody reads it: a digit of any script, raised, in a circle, in brackets or with a full stop as
+    that digit, and what cannot be seen, or stands above or around another, as nothing."""
+    kind = unicodedata.category(one)
+    if 0 <= (tagged := ord(one) - _TAGS) <= 9:
+        return str(tagged)
+    if kind[0] == "N":  # words for numbers are letters
+        number = unicodedata.numeric(one)
+        return str(int(number)) if number in range(_MOST + 1) else one
+    unseen = kind[0] == "C" and one not in _PARTING
+    return "" if unseen or kind in ("Mn", "Me") or one in _FILLERS else one

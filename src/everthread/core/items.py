@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from everthread.core.events import Assistant, Event, Redacted, System, ToolCall, ToolResult, User, stand_in
-from everthread.core.fence import INSTRUCTIONS, RESULT, Fence
+from everthread.core.fence import BREAK, INSTRUCTIONS, RESULT, Fence
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, Reply, Said, clean, compact, object_of, spelled
@@ -27,6 +27,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch  # what every provider takes
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
+BROKEN_UP = "texts with the number of the fence, which was broken up"
 _WAITS = {
     "": "No result: this tool call was interrupted.",
     "approval": "No result yet: this tool call waits for approval. If one comes, a later message tells it",
@@ -188,7 +189,7 @@ class Items:
 
     def _call(self, seq: int, event: ToolCall) -> Call:
         id, name, arguments = event.id, event.name, event.arguments
-        if not _ID(id):
+        if not _ID(id) or self._fence.number in id:
             self._note("tool calls with an id that providers refuse")
             id = f"call_{seq}"
         if id in self.ids:
@@ -200,6 +201,9 @@ class Items:
         if not _NAME(name):
             self._note("tool calls with a name that providers refuse")
             name = _ODD.sub("_", name)[:64] or "unknown"
+        if self._fence.number in name:
+            self._note(BROKEN_UP)
+            name = self._fence.named(name)
         self.called.add(name)
         arguments, valid = spelled(self._unfenced(arguments))
         if not valid:
@@ -262,7 +266,8 @@ class Items:
         event = logged.event
         name = (event.name or self._names.get(event.id, event.id)) if isinstance(event, ToolResult) else ""
         error = isinstance(event, ToolResult) and event.error
-        about = (f' of="{name}"' if _NAME(name) else "") + (' error="true"' if error else "")
+        is_told = _NAME(name) and self._fence.holds(name)
+        about = (f' of="{name}"' if is_told else "") + (' error="true"' if error else "")
         announced = isinstance(event, ToolResult) and event.id in self._announced
         parts = self._fenced(0 if announced else logged.seq, RESULT, self._result(logged, full), about)
         return Said(role="user", parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
@@ -288,7 +293,16 @@ class Items:
             return parts  # nearly all there are
         self.plain = self.plain and all(isinstance(part, Text) for part in parts)
         self.simple = self.simple and self.plain and len(parts) == 1
-        return tuple([self._cleaned(part) if isinstance(part, Text) else part for part in parts])
+        return self._apart(tuple([self._cleaned(part) if isinstance(part, Text) else part for part in parts]))
+
+    def _apart(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """Parts of which no text goes on with the number where the one before it ends: some forms put them together."""
+        if len(parts) < 2 or self._fence.holds("".join(map(_beside, parts))):
+            return parts
+        self._note(BROKEN_UP)
+        self.added += self._size(BREAK) * (len(parts) - 1)
+        first, *rest = parts
+        return (first, *(Text(text=BREAK + part.text, meta=part.meta) if type(part) is Text else part for part in rest))
 
     def _cleaned(self, part: Text) -> Text:
         cleaned = clean(part.text)
@@ -307,7 +321,7 @@ class Items:
 
     def _broken(self, text: str) -> str:
         """Content that has the number of the fence: somebody was told it."""
-        self._note("texts with the number of the fence, which was broken up")
+        self._note(BROKEN_UP)
         broken = self._fence.broken(text)
         self.added += max(0, self._size(broken) - self._size(text))
         return broken
@@ -364,6 +378,11 @@ def stub(logged: Logged, head: int = STUB_HEAD, tail: int = STUB_TAIL) -> str:
         return "\n".join(piece for piece in (whole[:head], note, whole[len(whole) - tail :]) if piece)
 
     return short(clean(logged.text))
+
+
+def _beside(part: Part) -> str:
+    """What stands between the parts around it; reasoning may be left out."""
+    return part.text if isinstance(part, Text) else "" if isinstance(part, Reasoning) else "\n"
 
 
 def _tells(parts: Sequence[Part | Call]) -> bool:

@@ -61,7 +61,7 @@ async def _recall_context(
         until=end,
     )
     if not hits:
-        return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer."
+        return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer.{_there_are(kinds or [])}"
     quotes = (quote for hit in hits for quote in _quotes(hit))
     return Quoting.of("\n\n".join(map(_told, hits)), quotes)
 
@@ -132,6 +132,13 @@ def _among(kinds: list[str] | None, since: str | None, until: str | None) -> str
     told = [f"kinds: {', '.join(kinds)}"] if kinds else []
     told += [f"{word} {day}" for word, day in (("since", since), ("until", until)) if day]
     return f" ({'; '.join(told)})" if told else ""
+
+
+def _there_are(kinds: list[str]) -> str:
+    """The kinds there are, where one was asked for that is not ours: it may be an application's, or a guess."""
+    if not set(kinds) - set(FOUND):
+        return ""
+    return f" The kinds there are: {', '.join(FOUND)}, and the application's own."
 
 
 def _day(what: str, said: str | None, otherwise: int, *, end: bool = False) -> int:

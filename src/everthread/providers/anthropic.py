@@ -26,7 +26,7 @@ from everthread.providers.base import (
     shown,
 )
 from everthread.providers.models import Model
-from everthread.providers.pictures import keep
+from everthread.providers.pictures import Form, Sent, keep
 
 Block = dict[str, Any]
 
@@ -52,7 +52,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
         body["system"] = system
     body["messages"] = made.messages
     if made.shows:
-        made.repaired += keep(made.messages, model.limits, media)
+        made.repaired += keep(made.messages, PICTURES, model.limits, media)
     made.repaired += _options(body, request, model)
     if request.cache:
         _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])
@@ -135,6 +135,7 @@ class _Messages:
         if not blocks:
             return
         if self.messages and self.messages[-1]["role"] == role:
+            self._media.part(self.messages[-1]["content"], blocks[0])
             self.messages[-1]["content"] += blocks
         else:
             self.messages.append({"role": role, "content": blocks})
@@ -228,6 +229,20 @@ def _media(part: Image | File, media: Media) -> Block:
     if found.url and (kind == "image" or found.media_type in ("", "application/pdf")):
         return {"type": kind, "source": {"type": "url", "url": found.url}}
     return _text(media.tell(part))
+
+
+def _sent(block: Block) -> Sent | None:
+    if block["type"] not in ("image", "document"):
+        return None
+    source = block["source"]
+    return Sent(block["type"] == "image", source.get("media_type", ""), source.get("data", ""))
+
+
+def _picture(media_type: str, data: str) -> Block:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+PICTURES = Form(_sent, _picture, _text)
 
 
 # -- options and breakpoints -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from everthread.core.fence import RESULT, Fence
+from everthread.core.fence import BREAK, RESULT, Fence
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, clean, object_of
@@ -22,6 +22,7 @@ from everthread.core.tokens import is_text
 from everthread.providers.models import Model
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
+TAIL = 200  # texts that stand side by side, and characters of each
 LONGEST = 200  # characters that are told of an address or a name
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -48,7 +49,9 @@ class Media:
     def __init__(self, found: dict[str, bytes | None], fence: Fence | None = None) -> None:
         self._found = found
         self._fence = fence
+        self.shows = False  # whether there is a picture or file in the request
         self.unsent = 0
+        self.parted = 0  # texts that would have gone on with the number of the fence
 
     def bytes_of(self, part: Image | File) -> bytes:
         """Nothing where they are elsewhere, or gone."""
@@ -65,6 +68,26 @@ class Media:
 
     def held(self, text: str) -> str:
         return self._fence.broken(text) if self._fence else text
+
+    def part(self, before: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+        """A piece that is put right behind others is changed where somebody could read the number as they go on."""
+        text = piece.get("text", "")
+        if self._fence is None or not text or not self._fence.holds(text):  # a tag of ours
+            return
+        if not self._fence.holds("".join([*self._tail(before), text])):
+            self.parted += 1
+            piece["text"] = BREAK + text
+
+    def _tail(self, before: list[dict[str, Any]]) -> list[str]:
+        """The ends of the texts that stand last, as many as may have a part in the number."""
+        assert self._fence
+        found: list[str] = []
+        for piece in reversed(before[-TAIL:]):
+            text = piece.get("text", "")[-TAIL:]
+            if not text or not self._fence.holds(text):
+                break
+            found.insert(0, text)
+        return found
 
     def tags(self) -> tuple[str, str]:
         """What stands before and after that which tools gave, where it stands on the user's side."""
@@ -91,6 +114,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 def shown(part: Image | File, media: Media) -> Shown:
     """What there is of a part. Pictures are often declared as another type than they are, and then refused."""
+    media.shows = True
     data = media.bytes_of(part)
     if not data:
         return Shown(url=part.url if _is_address(part.url) else "", media_type=part.media_type)
@@ -158,6 +182,11 @@ def _told_item(item: Item, media: Media) -> Item:
         return msgspec.structs.replace(item, parts=_told_parts(item.parts, media))
     told = [msgspec.structs.replace(answer, parts=_told_parts(answer.parts, media)) for answer in item.answers]
     return msgspec.structs.replace(item, answers=tuple(told))
+
+
+def told_in_words(parts: tuple[Part, ...], media: Media) -> str:
+    """Parts as one text, for messages that take nothing else."""
+    return in_words(_told_parts(parts, media), media)
 
 
 def _told_parts(parts: tuple[Part, ...], media: Media) -> tuple[Part, ...]:

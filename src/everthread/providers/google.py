@@ -26,6 +26,7 @@ from everthread.providers.base import (
     shown,
 )
 from everthread.providers.models import Model
+from everthread.providers.pictures import Form, Sent, keep
 
 Piece = dict[str, Any]
 
@@ -43,13 +44,15 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     repaired: list[str] = []
     for item in request.items:
         for role, parts in _contents(item, media, signs=_is_newer(model)):
-            _say(contents, role, parts)
+            _say(contents, role, parts, media)
     if not contents or contents[0]["role"] != "user":
         contents.insert(0, {"role": "user", "parts": [{"text": BEGINS}]})
         repaired.append(BEGAN)
     if contents[-1]["role"] != "user":
         contents.append({"role": "user", "parts": [{"text": GOES_ON}]})
         repaired.append(WENT_ON)
+    if media.shows:
+        repaired += keep(contents, SHOWS, model.limits, media)
     if request.effort and not model.reasons:
         repaired.append("the effort was left out, because this model does not reason")
     return Rendered({"model": model.name, "contents": contents, "config": _config(request, model)}, repaired)
@@ -73,10 +76,11 @@ def check(body: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _say(contents: list[Piece], role: str, parts: list[Piece]) -> None:
+def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> None:
     if not parts:
         return
     if contents and contents[-1]["role"] == role:
+        media.part(contents[-1]["parts"], parts[0])
         contents[-1]["parts"] += parts
     else:
         contents.append({"role": role, "parts": parts})
@@ -141,6 +145,27 @@ def _media(part: Image | File, media: Media) -> Piece:
     if found.url and taken:
         return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}}
     return {"text": media.tell(part)}
+
+
+def _sent(piece: Piece) -> Sent | None:
+    match piece:
+        case {"inlineData": {"mimeType": media_type, "data": data}}:
+            return Sent(media_type.startswith("image/"), media_type, data)
+        case {"fileData": {"mimeType": media_type}}:
+            return Sent(media_type.startswith("image/"), media_type)
+        case _:
+            return None
+
+
+def _picture(media_type: str, data: str) -> Piece:
+    return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
+def _text(text: str) -> Piece:
+    return {"text": text}
+
+
+SHOWS = Form(_sent, _picture, _text)
 
 
 def _is_newer(model: Model) -> bool:

@@ -13,8 +13,9 @@ from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, Tool
 from everthread.core.tokens import is_text
 from everthread.formats.blobs import to_base64, to_data_url
-from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown
+from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown, told_in_words
 from everthread.providers.models import Model
+from everthread.providers.pictures import Form, Sent, keep, of_data_url
 
 Message = dict[str, Any]
 
@@ -31,6 +32,8 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     if len(messages) == bool(request.instructions):
         messages.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
+    if media.shows:
+        repaired += keep(messages, PICTURES, model.limits, media)
     body: dict[str, Any] = {"model": model.name, "messages": messages}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
@@ -62,7 +65,7 @@ def _messages(item: Item, media: Media, model: Model) -> list[Message]:
     if isinstance(item, Reply):
         return _reply(item, media, model.limits.tool_calls)
     if item.role == "system":
-        return [{"role": "system", "content": in_words(item.parts, media)}]
+        return [{"role": "system", "content": told_in_words(item.parts, media)}]
     return [{"role": "user", "content": _content(item, media)}]
 
 
@@ -91,13 +94,36 @@ def content_part(part: Part, media: Media) -> list[Message]:
 
 def _file(part: File, data: bytes, media: Media) -> Message:
     if data and part.media_type == "application/pdf":
-        file = {"filename": part.name or "file.pdf", "file_data": to_data_url(data, part.media_type)}
+        file = {"filename": media.held(part.name) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
         return {"type": "file", "file": file}
     if data and part.media_type in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
     if data and is_text(part.media_type):
         return {"type": "text", "text": media.read(data)}
     return {"type": "text", "text": media.tell(part)}
+
+
+def _sent(piece: Message) -> Sent | None:
+    match piece:
+        case {"type": "image_url", "image_url": {"url": url}}:
+            return of_data_url(url)
+        case {"type": "file", "file": {"file_data": url}}:
+            return of_data_url(url, is_image=False)
+        case {"type": "input_audio", "input_audio": {"data": data, "format": form}}:
+            return Sent(False, f"audio/{form}", data)
+        case _:
+            return None
+
+
+def _picture(media_type: str, data: str) -> Message:
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
+
+
+def _text(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+PICTURES = Form(_sent, _picture, _text)
 
 
 def _reply(reply: Reply, media: Media, most: int) -> list[Message]:

@@ -10,9 +10,10 @@ from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, Reply, Request, Said, Tool
-from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words
+from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words, told_in_words
 from everthread.providers.models import Model
 from everthread.providers.openai import content_part, sampling
+from everthread.providers.pictures import Form, Sent, keep, of_data_url
 
 Entry = dict[str, Any]
 META = "openai-responses"
@@ -29,6 +30,8 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     if not entries:
         entries.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
+    if media.shows:
+        repaired += keep(entries, PICTURES, model.limits, media)
     body: dict[str, Any] = {"model": model.name}
     if request.instructions:
         body["instructions"] = "\n\n".join(request.instructions)
@@ -61,7 +64,7 @@ def _entries(item: Item, media: Media, known: set[str]) -> list[Entry]:
     if isinstance(item, Reply):
         return _reply(item, media, known)
     if item.role == "system":
-        return [{"role": "developer", "content": in_words(item.parts, media)}]
+        return [{"role": "developer", "content": told_in_words(item.parts, media)}]
     return [{"role": "user", "content": _content(item, media)}]
 
 
@@ -88,6 +91,27 @@ def _input(piece: Entry) -> Entry:
             return {"type": "input_text", "text": "[sound; not sent]"}
         case _:
             return {"type": "input_text", "text": piece["text"]}
+
+
+def _sent(piece: Entry) -> Sent | None:
+    match piece:
+        case {"type": "input_image", "image_url": url}:
+            return of_data_url(url)
+        case {"type": "input_file", "file_data": url}:
+            return of_data_url(url, is_image=False)
+        case _:
+            return None
+
+
+def _picture(media_type: str, data: str) -> Entry:
+    return {"type": "input_image", "image_url": f"data:{media_type};base64,{data}", "detail": "auto"}
+
+
+def _text(text: str) -> Entry:
+    return {"type": "input_text", "text": text}
+
+
+PICTURES = Form(_sent, _picture, _text)
 
 
 def _reply(reply: Reply, media: Media, known: set[str]) -> list[Entry]:

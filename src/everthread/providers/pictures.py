@@ -1,4 +1,4 @@
-"""Keeping the pictures of an Anthropic request within what the provider takes: number, size, and the bytes of all.
+"""Keeping the pictures of a request within what the provider takes: number, size, and the bytes of all.
 
 What is too large is scaled down, by Pillow where it is installed (`everthread[images]`); what cannot be scaled, and the
 oldest of too many, are told in words. The same picture is scaled once, and always in the same way.
@@ -13,9 +13,9 @@ import math
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from everthread.core.images import dimensions
 from everthread.providers.base import Media
@@ -25,6 +25,7 @@ Block = dict[str, Any]
 
 SCALED = "images that were scaled down, because the provider refuses larger ones"
 KEPT = 128  # more than a request may show: pictures that were scaled; the next request shows most of them again
+HOLDS = ("content", "parts", "output")  # under which the forms have their blocks
 TRIES = 12
 MOST_PIXELS = 100_000_000  # of a picture that is opened: more would take a gigabyte
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/gif": "PNG"}
@@ -32,24 +33,48 @@ FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "imag
 _kept: OrderedDict[tuple[str, int, int], tuple[str, str] | tuple[()]] = OrderedDict()  # nothing: it cannot be scaled
 
 
-def keep(messages: list[Block], limits: Limits, media: Media) -> list[str]:
+class Sent(NamedTuple):
+    """A picture or file in a request: its type and its bytes as base64, as far as they are there."""
+
+    is_image: bool
+    media_type: str = ""
+    data: str = ""
+
+
+class Form(NamedTuple):
+    """How a provider writes pictures: what one of its blocks shows, and the blocks for a picture and for a text."""
+
+    read: Callable[[Block], Sent | None]
+    picture: Callable[[str, str], Block]
+    text: Callable[[str], Block]
+
+
+def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> list[str]:
     """Change the blocks that the provider would refuse; what was changed, in words."""
-    shown = [block for message in messages for block in _blocks(message["content"])]
-    if not shown or not limits.media:
+    if not limits.media:
         return []
-    for block in shown[: -limits.media]:
-        _tell(block, media, "one too many for the provider, not sent")
+    shown = [(block, sent) for block in _blocks(messages) if (sent := form.read(block))]
+    for block, sent in shown[: -limits.media]:
+        _tell(block, sent, form, media, "one too many for the provider, not sent")
     shown = shown[-limits.media :]
-    images = [block for block in shown if block["type"] == "image"]
-    many = len(images) > limits.many_images
+    many = 0 < limits.many_images < sum(sent.is_image for _, sent in shown)
     side = (limits.many_image_side if many else limits.image_side) or sys.maxsize
-    scaled = sum(_scale(block, limits.image_bytes or sys.maxsize, side, media) for block in images)
-    left = limits.media_bytes
-    for block in reversed(shown):
-        left -= len(block.get("source", {}).get("data", ""))
-        if left < 0 and "source" in block:
-            _tell(block, media, "too much for one request, not sent")
+    scaled = sum(_scale(*one, form, limits.image_bytes or sys.maxsize, side, media) for one in shown)
+    left = limits.media_bytes or sys.maxsize
+    for block, _ in reversed(shown):
+        sent = form.read(block)
+        left -= len(sent.data) if sent else 0
+        if left < 0 and sent:
+            _tell(block, sent, form, media, "too much for one request, not sent")
     return [f"{SCALED}: {scaled}"] if scaled else []
+
+
+def of_data_url(url: str, *, is_image: bool = True) -> Sent:
+    """What a data URL holds; nothing but that there is something, where it is an address."""
+    if not url.startswith("data:"):
+        return Sent(is_image)
+    about, _, data = url.partition(",")
+    return Sent(is_image, about.removeprefix("data:").partition(";")[0], data)
 
 
 def forget() -> None:
@@ -57,36 +82,39 @@ def forget() -> None:
     _kept.clear()
 
 
-def _blocks(content: list[Block]) -> Iterator[Block]:
-    for block in content:
-        if block["type"] in ("image", "document"):
-            yield block
-        elif isinstance(block.get("content"), list):
-            yield from _blocks(block["content"])
+def _blocks(pieces: list[Block]) -> Iterator[Block]:
+    """The innermost pieces, whatever the form calls what holds them."""
+    for piece in pieces:
+        inside = [piece[key] for key in HOLDS if isinstance(piece.get(key), list)]
+        if inside:
+            yield from _blocks(inside[0])
+        else:
+            yield piece
 
 
-def _tell(block: Block, media: Media, why: str) -> None:
-    source = block["source"]
-    sides = dimensions(base64.b64decode(source.get("data", "")))
+def _tell(block: Block, sent: Sent, form: Form, media: Media, why: str) -> None:
+    sides = dimensions(base64.b64decode(sent.data))
     size = f"{sides[0]}×{sides[1]}" if sides[0] else ""
-    what = "image" if block["type"] == "image" else "file"
-    about = ", ".join(word for word in (source.get("media_type", ""), size) if word)
+    what = "image" if sent.is_image else "file"
+    about = ", ".join(word for word in (sent.media_type, size) if word)
     media.unsent += 1
     block.clear()
-    block.update({"type": "text", "text": f"[{what}{f': {about}' if about else ''}; {why}]"})
+    block.update(form.text(f"[{what}{f': {about}' if about else ''}; {why}]"))
 
 
-def _scale(block: Block, most: int, side: int, media: Media) -> bool:
+def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Media) -> bool:
     """Whether a picture had to be scaled, and could be."""
-    data = block["source"].get("data", "")
-    whole = base64.b64decode(data)
-    if len(data) <= most and max(dimensions(whole)) <= side:
+    if not sent.is_image or (len(sent.data) <= most and side == sys.maxsize):
         return False
-    found = _scaled(whole, block["source"]["media_type"], most, side)
+    whole = base64.b64decode(sent.data)
+    if len(sent.data) <= most and max(dimensions(whole)) <= side:
+        return False
+    found = _scaled(whole, sent.media_type, most, side)
     if found is None:
-        _tell(block, media, "too large for the provider, not sent")
+        _tell(block, sent, form, media, "too large for the provider, not sent")
         return False
-    block["source"] = {"type": "base64", "media_type": found[0], "data": found[1]}
+    block.clear()
+    block.update(form.picture(*found))
     return True
 
 
