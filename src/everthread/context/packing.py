@@ -49,6 +49,7 @@ class Packed(msgspec.Struct, kw_only=True):
     events: list[Logged]
     why: str
     full: bool = False
+    settled: int = 0  # tokens, as the log has them
     score: float = 0.0
     items: list[Item] = []
     size: int = 0
@@ -262,7 +263,8 @@ class Packing:
         assert choice
         assert newest
         for turn, events in self.seen.older:
-            packed = Packed(start=turn.start, last=turn.last, events=events, why=turn.why)
+            settled = sum([event.settled for event in events])
+            packed = Packed(start=turn.start, last=turn.last, events=events, why=turn.why, settled=settled)
             packed.score = turn.score
             self.older.append(packed)
         before, messages = choice.begin.before, choice.begin.messages
@@ -271,8 +273,10 @@ class Packing:
             start = Start(events[0].seq, before, number, messages)
             full = self.plan.running and number == newest.number
             why = "the newest turn" if number == newest.number else "in the window"
-            self.turns.append(Packed(start=start, last=events[-1].seq, events=events, why=why, full=full))
-            before += sum([event.settled for event in events])
+            settled = sum([event.settled for event in events])
+            last = events[-1].seq
+            self.turns.append(Packed(start=start, last=last, events=events, why=why, full=full, settled=settled))
+            before += settled
             messages += len(events)
 
     def _fold(self) -> None:
@@ -280,6 +284,7 @@ class Packing:
         self._items = Items(self.plan.measure.text, self.shortened, fence=self.plan.fence, ways=self.plan.ways)
         opening = {event.seq for event in self.seen.sighted.opening}
         newest = self.turns[-1] if self.turns else None
+        plain = not self.shortened and self.plan.measure.counter is None
         for turn in (*self.older, *self.turns):
             events = turn.events
             if opening and events[0].seq <= max(opening):
@@ -288,7 +293,8 @@ class Packing:
             added = self._items.added
             again = not turn.full and not self.shortened and turn is not newest
             turn.items = self._folded.fold(self._items, events) if again else self._items.of(events, full=turn.full)
-            turn.size = self._size(events, turn.full) + self._items.added - added
+            is_plain = plain and not turn.full and events is turn.events
+            turn.size = (turn.settled if is_plain else self._size(events, turn.full)) + self._items.added - added
         self._tell_of_fence()
         if not self._items.plain:
             self._reason()
