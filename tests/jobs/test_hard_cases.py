@@ -204,10 +204,10 @@ async def test_markers_do_not_count_among_the_messages_that_go_by(
 
 
 async def test_what_is_remembered_shrinks_before_it_is_left_out(et: Everthread, someone: str) -> None:
-    """1,300 tokens lie free, and fifty messages are neither sent nor told."""
+    """What is not sent is told of in the little that is left of the budget."""
     talk = await ranged(et, someone, active_messages=6)
     await talk.configure(summary_model="")
-    await talk.append(*(event for n in range(24) for event in _moved(n, 2)), *_moved(24, 2), *_moved(25, 150))
+    await talk.append(*(event for n in range(49) for event in _moved(n, 2)), *_moved(49, 2), *_moved(50, 150))
     await talk.remember()
     context = await talk.context(model=CLAUDE, budget=2_500)
     assert context.past > 0
