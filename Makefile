@@ -12,7 +12,7 @@ POSTGRES := .venv/.postgres
 LOWEST   := .venv-lowest/.ready
 CODE     := $(wildcard src tests benchmarks scripts)
 REDIS    := --no-deps --require-hashes --only-binary :all: --python-version 3.12 --target .venv/redis --upgrade
-UNIT     := $(addprefix tests/,core formats config agents tools docs)
+UNIT     := $(addprefix tests/,core language context transfer config tools docs agent/test_personas.py memory/test_prompts.py)
 PYTEST   := $(BIN)/python -m pytest -n $(WORKERS)
 UV       := uv==0.13.7
 EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp images,--extra $(name))

@@ -19,9 +19,9 @@ from typing import NamedTuple, Protocol
 
 import asyncpg
 
-from everthread.store import bus_address
-from everthread.store.bus import Bus
-from everthread.store.postgres_bus import CHANNEL, PostgresBus
+from everthread.store.bus import address as bus_address
+from everthread.store.bus.base import Bus
+from everthread.store.bus.postgres import CHANNEL, PostgresBus
 from everthread.testing.postgres import postgres_for_tests
 
 STREAMS = 200
@@ -80,7 +80,7 @@ class NotifyEach:
 def a_bus(how: str, url: str) -> Bus:
     if how != "redis":
         return PostgresBus(url)
-    from everthread.store.redis_bus import RedisBus
+    from everthread.store.bus.redis import RedisBus
 
     return RedisBus(bus_address.read(url))
 

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 from benchmarks.caching import Cache, Spent, cache_of
 from everthread import Everthread
 from everthread.core.logged import microseconds
-from everthread.formats import from_openai
-from everthread.store.appending import Draft, Place
+from everthread.store.scripts.append import Draft, Place
+from everthread.transfer import from_openai
 
 CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-4-6", "openai:gpt-5", "google:gemini-2.5-flash"
 BUDGETS = (8_000, 16_000, 32_000)

@@ -29,8 +29,8 @@ from everthread.core.events import (
     user,
 )
 from everthread.core.parts import Part, image
-from everthread.formats import from_anthropic, from_openai
-from everthread.store.appending import Draft
+from everthread.store.scripts.append import Draft
+from everthread.transfer import from_anthropic, from_openai
 from tests.core.pictures import gif, jpeg, png
 from tests.dialogues import dialogues
 

@@ -28,8 +28,8 @@ from everthread.core.deltas import Done, TextDelta, Usage
 from everthread.core.events import Assistant
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
-from everthread.providers import scripted_client
-from everthread.providers.calling import Access, Piece, Replied
+from everthread.providers.client import Access, Piece, Replied
+from everthread.providers.scripted import client as scripted_client
 
 APART = 0.03  # seconds between two deltas of a stream
 WRITERS = 64

@@ -34,8 +34,8 @@ from everthread.config import Settings
 from everthread.core import tokens
 from everthread.core.deltas import TextDelta
 from everthread.core.events import Event
-from everthread.core.extract import summary
-from everthread.core.facts import NOTHING, Fact, fold, rendered
+from everthread.language.extract import summary
+from everthread.language.facts import NOTHING, Fact, fold, rendered
 
 PARTS = ("facts", "turns", "summaries")
 MODEL, BUDGET = "anthropic:claude-sonnet-4-6", 8_000  # of the requests

@@ -29,8 +29,8 @@ from benchmarks.bars import Result, report, say, store
 from benchmarks.recall_scale import Scale
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.logged import microseconds
-from everthread.store.appending import Draft, Place
 from everthread.store.conversations import Owner
+from everthread.store.scripts.append import Draft, Place
 
 AT = (5, 10, 20)
 BARS = {"sqlite": 0.72, "postgres": 0.68}

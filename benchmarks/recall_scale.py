@@ -22,7 +22,7 @@ import asyncpg
 
 from everthread import Everthread, assistant, user
 from everthread.store.conversations import Owner
-from everthread.store.recalling_index import BITS
+from everthread.store.recall.index import BITS
 
 OTHERS = 9
 CONVERSATIONS = 100

@@ -38,7 +38,7 @@ from everthread.core.events import MESSAGES, Assistant, Clear, User
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
 from everthread.errors import BadValue, BeyondModel
-from everthread.store.appending import Draft, Place
+from everthread.store.scripts.append import Draft, Place
 
 STRATEGIES = ("budget", "messages", "session", "importance")
 FAILURES = (

@@ -35,8 +35,8 @@ from benchmarks.peering import COMPARED, Peers, Unanswered, timed
 from benchmarks.peers import PEERS, TURNS, History, made_up_history
 from everthread import Everthread, Talk
 from everthread.core.events import Event
-from everthread.formats import from_openai
 from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
+from everthread.transfer import from_openai
 
 MODEL = "anthropic:claude-sonnet-4-6"
 SHORT, MIDDLE = 1_000, 100_000
@@ -159,7 +159,7 @@ class Measuring:
         self._say(f"nothing remembered, {talk.length:,} messages")
 
         async def afresh() -> Any:
-            talk.talk._desk.contexts.forget()
+            talk.talk._runtime.contexts.forget()
             return await talk.context(self.budget)
 
         cold, warm = await self._in_turns(afresh, partial(talk.context, self.budget), going=[talk])

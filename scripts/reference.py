@@ -13,11 +13,12 @@ import click
 import msgspec
 
 import everthread
-from everthread import Everthread, Talk, errors, formats, transfer
-from everthread.agents import Agent, Agents
+from everthread import Everthread, Talk, errors, transfer
+from everthread.agent.personas import Agent, Agents
+from everthread.agent.reply import Reply
 from everthread.cli import COMMANDS, main
 from everthread.config import KNOWN
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
 from everthread.core.deltas import Delta, Usage
@@ -25,11 +26,10 @@ from everthread.core.request import Tool
 from everthread.core.sections import SECTIONS
 from everthread.core.strategies import Choice, View
 from everthread.core.turns import Session, Turn
-from everthread.engine.saying import Saying
-from everthread.store.beside import Beside
+from everthread.store.beside.verbs import Beside
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
-from everthread.store.forgetting_verbs import Forgets
+from everthread.store.erasure import Forgets
 from everthread.store.log import Log
 from everthread.testing.scripted import broken, call, script, thought
 from everthread.tools import McpServer, Toolbox, tool
@@ -47,7 +47,7 @@ def page() -> str:
         "# Reference\n\nWritten from the code by `make reference`; a test fails when they differ.",
         _verbs("Everthread", Everthread, "An open store. `Everthread.open(address)` gives one."),
         _verbs("Talk", Talk, "A conversation in the hand, from `et.conversation`, `et.begin`, `talk.fork` …"),
-        _saying(),
+        _reply(),
         _context(),
         _verbs("Agents", Agents, "The agents of a store (`et.agents`) and their versions."),
         _tools(),
@@ -128,12 +128,12 @@ def _context() -> str:
     return "\n".join([*lines, *(_struct(cls) for cls in (Explanation, TurnLine, StepLine, Tool, View, Choice))])
 
 
-def _saying() -> str:
-    lines = ["## Saying", "", "What `talk.say`, `resume`, `approve` and `refuse` give: deltas, as they come.", ""]
+def _reply() -> str:
+    lines = ["## Reply", "", "What `talk.say`, `resume`, `approve` and `refuse` give: deltas, as they come.", ""]
     lines += ["| verb | what it does |", "| --- | --- |"]
-    lines += [_row(name, getattr(Saying, name)) for name in ("accepted", "cancel", "aclose")]
-    lines += ["| `async for delta in saying` | The turn's deltas; the last is `Done`. |"]
-    lines += ["| `await saying` | Listens to the end: `.text` and `.done`, or the error is raised. |", ""]
+    lines += [_row(name, getattr(Reply, name)) for name in ("accepted", "cancel", "aclose")]
+    lines += ["| `async for delta in reply` | The turn's deltas; the last is `Done`. |"]
+    lines += ["| `await reply` | Listens to the end: `.text` and `.done`, or the error is raised. |", ""]
     return "\n".join([*lines, *(_struct(cls) for cls in get_args(Delta)), _struct(Usage)])
 
 
@@ -154,7 +154,9 @@ def _functions() -> str:
     lines = ["## Building and converting", "", "| function | what it does |", "| --- | --- |"]
     builders = (everthread.user, everthread.assistant, everthread.system, everthread.tool_call, everthread.tool_result)
     lines += [_row(function.__name__, function) for function in (*builders, everthread.image, everthread.file)]
-    lines += [_row(f"formats.{name}", f) for name in formats.__all__ if inspect.isfunction(f := getattr(formats, name))]
+    lines += [
+        _row(f"transfer.{name}", f) for name in transfer.__all__ if inspect.isfunction(f := getattr(transfer, name))
+    ]
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from everthread import Everthread, Talk
-from everthread.context import planning
+from everthread.context import plan
 from everthread.context.gaps import Gap, Gaps
 from everthread.jobs.worker import Worker
 from everthread.testing.postgres import Server, postgres_for_tests
@@ -81,9 +81,9 @@ def someone() -> str:
 
 @pytest.fixture
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that count what is written and sent: what memory adds to it is told in tests/jobs."""
+    """For tests that count what is written and sent: what memory adds to it is told in tests/memory."""
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
-    monkeypatch.setattr(planning, "remembers", lambda _: False)
+    monkeypatch.setattr(plan, "remembers", lambda _: False)
     monkeypatch.setattr(Gaps, "told", AsyncMock(return_value=Gap(first=1)))
 
 

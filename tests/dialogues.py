@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from everthread.core.events import Event, assistant, user
 from everthread.core.logged import microseconds
-from everthread.formats import from_openai
-from everthread.store.appending import Draft
+from everthread.store.scripts.append import Draft
+from everthread.transfer import from_openai
 
 
 class Dialogue(NamedTuple):

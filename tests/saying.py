@@ -7,10 +7,10 @@ from typing import Any
 
 from benchmarks.validator import refusals
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import Event
 from everthread.core.logged import Logged
-from everthread.store.appending import Draft, Place
+from everthread.store.scripts.append import Draft, Place
 
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from everthread.context.building import Context
+from everthread.context.build import Context
 
 Json = dict[str, Any]
 

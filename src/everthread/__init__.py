@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from everthread.agents import Agent
+    from everthread.agent.personas import Agent
     from everthread.app import Everthread
     from everthread.core.events import Redacted, assistant, system, tool_call, tool_result, user
     from everthread.core.parts import file, image
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Agent": "everthread.agents",
+    "Agent": "everthread.agent.personas",
     "Everthread": "everthread.app",
     "Talk": "everthread.talk",
     **dict.fromkeys(("Redacted", "assistant", "system", "tool_call", "tool_result", "user"), "everthread.core.events"),

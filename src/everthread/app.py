@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import Any
 
 from everthread import arguments
-from everthread.agents import Agents
+from everthread.agent.personas import Agents
+from everthread.agent.runtime import DEFAULT_AGENT, Runtime
 from everthread.config import Source, general_sources, keys_of, resolve
-from everthread.context.building import Contexts
+from everthread.context.build import Contexts
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
-from everthread.engine.desk import DEFAULT_AGENT, Desk
 from everthread.errors import BadSetting
 from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
-from everthread.providers.choosing import Chosen
+from everthread.providers.choose import Chosen
+from everthread.store.beside.leases import FOREVER
+from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import NEWEST, Conversation, Totals
-from everthread.store.leases import FOREVER
 from everthread.store.log import MAX_EVENT_BYTES, Log
-from everthread.store.opening import open_log, takes_bus
-from everthread.store.usage import By, Usage
+from everthread.store.open import open_log, takes_bus
 from everthread.talk import Talk, forgotten
 from everthread.tools import Toolbox
 
@@ -61,7 +61,7 @@ class Everthread:
         self._settings = settings
         self._read: tuple[Source, ...] | None = None
         self._given_keys = keys
-        self._desk = Desk(
+        self._runtime = Runtime(
             log,
             Contexts(self._sources),
             toolbox=Toolbox(tools),
@@ -69,7 +69,7 @@ class Everthread:
             environ=os.environ,
             keys=lambda: self._keys,
         )
-        self.memory = self._desk.memory = Worker(self._desk)
+        self.memory = self._runtime.memory = Worker(self._runtime)
 
     @staticmethod
     def open(
@@ -149,7 +149,7 @@ class Everthread:
 
     def talk(self, conversation: Conversation) -> Talk:
         """A conversation of `et.conversations` in the hand."""
-        return Talk(self.log, conversation, desk=self._desk)
+        return Talk(self.log, conversation, runtime=self._runtime)
 
     @cached_property
     def _keys(self) -> Mapping[str, str]:
@@ -183,18 +183,18 @@ class Everthread:
 
     async def erase_user(self, *, user: str, tenant: str = TENANT) -> int:
         """Erase all of a user's conversations for ever. How many there were."""
-        return await forgotten(self._desk.contexts, self.log.erase_user(arguments.owner(tenant, user)))
+        return await forgotten(self._runtime.contexts, self.log.erase_user(arguments.owner(tenant, user)))
 
     # -- agents, models, usage ---------------------------------------------------------------------------------
 
     @property
     def agents(self) -> Agents:
         """The agents that are known, and their versions."""
-        return self._desk.agents
+        return self._runtime.agents
 
     async def default_model(self) -> Chosen:
         """The model that replies where none is named, and why it is this one."""
-        return await self._desk.default_model()
+        return await self._runtime.default_model()
 
     async def usage(
         self,
@@ -234,6 +234,6 @@ class Everthread:
             await self.memory.close(0)
         finally:
             try:
-                await self._desk.close()
+                await self._runtime.close()
             finally:
                 await self.log.close()

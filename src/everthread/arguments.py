@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from everthread.config import Source, from_conversation, resolve
-from everthread.context.planning import Asked
+from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
 from everthread.core.events import Settings, User, media_of, text_of
 from everthread.core.logged import microseconds

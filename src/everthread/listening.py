@@ -18,10 +18,10 @@ from everthread.core.deltas import Done
 from everthread.core.logged import Logged
 from everthread.core.partial import Frame, Partial, Placed, read
 from everthread.errors import Conflict
-from everthread.store.holders import is_dead
-from everthread.store.leases import Kept, Name, of_turns
+from everthread.store.beside.holders import is_dead
+from everthread.store.beside.leases import Kept, Name, of_turns
 from everthread.store.log import Log
-from everthread.store.reading import Newest
+from everthread.store.scripts.read import Newest
 
 LOOK = 5.0  # seconds after which a listener looks for itself, should a bell not ring
 GAP = 0.25  # seconds after which a listener that misses pieces looks whether they were kept

@@ -29,8 +29,8 @@ from everthread.core.logged import Logged, readable
 from everthread.core.partial import Partial, Piece, Placed, frame, frames, written
 from everthread.errors import BadValue, Closed, EverthreadError, NotFound
 from everthread.listening import JOIN, LOOK, Channel, Ear, Place, place_of
-from everthread.store.bus import INTERVAL, LARGEST
-from everthread.store.leases import Held
+from everthread.store.beside.leases import Held
+from everthread.store.bus.base import INTERVAL, LARGEST
 from everthread.store.log import Log
 
 KEEP = 1.0  # seconds after which what has come of a reply is kept

@@ -15,7 +15,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from everthread import arguments
-from everthread.context.building import Context, Contexts
+from everthread.agent.approval import Left, waiting
+from everthread.agent.prepare import Rebuilt, memory_tools, prepared, rebuilt, the_one
+from everthread.agent.reply import Reply
+from everthread.agent.runtime import Runtime
+from everthread.agent.stop import stop
+from everthread.agent.turn import Accept, Tell, Turn
+from everthread.context.build import Context, Contexts
 from everthread.context.explain import StepLine
 from everthread.core.branches import ENDLESS, Current, Line
 from everthread.core.deltas import Delta, Notice
@@ -25,23 +31,17 @@ from everthread.core.parts import Part
 from everthread.core.strategies import Strategy
 from everthread.core.turns import Head, Session
 from everthread.core.turns import Turn as TurnRow
-from everthread.engine import notes
-from everthread.engine.answering import Left, waiting
-from everthread.engine.desk import Desk
-from everthread.engine.preparing import Rebuilt, memory_tools, prepared, rebuilt, the_one
-from everthread.engine.saying import Saying
-from everthread.engine.stopping import stop
-from everthread.engine.turn import Accept, Tell, Turn
 from everthread.errors import BadValue, UnknownSeq
-from everthread.jobs.correcting import Remembered, correct, remembered
-from everthread.jobs.due import due
 from everthread.jobs.worker import Status, Worker
-from everthread.recall import TOKENS, Branches, Hit, Scope, recall
-from everthread.store.appending import Place
+from everthread.memory.correct import Remembered, correct, remembered
+from everthread.memory.due import due
+from everthread.store.beside.leases import FOREVER, Held
+from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
-from everthread.store.leases import FOREVER, Held
 from everthread.store.log import Log
-from everthread.store.usage import By, Usage
+from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
+from everthread.store.scripts.append import Place
+from everthread.tools import notes
 
 LOOK_UP_SECONDS = 60.0
 WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
@@ -54,11 +54,11 @@ class Talk:
     """A conversation in the hand, on its current branch or on one of its own choosing."""
 
     def __init__(
-        self, log: Log, conversation: Conversation, branch: int | None = None, *, desk: Desk | None = None
+        self, log: Log, conversation: Conversation, branch: int | None = None, *, runtime: Runtime | None = None
     ) -> None:
         self._log = log
         self._branch = branch
-        self._desk = desk or Desk(log, Contexts())
+        self._runtime = runtime or Runtime(log, Contexts())
         self.conversation = conversation
         self.notes_seen: str | None = None  # MEMORY.md as the model was told of it last
 
@@ -84,7 +84,7 @@ class Talk:
             arguments.seq("expect", expect)
         arguments.settings_of_branch(events)
         await self._log.mine(self.conversation)
-        gap = partial(self._desk.session_gap, self.conversation, self._branch)
+        gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
         if any(one.kind == "assistant" for one in logged):
             self._remind(logged[-1].branch)
@@ -92,8 +92,8 @@ class Talk:
 
     def _remind(self, branch: int) -> None:
         """A turn may be over: memory has something to do."""
-        if self._desk.memory is not None:
-            self._desk.memory.remind(self.conversation, branch)
+        if self._runtime.memory is not None:
+            self._runtime.memory.remind(self.conversation, branch)
 
     async def clear(self) -> Logged:
         """Start afresh: what came before is no longer sent, but stays and can be found."""
@@ -168,7 +168,7 @@ class Talk:
         What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
         seq of the last event that you have heard.
         """
-        return self._desk.live.listen(self.line, after=arguments.known("after", after))
+        return self._runtime.live.listen(self.line, after=arguments.known("after", after))
 
     async def turns(self, *, limit: int = 50) -> list[TurnRow]:
         """The newest turns, oldest first, with their sizes and states."""
@@ -213,8 +213,8 @@ class Talk:
         """
         asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
         told = arguments.instructions(instructions)
-        async with prepared(self._desk, self.conversation, asked, told, tools) as ready:
-            return await self._desk.contexts.build(self._log, await self._way(), ready.asked)
+        async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
+            return await self._runtime.contexts.build(self._log, await self._way(), ready.asked)
 
     async def steps(
         self,
@@ -230,8 +230,8 @@ class Talk:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
         asked = arguments.asked(settings, model=model, budget=budget, at=at)
         told, limit = arguments.instructions(instructions), arguments.count("limit", limit)
-        async with prepared(self._desk, self.conversation, asked, told, tools) as ready:
-            return await self._desk.contexts.steps(self._log, await self._way(), ready.asked, limit=limit)
+        async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
+            return await self._runtime.contexts.steps(self._log, await self._way(), ready.asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
@@ -315,7 +315,7 @@ class Talk:
     async def forget_notes(self) -> None:
         """Remove MEMORY.md for ever, with all its versions."""
         whose = await self._log.mine(self.conversation)
-        await forgotten(self._desk.contexts, notes.forget(self._log, whose))
+        await forgotten(self._runtime.contexts, notes.forget(self._log, whose))
 
     async def write_notes(self, text: str, *, expect: str | None = None) -> int:
         """Replace MEMORY.md; its version from now on. `expect`: what you saw there; Changed if it is another by now."""
@@ -349,8 +349,8 @@ class Talk:
 
     @property
     def _worker(self) -> Worker:
-        worker = self._desk.memory
-        return worker if isinstance(worker, Worker) else Worker(self._desk)
+        worker = self._runtime.memory
+        return worker if isinstance(worker, Worker) else Worker(self._runtime)
 
     # -- speaking with the model -------------------------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class Talk:
         detached: bool = False,
         origin: str = "",
         key: str = "",
-    ) -> Saying:
+    ) -> Reply:
         """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
 
         The message is on disk before its turn does anything else. `tools`: functions with type hints, objects with
@@ -380,7 +380,7 @@ class Talk:
         given |= {"when_busy": when_busy, "detached": detached}
         return self._saying(lambda turn: turn.say(message, key=key), **given)
 
-    def resume(self, **given: Any) -> Saying:
+    def resume(self, **given: Any) -> Reply:
         """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
         the message."""
         return self._saying(lambda turn: turn.resume(), **given)
@@ -388,18 +388,18 @@ class Talk:
     async def stop(self) -> bool:
         """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
         there was one. Returns when it has ended."""
-        return await stop(self._desk, await self.line())
+        return await stop(self._runtime, await self.line())
 
     async def waiting(self) -> list[Logged]:
         """The tool calls that wait for approval, oldest first."""
         return await waiting(self._log, await self.line())
 
-    def approve(self, call: str | int | None = None, **given: Any) -> Saying:
+    def approve(self, call: str | int | None = None, **given: Any) -> Reply:
         """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
         takes: give it the same tools."""
         return self._saying(self._settling(call, approved=True), **given)
 
-    def refuse(self, call: str | int | None = None, why: str = "", **given: Any) -> Saying:
+    def refuse(self, call: str | int | None = None, why: str = "", **given: Any) -> Reply:
         """Refuse it; the model is told why, and goes on."""
         return self._saying(self._settling(call, approved=False, why=arguments.text("why", why)), **given)
 
@@ -412,11 +412,11 @@ class Talk:
     async def count(self, **asked: Any) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
         context = await self.context(**asked)
-        return await (await self._desk.client(context)).count(context.request)
+        return await (await self._runtime.client(context)).count(context.request)
 
     async def rebuild(self, seq: int) -> Rebuilt:
         """The request of the model call that event `seq` records, built again, and what is no longer the same."""
-        return await rebuilt(self._desk, self.conversation, await self.line(), arguments.seq("seq", seq))
+        return await rebuilt(self._runtime, self.conversation, await self.line(), arguments.seq("seq", seq))
 
     def _saying(
         self,
@@ -428,20 +428,20 @@ class Talk:
         settings: Mapping[str, Any] | None = None,
         when_busy: str = "wait",
         detached: bool = False,
-    ) -> Saying:
+    ) -> Reply:
         wait = arguments.one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
         asked, told = arguments.asked(settings, model=model), arguments.instructions(instructions)
 
         async def work(tell: Tell, accept: Accept) -> None:
             async with (
-                self._desk.running(self.id) as running,
+                self._runtime.running(self.id) as running,
                 self._ours(wait, tell) as (line, held),
-                prepared(self._desk, self.conversation, asked, told, tools, afresh=True) as ready,
+                prepared(self._runtime, self.conversation, asked, told, tools, afresh=True) as ready,
             ):
-                with self._desk.live.run(line, held, running) as run:
-                    await act(Turn(self._desk, self, run, held, ready, tell=tell, accept=accept))
+                with self._runtime.live.run(line, held, running) as run:
+                    await act(Turn(self._runtime, self, run, held, ready, tell=tell, accept=accept))
 
-        return Saying(work, detached=detached)
+        return Reply(work, detached=detached)
 
     @asynccontextmanager
     async def _ours(self, wait: bool, tell: Tell) -> AsyncIterator[tuple[Line, Held]]:
@@ -449,7 +449,7 @@ class Talk:
         while True:
             line = await self.line()
             waits = partial(tell, Notice(text=WAITS))
-            async with self._desk.queues.turn(self._log, line, wait=wait, waits=waits) as held:
+            async with self._runtime.queues.turn(self._log, line, wait=wait, waits=waits) as held:
                 if (await self.line()).branch.number == line.branch.number:
                     yield line, held
                     return
@@ -488,7 +488,7 @@ class Talk:
         if seq > newest.seq:
             raise UnknownSeq(seq, last=newest.seq)
         try:
-            await forgotten(self._desk.contexts, self._log.redact(line, seq))
+            await forgotten(self._runtime.contexts, self._log.redact(line, seq))
         finally:
             self._remind(line.branch.number)
         owner = Owner(self.conversation.tenant, self.conversation.user)
@@ -496,14 +496,14 @@ class Talk:
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""
-        await forgotten(self._desk.contexts, self._log.erase(self.conversation))
+        await forgotten(self._runtime.contexts, self._log.erase(self.conversation))
 
     def _pointing_at(self, line: Line) -> Talk:
         self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
         return self._at(None)
 
     def _at(self, branch: int | None) -> Talk:
-        return Talk(self._log, self.conversation, branch, desk=self._desk)
+        return Talk(self._log, self.conversation, branch, runtime=self._runtime)
 
     @property
     def _place(self) -> Place:

@@ -14,11 +14,11 @@ import asyncpg
 import pytest
 import redis.asyncio
 
-from everthread.store.bus import Bus
-from everthread.store.bus_address import read
-from everthread.store.gathering import GatheringBus
-from everthread.store.postgres_bus import PostgresBus
-from everthread.store.redis_bus import RedisBus
+from everthread.store.bus.address import read
+from everthread.store.bus.base import Bus
+from everthread.store.bus.gather import GatheringBus
+from everthread.store.bus.postgres import PostgresBus
+from everthread.store.bus.redis import RedisBus
 from everthread.testing.postgres import PrivatePostgres
 from tests.redis_server import RedisServer
 

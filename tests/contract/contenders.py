@@ -8,9 +8,9 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from everthread.store.holders import holder
+from everthread.store.beside.holders import holder
 from everthread.store.log import Log
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 
 
 async def contend(address: str, name: str, inside: str, tasks: str, rounds: str) -> None:

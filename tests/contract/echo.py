@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from everthread.store.bus_address import read
-from everthread.store.gathering import GatheringBus
-from everthread.store.postgres_bus import PostgresBus
-from everthread.store.redis_bus import RedisBus
+from everthread.store.bus.address import read
+from everthread.store.bus.gather import GatheringBus
+from everthread.store.bus.postgres import PostgresBus
+from everthread.store.bus.redis import RedisBus
 
 
 async def echo(bus: GatheringBus) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from everthread import Everthread, Talk, user
 from everthread.store.conversations import Owner
-from everthread.store.recalling import Found
+from everthread.store.recall.search import Found
 from tests.migrations.databases import rows
 
 WALNUTS = "My son is allergic to walnuts."

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from everthread import assistant, system, tool_call, tool_result, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import Command, Event, Other
 from tests.contract.windows import LARGE
 

@@ -15,8 +15,8 @@ from everthread.core.events import Clear, Event, Fork, Mark, Other, detach, medi
 from everthread.core.ids import is_id
 from everthread.core.logged import microseconds
 from everthread.errors import BadValue, EventTooLarge, KeyReused, Moved, NotFound, UnknownSeq
-from everthread.store.appending import Place
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
+from everthread.store.scripts.append import Place
 from tests.contract.support import MINUTE, START, Clock, assert_sound, everything, texts
 from tests.core.strategies import storable
 from tests.examples import examples

@@ -6,7 +6,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, file, image, tool_result, user
 from everthread.core.events import media_of, text_of
-from everthread.core.parts import File, Image, digest
+from everthread.core.parts import File, Image, blob_hash
 from everthread.errors import EventTooLarge, InputError, NotFound, UnknownBlob
 from tests.contract.support import assert_sound, everything
 from tests.core.pictures import gif, png
@@ -64,7 +64,7 @@ async def test_an_empty_file_is_a_file(et: Everthread, talk: Talk) -> None:
 
 async def test_an_unknown_hash_is_an_error(talk: Talk) -> None:
     with pytest.raises(UnknownBlob):
-        await talk.blob(digest(b"never shown"))
+        await talk.blob(blob_hash(b"never shown"))
 
 
 async def test_a_file_beyond_the_limit_is_refused_whole(address: str, someone: str) -> None:
@@ -78,7 +78,7 @@ async def test_a_file_beyond_the_limit_is_refused_whole(address: str, someone: s
 
 HANDMADE: dict[str, Image | File] = {
     "no hash": Image(data=gif(3, 4), media_type="image/gif"),
-    "another's hash": Image(blob=digest(b"other"), data=gif(3, 4)),
+    "another's hash": Image(blob=blob_hash(b"other"), data=gif(3, 4)),
     "something that is no hash": Image(blob="x", data=gif(3, 4)),
     "a file without a hash": File(data=b"words", name="a.txt", size=5),
 }
@@ -99,7 +99,7 @@ async def test_bytes_without_their_own_hash_are_kept_all_the_same_or_refused(
     await assert_sound(et, talk)
 
 
-@pytest.mark.parametrize("blob", [digest(b"never shown"), "x", "\0", "\ud800"], ids=lambda blob: ascii(blob)[:8])
+@pytest.mark.parametrize("blob", [blob_hash(b"never shown"), "x", "\0", "\ud800"], ids=lambda blob: ascii(blob)[:8])
 async def test_an_image_that_is_nowhere_is_refused(talk: Talk, blob: str) -> None:
     with pytest.raises((InputError, NotFound)):
         await talk.append(user("a"), user(Image(blob=blob)))

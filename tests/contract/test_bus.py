@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from everthread.errors import BadValue
-from everthread.store import gathering
-from everthread.store.bus import LARGEST, Bus, NoBus
-from everthread.store.gathering import PAYLOAD, GatheringBus
-from everthread.store.postgres_bus import PostgresBus
+from everthread.store.bus import gather
+from everthread.store.bus.base import LARGEST, Bus, NoBus
+from everthread.store.bus.gather import PAYLOAD, GatheringBus
+from everthread.store.bus.postgres import PostgresBus
 from tests.contract.buses import Backend, Ear, Wire, published, repeatedly, started, until, warnings
 from tests.contract.support import module, run
 
@@ -347,7 +347,7 @@ async def test_what_waits_for_too_long_is_dropped_rather_than_kept_for_ever(
     pair: tuple[GatheringBus, Ear], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus, ear = pair
-    monkeypatch.setattr(gathering, "WAITING", 10_000)
+    monkeypatch.setattr(gather, "WAITING", 10_000)
     for number in range(5_000):
         bus.send("topic", str(number))
     await until(lambda: ear.losses == 2)
@@ -358,7 +358,7 @@ async def test_what_waits_for_too_long_is_dropped_rather_than_kept_for_ever(
 async def test_what_is_remembered_of_other_processes_does_not_grow_for_ever(
     make: MakeBus, pair: tuple[Bus, Ear], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "SENDERS", 1)
+    monkeypatch.setattr(gather, "SENDERS", 1)
     _, ear = pair
     for number, bus in enumerate([make(), make(), make()]):
         bus.send("topic", str(number))
@@ -387,8 +387,8 @@ async def test_a_connection_that_falls_silent_is_noticed_and_replaced(
     backend: Backend, channel: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The network goes without a word: nothing is refused, and nothing comes."""
-    monkeypatch.setattr(f"everthread.store.{backend.kind}_bus.PING", 0.05)
-    monkeypatch.setattr(f"everthread.store.{backend.kind}_bus.PATIENCE", 1.0)
+    monkeypatch.setattr(f"everthread.store.bus.{backend.kind}.PING", 0.05)
+    monkeypatch.setattr(f"everthread.store.bus.{backend.kind}.PATIENCE", 1.0)
     async with Wire(backend, tmp_path) as wire:
         listener, bus = backend.bus(channel, wire.url), backend.bus(channel, wire.url)
         ear = Ear(listener)

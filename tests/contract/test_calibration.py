@@ -9,7 +9,7 @@ import pytest
 from everthread import Everthread
 from everthread.core.calibration import HIGHEST, LOWEST, factor, step_of
 from everthread.errors import BadValue
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 
 
 async def test_each_model_has_its_own_counts(et: Everthread, someone: str) -> None:

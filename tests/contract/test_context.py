@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, system, tool_result, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import BriefUpdated, Clear, Event
 from everthread.errors import BadValue
 from tests.saying import DAY, HOUR, MINUTE, NINE, asked, say, turns, used

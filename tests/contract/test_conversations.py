@@ -12,7 +12,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import Clear, Mark
 from everthread.errors import BadValue, InputError, NotFound, NoUser, UnknownConversation
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from tests.contract.support import MINUTE, Clock, assert_sound, everything, module, run, texts
 
 

@@ -19,7 +19,7 @@ from benchmarks.counting import true_tokens
 from benchmarks.validator import refusals
 from everthread import Everthread, Talk, assistant, system, tool_call, tool_result, user
 from everthread.app import TENANT
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import Event, Settings, ToolCall
 from everthread.core.ids import make_id
 from everthread.core.parts import File, Image

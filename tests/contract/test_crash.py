@@ -12,7 +12,7 @@ from benchmarks import crash
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.events import Mark
 from everthread.errors import NotFound
-from everthread.store.postgres import PostgresEngine
+from everthread.store.postgres.engine import PostgresEngine
 from everthread.testing.postgres import PrivatePostgres, Server
 from tests.contract.support import assert_sound, everything, texts
 

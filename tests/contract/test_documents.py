@@ -9,10 +9,10 @@ import pytest
 
 from everthread import Everthread
 from everthread.errors import BadValue, Changed, Conflict
+from everthread.store.beside.documents import Document
 from everthread.store.conversations import Owner
-from everthread.store.documents import Document
 from everthread.store.log import Log
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from tests.contract.support import START, Clock, engine_of, files_of
 from tests.waiting import PATIENCE
 
@@ -181,7 +181,7 @@ async def test_of_many_who_know_the_same_version_one_writes_the_next(address: st
 
 async def test_a_write_whose_answer_was_lost_is_not_written_twice(log: Log, owner: Owner) -> None:
     """The same script is run once more, after somebody else has written on top of it."""
-    from everthread.store import documents
+    from everthread.store.beside import documents
 
     tried: list[int] = []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, image, system, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import BriefUpdated, Clear, Event, SessionEnded, Settings, Summary
 from everthread.errors import BadSetting, BadValue, UnknownSeq
 from everthread.testing.scripted import script

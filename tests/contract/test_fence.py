@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.validator import refusals
 from everthread import Everthread, Talk, assistant, file, system, tool_call, tool_result, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import BriefUpdated, Event, SessionEnded, Summary, ToolCall, ToolResult
 from everthread.core.fence import Fence
 from everthread.core.tokens import count

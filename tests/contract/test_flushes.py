@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from everthread import Everthread, Talk, user
-from everthread.store import sqlite
+from everthread.store.sqlite import engine as sqlite
 
 
 class _Counted(apsw.VFSFile):

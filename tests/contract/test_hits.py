@@ -10,7 +10,7 @@ from everthread import Everthread, Talk, assistant, tool_result, user
 from everthread.core.events import Clear, Event
 from everthread.core.tokens import count
 from everthread.errors import BadValue
-from everthread.recall import Hit, recall
+from everthread.store.recall.hits import Hit, recall
 from tests.contract.recalling import WALNUTS, owner
 
 

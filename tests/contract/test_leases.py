@@ -13,11 +13,11 @@ import pytest
 
 from everthread import Everthread, Talk
 from everthread.errors import BadValue
-from everthread.store import holders
-from everthread.store.holders import holder, is_dead
-from everthread.store.leases import FOREVER, Lease, Name, of_turns
+from everthread.store.beside import holders
+from everthread.store.beside.holders import holder, is_dead
+from everthread.store.beside.leases import FOREVER, Lease, Name, of_turns
 from everthread.store.log import Log
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from tests.contract.contenders import enter
 from tests.contract.support import START, Clock, module, run
 from tests.waiting import PATIENCE
@@ -233,7 +233,7 @@ def test_a_holder_is_this_process_and_no_two_are_the_same() -> None:
 
 
 def _of_another(command: str) -> tuple[subprocess.Popen[str], str]:
-    code = f"from everthread.store.holders import holder; print(holder(), flush=True); {command}"
+    code = f"from everthread.store.beside.holders import holder; print(holder(), flush=True); {command}"
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )

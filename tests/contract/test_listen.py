@@ -1,6 +1,6 @@
 """Listening to a branch: what came, then what comes, in order and without a gap, whoever says it.
 
-What is heard of a turn that runs is told in tests/engine/test_live.py.
+What is heard of a turn that runs is told in tests/agent/test_live.py.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from everthread.core.turns import Turn
 from everthread.core.window import Start
 from everthread.errors import BadValue
 from everthread.store.log import Log
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from tests.contract.support import Interleaved, assert_sound, engine_of, everything, first_from, last_upto
 from tests.examples import examples
 

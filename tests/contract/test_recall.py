@@ -10,10 +10,10 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import BriefUpdated, Clear, Other, SessionEnded
 from everthread.core.logged import microseconds
 from everthread.errors import BadValue
-from everthread.store import recalling
-from everthread.store.appending import Draft, Place
 from everthread.store.conversations import Owner
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
+from everthread.store.recall import search
+from everthread.store.scripts.append import Draft, Place
 from tests.contract.recalling import WALNUTS, chatter, first_text, found, owner, seqs
 from tests.contract.support import MINUTE, START, Clock, assert_sound
 
@@ -130,7 +130,7 @@ async def test_what_a_clear_left_behind_is_found(et: Everthread, talk: Talk) -> 
 
 
 async def test_hits_come_in_the_same_order_with_the_same_scores_everywhere(et: Everthread, talk: Talk) -> None:
-    """No database has a say in it, so the figures can be reckoned by hand from what `core.ranking` says."""
+    """No database has a say in it, so the figures can be reckoned by hand from what `language.ranking` says."""
     await talk.append(user(WALNUTS), assistant("Walnuts are noted."), user("Order-17 is late."))
     hits = await found(et, talk, "walnut allergy", limit=3)
     assert [(hit.seq, round(hit.score, 3)) for hit in hits] == [(1, 1.648), (2, 1.123), (3, 0.933)]
@@ -211,7 +211,7 @@ async def test_all_branches_are_searched_on_request(et: Everthread, talk: Talk) 
 async def test_what_came_after_the_fork_takes_no_place(
     et: Everthread, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalling, "ENOUGH", 20)
+    monkeypatch.setattr(search, "ENOUGH", 20)
     await talk.append(user("badgers at first"))
     child = await talk.fork(at=1)
     await chatter(talk, 1_200, "badgers {}")
@@ -242,8 +242,8 @@ async def test_kinds_times_and_sessions_are_asked_of_every_hit(address: str, som
 async def test_a_filter_is_applied_before_the_limit(
     et: Everthread, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalling, "ENOUGH", 20)
-    monkeypatch.setattr(recalling, "PAGES", (1,))
+    monkeypatch.setattr(search, "ENOUGH", 20)
+    monkeypatch.setattr(search, "PAGES", (1,))
     await talk.append(SessionEnded(session=1, recap="Badgers."), Other(kind="note", data={"text": "badgers"}))
     await chatter(talk, 1_500, "badgers, number {}")
     assert await seqs(et, talk, "badgers", kinds=("session_ended",)) == [1]
@@ -253,8 +253,8 @@ async def test_a_filter_is_applied_before_the_limit(
 async def test_of_a_common_word_the_newest_count_and_it_helps_a_rare_one_anywhere(
     et: Everthread, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalling, "ENOUGH", 50)
-    monkeypatch.setattr(recalling, "PAGES", (1,))
+    monkeypatch.setattr(search, "ENOUGH", 50)
+    monkeypatch.setattr(search, "PAGES", (1,))
     await talk.append(user("tortoise one"), user("a"), user("b"), user("c"), user("tortoise with badgers"))
     await chatter(talk, 1_500, "badgers, number {}")
     assert (await seqs(et, talk, "badgers", limit=1))[0] > 1_000

@@ -12,7 +12,7 @@ from everthread.core.branches import Line
 from everthread.core.events import Event
 from everthread.errors import UnknownConversation
 from everthread.store.conversations import Owner
-from everthread.store.recalling_index import hashing
+from everthread.store.recall.index import hashing
 from tests.contract.recalling import WALNUTS, chatter, found, index_of, owner, seqs
 from tests.contract.support import assert_sound, everything, files_of
 from tests.migrations.databases import rows, run

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import BriefUpdated, Clear, Event, SessionEnded, Summary
 from tests.saying import HOUR, NINE, asked, say, turns
 from tests.transcripts import CHAT, CLAUDE, FORMS, instructions, transcript, whole

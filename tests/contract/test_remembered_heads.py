@@ -10,7 +10,7 @@ from everthread import Everthread, Talk, user
 from everthread.core.logged import Logged
 from everthread.errors import UnknownConversation
 from everthread.store.log import now
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 
 
 async def said(talk: Talk) -> list[str]:

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everthread import Everthread, Talk, assistant, system, tool_call, tool_result, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import MESSAGES, Command, Event, Redacted, text_of
 from everthread.core.importance import recency, score, worth
 from everthread.core.logged import Logged
 from everthread.core.tokens import count, sizes
 from everthread.core.turns import Turn
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from tests.contract.shapes import Shape, dialogue, shape, shapes, told
 from tests.contract.support import MINUTE, Clock, everything
 from tests.contract.windows import STRATEGY_NAMES, known, plan_of, seen_of, sent_turns

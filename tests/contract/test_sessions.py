@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
-from everthread.agents import Agent
+from everthread.agent.personas import Agent
 from everthread.core.events import Mark, SessionStarted, Settings
-from everthread.store.appending import Place
+from everthread.store.scripts.append import Place
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.saying import HOUR, NINE, say

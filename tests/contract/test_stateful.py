@@ -42,7 +42,7 @@ from everthread.core.events import (
     user,
 )
 from everthread.errors import BadValue, UnknownMark
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from tests.contract.model import Model, Said, walk
 from tests.contract.support import MINUTE, START, Clock, assert_sound, first_from, last_upto
 from tests.examples import examples
@@ -64,7 +64,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         [ToolCall(id="1", name="buy", waits_for="approval"), ToolCall(id="2", name="dig", waits_for="job")]
     ),
     st.builds(lambda text: tool_result(text, name="look"), texts | st.just(LARGE)),
-    st.sampled_from(  # but for what memory makes: it goes with what it tells of (tests/jobs/test_copies.py)
+    st.sampled_from(  # but for what memory makes: it goes with what it tells of (tests/memory/test_copies.py)
         [
             AgentKilled(reason="why"),
             Pin(turn=1),

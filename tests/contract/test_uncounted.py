@@ -130,7 +130,7 @@ async def test_what_was_built_without_counting_is_not_remembered_for_the_next_ti
         user("Hello."), assistant("Hi."), user("Buy."), system("Be brief."), assistant("Yes."), user("So?")
     )
     before = (await talk.context(model=CLAUDE)).estimate
-    talk._desk.contexts.forget()
+    talk._runtime.contexts.forget()
     estimates.counted.cache_clear()
     with monkeypatch.context() as broken:
         broken.setattr(tokens, "_tokenizer", missing)

@@ -13,13 +13,13 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Event, Mark, ModelCall, Redacted
 from everthread.errors import BadValue, Conflict, UnknownConversation
-from everthread.store.appending import Draft, Place
+from everthread.store.beside.usage import DAY, MOST, By, Usage
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Outcome, Script
 from everthread.store.log import Log
-from everthread.store.opening import open_log
-from everthread.store.restoring import Whole
-from everthread.store.usage import DAY, MOST, By, Usage
+from everthread.store.open import open_log
+from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.restore import Whole
 from tests.contract.support import MINUTE, START, Clock, Interleaved, assert_sound, engine_of
 from tests.migrations.databases import rows, run
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import Other
-from everthread.core.request import Reply
+from everthread.core.request import ReplyItem
 from everthread.core.strategies import STRATEGIES, At, Back, Ranked
 from everthread.core.window import From, Lookups, Upto, excess
-from everthread.store.opening import open_log
-from everthread.store.windowing import Sighted
+from everthread.store.open import open_log
+from everthread.store.scripts.window import Sighted
 from tests.contract.shapes import KINDS, Shape, dialogue
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.contract.windows import (
@@ -342,7 +342,7 @@ async def test_what_is_said_to_have_begun_the_same_way_did(talk: Talk, clock: Cl
     held = 0
     for context in contexts.values():
         for turn in context._packing.turns:
-            for reply in (item for item in turn.items if isinstance(item, Reply)):
+            for reply in (item for item in turn.items if isinstance(item, ReplyItem)):
                 earlier = contexts[reply.seq]
                 if context._packing.held(turn, reply.seq) and not (
                     had_to_give_way(context) or had_to_give_way(earlier)

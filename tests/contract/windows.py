@@ -14,19 +14,19 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from everthread import Talk, assistant, system, tool_call, tool_result, user
-from everthread.context.building import Context
-from everthread.context.packing import Packing
-from everthread.context.planning import Plan
+from everthread.context.build import Context
+from everthread.context.pack import Packing
+from everthread.context.plan import Plan
+from everthread.context.turn_cache import TurnCache
 from everthread.core.branches import ENDLESS
 from everthread.core.events import MESSAGES, AgentKilled, Command, Event, Other, Pin, ToolCall
-from everthread.core.folded import Folded
 from everthread.core.importance import worth
 from everthread.core.logged import Logged
 from everthread.core.parts import Reasoning, Text
 from everthread.core.strategies import At, Back, Choice, Level, Older, Ranked, Strategy, View, choose
 from everthread.core.turns import Turn
 from everthread.core.window import From, Lookups, Start, Upto
-from everthread.store.windowing import Seen
+from everthread.store.scripts.window import Seen
 from tests.contract.support import MINUTE, Clock, everything
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ def seen_of(context: Context) -> Seen:
 
 def had_to_give_way(context: Context) -> bool:
     """Whether what was chosen turned out too large once it was packed: repairs and notes of time have a size too."""
-    return Packing(plan_of(context), seen_of(context), Folded()).estimate() > context.budget
+    return Packing(plan_of(context), seen_of(context), TurnCache()).estimate() > context.budget
 
 
 def sent_turns(context: Context) -> set[int]:

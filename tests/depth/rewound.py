@@ -166,7 +166,7 @@ async def deep(et: Everthread, someone: str, shape: str, depth: int) -> Talk:
 async def readings(talk: Talk) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Every reading verb, ready to be asked."""
     line: Line = await talk.line()
-    log: Log = talk._desk.log
+    log: Log = talk._runtime.log
     newest = await newest_seq(talk)
 
     def context(strategy: str) -> Callable[[], Awaitable[Any]]:

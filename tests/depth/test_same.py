@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from everthread import Everthread, Talk, assistant, system, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, SessionEnded, Settings, Summary
-from everthread.store.appending import Draft, Place
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
+from everthread.store.scripts.append import Draft, Place
 from tests.contract.support import MINUTE, Clock
 from tests.contract.windows import plan_of
 from tests.depth.rewound import MODEL, STRATEGIES, turn
@@ -43,7 +43,7 @@ class Walk:
 
     async def go(self, steps: list[tuple[str, int]]) -> Talk:
         for number, (step, pick) in enumerate(steps):
-            newest = (await self.talk._desk.log.head(await self.talk.line())).seq
+            newest = (await self.talk._runtime.log.head(await self.talk.line())).seq
             match step:
                 case "rewind":
                     self.talk = await self.talk.rewind(to=pick % (newest + 1))
@@ -96,7 +96,7 @@ async def straightened(talk: Talk, et: Everthread, name: str) -> Talk:
 
 async def everything_read(talk: Talk, newest: int, pick: int) -> dict[str, Any]:
     """What all reading verbs say, without the branch that an event is on."""
-    log, line = talk._desk.log, await talk.line()
+    log, line = talk._runtime.log, await talk.line()
     at = pick % newest + 1
 
     def plain(events: list[Any]) -> list[Any]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from everthread import Everthread, EverthreadError, Talk, user
 from everthread.core.branches import ENDLESS
-from everthread.store.postgres import PostgresEngine
-from everthread.store.sqlite import SqliteEngine
+from everthread.store.postgres.engine import PostgresEngine
+from everthread.store.sqlite.engine import SqliteEngine
 
 TENANT = "default"
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import apsw
 
-import everthread.store.sqlite  # noqa: F401  (loaded before rights are given up)
+import everthread.store.sqlite.engine  # noqa: F401  (loaded before rights are given up)
 from everthread import Everthread, EverthreadError, user
 from tests.waiting import WHOLE
 

@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _without(without_memory: None) -> None:
-    """What memory adds is told in tests/jobs."""
+    """What memory adds is told in tests/memory."""

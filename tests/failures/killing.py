@@ -29,7 +29,7 @@ from everthread.core.events import Assistant, BriefUpdated, Command, User
 from everthread.errors import NotFound, NothingToResume
 from everthread.store.conversations import Owner
 from everthread.store.log import Log
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from everthread.testing.scripted import call, script
 from everthread.tools import tool
 

@@ -346,7 +346,7 @@ async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
 
     async def meanwhile(*given: Any, **named: Any) -> Any:
         await said.context(model=MODEL)
-        assert et._desk.contexts._folded._kept
+        assert et._runtime.contexts._turn_cache._kept
         done = await really(*given, **named)
         if fails:
             raise NotYetGone("the store", seconds=1.0)
@@ -362,4 +362,4 @@ async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
         await _refused(works[verb](), NotYetGone)
     else:
         await works[verb]()
-    assert not et._desk.contexts._folded._kept
+    assert not et._runtime.contexts._turn_cache._kept

@@ -15,11 +15,11 @@ from redis import Redis
 from everthread import Everthread, Talk, user
 from everthread.core.logged import Logged
 from everthread.errors import BadValue, MissingExtra
-from everthread.store import bus_address
-from everthread.store.bus import NoBus
-from everthread.store.opening import open_log
-from everthread.store.postgres_bus import PostgresBus
-from everthread.store.redis_bus import RedisBus
+from everthread.store.bus import address as bus_address
+from everthread.store.bus.base import NoBus
+from everthread.store.bus.postgres import PostgresBus
+from everthread.store.bus.redis import RedisBus
+from everthread.store.open import open_log
 from tests.contract.buses import Ear, until
 from tests.redis_server import RedisServer
 
@@ -92,7 +92,7 @@ async def test_the_environment_names_the_bus_of_the_stores_that_can_have_one(
 async def test_without_the_package_the_error_says_what_to_install(
     postgres_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "everthread.store.redis_bus")
+    monkeypatch.delitem(sys.modules, "everthread.store.bus.redis")
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     with pytest.raises(MissingExtra, match=r"pip install 'everthread\[redis\]'"):
         await open_log(postgres_address, bus="redis://localhost")

@@ -9,7 +9,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.branches import ENDLESS
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from tests.failures.aftermath import intact, sound
 
 HOUR = 3_600_000_000

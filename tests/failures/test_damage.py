@@ -13,7 +13,7 @@ import pytest
 from everthread import Everthread, EverthreadError, Talk, assistant, file, user
 from everthread.core.branches import ENDLESS
 from everthread.errors import Corrupt, StoreError
-from everthread.store.sqlite import SqliteEngine
+from everthread.store.sqlite.engine import SqliteEngine
 from tests.failures.aftermath import TENANT, clear, intact, sound
 from tests.waiting import PATIENCE
 

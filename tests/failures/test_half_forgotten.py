@@ -7,8 +7,8 @@ import pytest
 from everthread import Everthread, Talk, user
 from everthread.errors import UnknownConversation
 from everthread.store.engine import Outcome, Script
-from everthread.store.forgetting import EVENT, Forgetting, begun
-from everthread.store.forgetting_verbs import Forgets
+from everthread.store.erasure import Forgets
+from everthread.store.scripts.forget import EVENT, Forgetting, begun
 
 
 class Killed(BaseException):

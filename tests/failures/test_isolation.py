@@ -16,10 +16,10 @@ import pytest
 from everthread import Everthread, Talk, assistant, file, tool_call, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, ModelCall, SessionEnded, ToolCall, text_of
-from everthread.core.parts import digest
+from everthread.core.parts import blob_hash
 from everthread.errors import EverthreadError, NotFound, UnknownConversation
 from everthread.store.conversations import Conversation, Owner
-from everthread.store.restoring import Whole
+from everthread.store.scripts.restore import Whole
 from everthread.testing.scripted import script
 from everthread.transfer import export_lines, read_file
 from tests.waiting import PATIENCE
@@ -104,7 +104,7 @@ VERBS: dict[str, Probe] = {
     "turns": lambda t, s: t.turns(),
     "sessions": lambda t, s: t.sessions(),
     "totals": lambda t, s: t.totals(),
-    "blob": lambda t, s: t.blob(digest(BYTES)),
+    "blob": lambda t, s: t.blob(blob_hash(BYTES)),
     "context": lambda t, s: t.context(model=s.model),
     "steps": lambda t, s: t.steps(model=s.model),
     "count": lambda t, s: t.count(model=s.model),
@@ -170,7 +170,7 @@ THINGS: dict[str, Probe] = {
     "a branch by number": lambda t, s: t.on(2),
     "a branch by name": lambda t, s: t.switch("side"),
     "a mark": lambda t, s: t.rewind(to="point"),
-    "a blob": lambda t, s: t.blob(digest(BYTES)),
+    "a blob": lambda t, s: t.blob(blob_hash(BYTES)),
     "an event": lambda t, s: t.redact(5),
     "an event to pin": lambda t, s: t.pin(5),
     "a model call": lambda t, s: t.rebuild(8),

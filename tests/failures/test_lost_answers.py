@@ -11,7 +11,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, file, user
 from everthread.core.events import Event
 from everthread.errors import Unavailable
-from everthread.store.postgres import PostgresEngine
+from everthread.store.postgres.engine import PostgresEngine
 from everthread.testing.postgres import Server
 from tests.failures.aftermath import postgres_engine, sound, texts
 

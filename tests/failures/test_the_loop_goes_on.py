@@ -10,12 +10,13 @@ from typing import Any, get_args
 
 import pytest
 
-from everthread import Talk, assistant, file, recall, tool_call, tool_result, user
+from everthread import Talk, assistant, file, tool_call, tool_result, user
 from everthread.core import tokens
 from everthread.core.events import Event
 from everthread.core.tokens import Encoding
 from everthread.errors import EventTooLarge
-from everthread.store import appending
+from everthread.store.recall import hits
+from everthread.store.scripts import append
 
 PATIENCE = 120.0  # seconds, for a loop that does not go on
 LITTLE = 100_000  # bytes that may be counted where they stand
@@ -83,7 +84,7 @@ async def test_a_large_message_is_counted_beside_the_loop(talk: Talk, counting: 
 
 
 async def test_what_is_too_large_is_refused_beside_the_loop(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = _threads(monkeypatch, appending, "encode")
+    threads = _threads(monkeypatch, append, "encode")
     with pytest.raises(EventTooLarge):
         await talk.append(user(WORDS * 20))
     assert threads
@@ -110,7 +111,7 @@ async def test_a_context_in_another_encoding_is_counted_beside_the_loop(
 async def test_what_recall_finds_in_a_large_message_is_looked_for_beside_the_loop(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = _threads(monkeypatch, recall, "shortened")
+    threads = _threads(monkeypatch, hits, "shortened")
     await talk.append(user(WORDS), assistant(WORDS))
     assert await talk.recall("walnuts")
     assert threads

@@ -10,7 +10,7 @@ import pytest
 from everthread import Everthread, EverthreadError, Talk, user
 from everthread.core.logged import Logged
 from everthread.errors import BadValue, KeyReused, Moved, UnknownConversation, UnknownSeq
-from everthread.store.postgres import PostgresEngine
+from everthread.store.postgres.engine import PostgresEngine
 from tests.failures.aftermath import intact, sound, texts
 from tests.waiting import PATIENCE
 

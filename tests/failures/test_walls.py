@@ -10,7 +10,7 @@ from everthread import Everthread, Talk, assistant, file, user
 from everthread.core.branches import Branch
 from everthread.errors import UnknownBlob, UnknownConversation
 from everthread.store.conversations import Conversation, Owner
-from everthread.store.restoring import Whole
+from everthread.store.scripts.restore import Whole
 from tests.failures.aftermath import sound, texts
 from tests.failures.test_damage import Vandal
 

@@ -19,8 +19,8 @@ from benchmarks.loopback.http import Answer, Fault
 from benchmarks.loopback.model import Books, Called, Replies, Script, Thought
 from benchmarks.loopback.openai import OpenAIServer, ResponsesServer
 from everthread import Everthread
-from everthread.providers.choosing import host_of
-from everthread.store.opening import open_log
+from everthread.providers.choose import host_of
+from everthread.store.open import open_log
 from everthread.tools import tool
 from tests.providers.behaviours import KEY, chunks, failing, with_data
 from tests.saying import NINE

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from everthread import Talk
+from everthread.agent import call as calling
+from everthread.agent.reply import Reply
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import ModelCall
 from everthread.core.logged import Logged
-from everthread.engine import calling
-from everthread.engine.saying import Saying
 from everthread.errors import ModelError
 from tests.journeys.stage import ACTS, FAULTS, TOOLS, Act, LoopbackServer, Stage, act_of, payment, staged, words
 
@@ -140,13 +140,13 @@ class Journey:
             self.server.books.limit = max([10_000, *(spent.total for spent in self.server.books.spent)]) * 9 // 10
         return fault
 
-    async def hear(self, saying: Saying, on: Talk | None = None) -> Done:
+    async def hear(self, reply: Reply, on: Talk | None = None) -> Done:
         """A turn to its end: what was heard of it is in the log, and nothing else."""
         talk = on or self.talk
         before = (await self.stage.et.log.head(await talk.line())).seq
         deltas: list[Delta] = []
         with suppress(ModelError):  # which is in the log as well
-            async for delta in saying:
+            async for delta in reply:
                 deltas.append(delta)  # noqa: PERF401 -- as they come
         events = await talk.range(before + 1, ENDLESS)
         assert [event.seq for event in events] == list(range(before + 1, before + 1 + len(events)))

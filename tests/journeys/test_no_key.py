@@ -8,8 +8,8 @@ import pytest
 
 from everthread import Everthread, assistant, user
 from everthread.core.deltas import CallDelta, Done, ResultDelta, TextDelta
-from everthread.providers.choosing import notice
-from tests.engine.support import assert_valid, calls, heard
+from everthread.providers.choose import notice
+from tests.agent.support import assert_valid, calls, heard
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from everthread.core.branches import ENDLESS
 from everthread.core.events import AgentKilled, BriefUpdated, Event, ToolCall
 from everthread.core.parts import Reasoning
 from everthread.errors import BeyondModel
-from everthread.formats import from_anthropic
+from everthread.transfer import from_anthropic
 from tests.saying import MINUTE, NINE, asked, begins_with, say, turns, used
 from tests.transcripts import CHAT, CLAUDE, FORMS, RESPONSES, blocks, instructions, transcript, whole
 

@@ -1,7 +1,7 @@
 """What goes wrong in systems like this one: summaries, blocking, sessions, recall. Numbers 12 to 17, and 23 to 27.
 
 Each test names the number of the failure that it stands for, and goes all the way: said, remembered, told. The rules
-behind them are proved one by one in tests/jobs, the search in tests/contract.
+behind them are proved one by one in tests/memory, the search in tests/contract.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import ModelCall
 from everthread.errors import Overloaded
-from everthread.jobs.asking import ask
+from everthread.memory.ask import ask
 from everthread.testing.scripted import script
-from tests.jobs.conftest import settings_of
-from tests.jobs.support import Listening, outside, past_clock, recaps
-from tests.jobs.test_brief import briefs
+from tests.memory.conftest import settings_of
+from tests.memory.support import Listening, outside, past_clock, recaps
+from tests.memory.test_brief import briefs
 from tests.transcripts import instructions
 
 SMALL = {"budget": 3_000, "clock": "off"}
@@ -130,7 +130,7 @@ async def test_a_turn_that_lands_while_a_summary_is_written_is_covered_once(
             await talk.append(user("Turn two."), assistant("Yes."))
         return told
 
-    monkeypatch.setattr("everthread.jobs.memory.ask", lands)
+    monkeypatch.setattr("everthread.memory.make.ask", lands)
     await talk.remember()
     assert [(one.text, one.covers, one.turns) for one in await briefs(talk)] == [("One.", 2, 1), ("One and two.", 4, 2)]
     assert ["Turn two." in shown for shown in heard.shown] == [False, True]

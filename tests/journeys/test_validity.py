@@ -15,7 +15,7 @@ import pytest
 from benchmarks.histories import bad_history, real_histories
 from benchmarks.validity import FAILURES, OTHERS, Asking, Tally
 from everthread import Everthread
-from everthread.store.appending import Draft
+from everthread.store.scripts.append import Draft
 
 REQUESTS = 300
 SHIPPED, EVERY = 6, 12  # conversations that ship with the tests; of the others, one in so many is taken

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from everthread import Everthread
-from everthread.providers.choosing import key_of
+from everthread.providers.choose import key_of
 from tests.live.conversation import SETTINGS, TOOLS, Account, converse
 
 MODELS = (

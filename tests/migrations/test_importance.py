@@ -10,9 +10,9 @@ from everthread import Everthread, Talk, assistant, system, tool_call, tool_resu
 from everthread.core.branches import Branch
 from everthread.core.events import Event, Mark
 from everthread.core.importance import LONG
-from everthread.store.appending import Draft
 from everthread.store.conversations import Conversation
-from everthread.store.restoring import Whole
+from everthread.store.scripts.append import Draft
+from everthread.store.scripts.restore import Whole
 from tests.contract.support import START, assert_sound, everything
 from tests.migrations.databases import copy, make_older, rows
 

@@ -16,15 +16,15 @@ import pytest
 
 from benchmarks.loopback.http import Answer, Fault
 from benchmarks.loopback.model import Replies, Script
-from everthread.context.building import provider_of
+from everthread.context.build import provider_of
 from everthread.core.deltas import ReasoningDelta, TextDelta
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Part, Reasoning, Text
 from everthread.core.request import Answer as Result
-from everthread.core.request import Call, Item, Reply, Request, Said, Tool
+from everthread.core.request import Call, Item, ReplyItem, Request, Said, Tool
 from everthread.errors import ModelError
 from everthread.providers.base import Media
-from everthread.providers.calling import Access, Client, Replied
+from everthread.providers.client import Access, Client, Replied
 from everthread.providers.models import model
 from tests.waiting import PATIENCE
 
@@ -60,16 +60,16 @@ class Tried(NamedTuple):
 
 
 PROVIDERS = {
-    "anthropic": Tried("anthropic.AnthropicServer", "anthropic_client", "claude-sonnet-4-6"),
+    "anthropic": Tried("anthropic.AnthropicServer", "anthropic.client", "claude-sonnet-4-6"),
     "openai": Tried(
-        *("openai.OpenAIServer", "openai_client", "gpt-5", "gpt-4o"),
+        *("openai.OpenAIServer", "openai.client", "gpt-5", "gpt-4o"),
         lacks=frozenset({"reasoning", "counting", "cache writes"}),
     ),
     "openai-responses": Tried(
-        *("openai.ResponsesServer", "openai_responses_client", "gpt-5", "gpt-4o"), lacks=frozenset({"cache writes"})
+        *("openai.ResponsesServer", "openai.responses.client", "gpt-5", "gpt-4o"), lacks=frozenset({"cache writes"})
     ),
     "google": Tried(
-        *("google.GoogleServer", "google_client", "gemini-3-pro-preview"),
+        *("google.GoogleServer", "google.client", "gemini-3-pro-preview"),
         lacks=frozenset({"cache writes", "text arguments"}),
     ),
 }
@@ -114,7 +114,7 @@ class Heard(NamedTuple):
     def reasoning(self) -> list[Reasoning]:
         return [part for part in self.parts if isinstance(part, Reasoning)]
 
-    def answered(self, *results: str) -> Reply:
+    def answered(self, *results: str) -> ReplyItem:
         """As it stands in the next request, each tool call with its result."""
         parts: list[Part | Call] = []
         for event in self.replied.events:
@@ -124,7 +124,7 @@ class Heard(NamedTuple):
                 parts += event.parts
         calls = [part for part in parts if isinstance(part, Call)]
         answers = [Result(call=call, parts=(Text(text=said),)) for call, said in zip(calls, results, strict=True)]
-        return Reply(parts=tuple(parts), answers=tuple(answers), reasons=True, model=self.replied.model)
+        return ReplyItem(parts=tuple(parts), answers=tuple(answers), reasons=True, model=self.replied.model)
 
 
 class Wired:
@@ -161,7 +161,7 @@ class Wired:
 
 
 def _item(said: str | Part | Item) -> Item:
-    if isinstance(said, Said | Reply):
+    if isinstance(said, Said | ReplyItem):
         return said
     return Said(role="user", parts=(Text(text=said) if isinstance(said, str) else said,), seq=1)
 

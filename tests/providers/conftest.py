@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.validator import refusals
 from everthread import Everthread
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import Event
 
 
@@ -35,4 +35,4 @@ async def ask(tmp_path: Path) -> AsyncIterator[Ask]:
 
 @pytest.fixture(autouse=True)
 def _without(without_memory: None) -> None:
-    """What memory adds is told in tests/jobs."""
+    """What memory adds is told in tests/memory."""

@@ -12,7 +12,7 @@ from benchmarks.seals import redacted_thinking, thinking
 from everthread import assistant, file, image, system, tool_call, tool_result, user
 from everthread.core.events import Assistant, Event
 from everthread.core.parts import Reasoning
-from everthread.providers import anthropic
+from everthread.providers.anthropic import request as anthropic
 from tests.contract.windows import plan_of
 from tests.core.pictures import png
 from tests.providers.conftest import Ask

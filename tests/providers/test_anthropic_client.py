@@ -18,7 +18,7 @@ from benchmarks.loopback.http import Answer, Fault, sse
 from benchmarks.loopback.model import Called, Replies, Script, Thought
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Reasoning, Text
-from everthread.core.request import Reply
+from everthread.core.request import ReplyItem
 from everthread.errors import (
     BrokenOff,
     MissingExtra,
@@ -29,8 +29,8 @@ from everthread.errors import (
     TooLong,
     WrongKey,
 )
-from everthread.providers.anthropic_client import NO_KEY, connect
-from everthread.providers.calling import Access
+from everthread.providers.anthropic.client import NO_KEY, connect
+from everthread.providers.client import Access
 from tests.providers.behaviours import KEY, TOOLS, chunks, connected, failing, heard, wired
 
 CLAUDE = "claude-sonnet-4-6"
@@ -184,7 +184,7 @@ async def test_a_redacted_thought_goes_back_as_it_came() -> None:
     assert [part.text for part in found.reasoning] == ["", "Hm."]
 
 
-def _altered(reply: Reply) -> Reply:
+def _altered(reply: ReplyItem) -> ReplyItem:
     parts = [
         msgspec.structs.replace(part, meta={"anthropic": part.meta["anthropic"].replace("Hm.", "Ha.")})
         if isinstance(part, Reasoning)
@@ -275,9 +275,9 @@ async def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch
 
 def test_without_the_sdk_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    monkeypatch.delitem(sys.modules, "everthread.providers.anthropic_client")
+    monkeypatch.delitem(sys.modules, "everthread.providers.anthropic.client")
     with pytest.raises(MissingExtra, match=r"everthread\[anthropic\]"):
-        import_module("everthread.providers.anthropic_client")
+        import_module("everthread.providers.anthropic.client")
 
 
 async def test_what_only_the_sdk_understands_is_not_on_the_wire() -> None:

@@ -18,7 +18,7 @@ from benchmarks.loopback.model import Called, Replies, Script
 from everthread.core.events import ToolCall
 from everthread.core.parts import Part
 from everthread.errors import BrokenOff, ModelError, Unreachable
-from everthread.providers.calling import Access, Replied
+from everthread.providers.client import Access, Replied
 from tests.providers.behaviours import (
     TOOLS,
     Wired,

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from everthread.providers.choosing import LOCAL, TINY, access_of, default_model, host_of, key_of, notice
+from everthread.providers.choose import LOCAL, TINY, access_of, default_model, host_of, key_of, notice
 
 Serve = Callable[[bytes | None], Awaitable[str]]
 

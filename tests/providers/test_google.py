@@ -12,7 +12,7 @@ from benchmarks.seals import seal, thought_signature
 from everthread import assistant, system, tool_call, tool_result, user
 from everthread.core.events import Event, ToolCall
 from everthread.core.parts import Reasoning
-from everthread.providers import google
+from everthread.providers.google import request as google
 from tests.providers.conftest import Ask
 from tests.transcripts import CLAUDE, GEMINI, GEMINI_3, instructions, transcript
 

@@ -34,8 +34,8 @@ from everthread.errors import (
     Unreachable,
     WrongKey,
 )
-from everthread.providers.calling import Access, Client, Piece, Replied
-from everthread.providers.google_client import connect
+from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.google.client import connect
 from tests.core.pictures import png
 from tests.transcripts import GEMINI, GEMINI_3
 
@@ -378,10 +378,10 @@ def test_a_key_that_no_request_can_carry_is_wrong(key: str) -> None:
 
 
 def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "everthread.providers.google_client")
+    monkeypatch.delitem(sys.modules, "everthread.providers.google.client")
     monkeypatch.setitem(sys.modules, "google.genai", None)
     with pytest.raises(MissingExtra, match=r"everthread\[google\]"):
-        importlib.import_module("everthread.providers.google_client")
+        importlib.import_module("everthread.providers.google.client")
 
 
 async def test_the_contents_are_counted_and_nothing_else(client: Client, server: GoogleServer) -> None:

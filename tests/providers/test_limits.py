@@ -18,7 +18,7 @@ from everthread.context.tools import tools_of
 from everthread.core.events import Event
 from everthread.core.parts import Image, Part
 from everthread.core.request import Tool
-from everthread.providers import pictures
+from everthread.providers.anthropic import pictures
 from tests.core.pictures import png
 from tests.providers.conftest import Ask
 from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, RESPONSES, instructions, transcript

@@ -20,10 +20,10 @@ from everthread.config import Settings
 from everthread.core.deltas import TextDelta
 from everthread.core.events import Assistant, ToolCall, text_of
 from everthread.errors import NoModelFile, Overloaded, RequestRefused, TooLong
-from everthread.providers.calling import Access, Client, Piece, Replied
-from everthread.providers.local_client import TINY_REPLY, connect, request_of
-from everthread.providers.local_files import WINDOW, ModelFile, find
-from everthread.providers.local_messages import FROM_RESULT, offered, plain
+from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.local.client import TINY_REPLY, connect, request_of
+from everthread.providers.local.files import WINDOW, ModelFile, find
+from everthread.providers.local.messages import FROM_RESULT, offered, plain
 from everthread.providers.models import model
 from tests.waiting import PATIENCE
 
@@ -327,8 +327,8 @@ async def test_other_threads_load_the_model_anew() -> None:
 
 PROGRAM = f"""
 import asyncio
-from everthread.providers.calling import Access
-from everthread.providers.local_client import TINY_REPLY, connect, request_of
+from everthread.providers.client import Access
+from everthread.providers.local.client import TINY_REPLY, connect, request_of
 
 async def main():
     client = connect(Access(provider="local", window={SMALL}))
@@ -452,11 +452,11 @@ async def test_a_damaged_file_is_refused_and_the_process_lives(
 def test_what_is_not_installed_is_named(hidden: str, said: str) -> None:
     program = f"""
 import asyncio, sys
-from everthread.providers import local_files
+from everthread.providers.local import files as local_files
 {hidden}
 try:
     local_files.find("smollm2")
-    import everthread.providers.local_client
+    import everthread.providers.local.client
 except Exception as problem:
     print(problem)
 """

@@ -12,7 +12,7 @@ import pytest
 from everthread import assistant, system, tool_call, tool_result, user
 from everthread.core.events import Event
 from everthread.core.parts import Reasoning
-from everthread.providers import openai
+from everthread.providers.openai import request as openai
 from tests.providers.conftest import Ask
 from tests.transcripts import CHAT, transcript
 

@@ -33,8 +33,8 @@ from everthread.errors import (
     Unreachable,
     WrongKey,
 )
-from everthread.providers.calling import Access, Client, Piece, Replied
-from everthread.providers.openai_client import connect
+from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.openai.client import connect
 from tests.waiting import PATIENCE
 
 BODY: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}]}
@@ -350,9 +350,9 @@ async def test_the_key_is_in_no_error_and_no_log(server: OpenAIServer, caplog: p
 
 async def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    monkeypatch.delitem(sys.modules, "everthread.providers.openai_client")
+    monkeypatch.delitem(sys.modules, "everthread.providers.openai.client")
     with pytest.raises(MissingExtra, match=r"everthread\[openai\]"):
-        importlib.import_module("everthread.providers.openai_client")
+        importlib.import_module("everthread.providers.openai.client")
 
 
 # -- the whole way -----------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Reasoning, Text
 from everthread.errors import BrokenOff, ModelError, NoKey, Overloaded, RequestRefused, TooLong, UnknownModel
-from everthread.providers.calling import Access, Client, Piece, Replied
-from everthread.providers.openai_responses_client import connect
+from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.openai.responses.client import connect
 from tests.waiting import PATIENCE
 
 BODY: dict[str, Any] = {"model": "gpt-5", "input": [{"role": "user", "content": "Hello"}], "store": False}

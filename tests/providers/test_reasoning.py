@@ -16,7 +16,7 @@ import pytest
 from benchmarks.seals import broken, reasoning_item, thinking
 from benchmarks.validator import refusals
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.events import BriefUpdated, SessionEnded
 from everthread.core.parts import Reasoning
 from tests.saying import HOUR, NINE, say

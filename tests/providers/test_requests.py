@@ -9,7 +9,7 @@ import pytest
 from benchmarks.histories import bad_history
 from everthread import Redacted, assistant, system, tool_call, tool_result, user
 from everthread.config import PROVIDERS
-from everthread.context.building import provider_of
+from everthread.context.build import provider_of
 from everthread.core.events import AgentKilled, Assistant, Clear, Event, Mark, Other, ToolCall, ToolResult, User
 from everthread.core.parts import Image, Text
 from tests.providers.conftest import Ask

@@ -13,7 +13,7 @@ from benchmarks.seals import reasoning_item
 from everthread import assistant, system, tool_call, tool_result, user
 from everthread.core.events import Assistant, Event
 from everthread.core.parts import Reasoning
-from everthread.providers import openai_responses
+from everthread.providers.openai.responses import request as openai_responses
 from tests.providers.conftest import Ask
 from tests.transcripts import RESPONSES, transcript
 

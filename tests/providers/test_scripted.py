@@ -11,8 +11,8 @@ from everthread.core.events import Assistant, ToolCall, text_of
 from everthread.core.parts import Reasoning, Text
 from everthread.core.tokens import count
 from everthread.errors import BadValue, BrokenOff, Overloaded
-from everthread.providers.calling import Access, Piece, Replied
-from everthread.providers.scripted_client import connect
+from everthread.providers.client import Access, Piece, Replied
+from everthread.providers.scripted.client import connect
 from everthread.testing.scripted import broken, call, left, script, thought
 
 TOOL = {"type": "function", "function": {"name": "clock", "description": "The time.", "parameters": {}}}

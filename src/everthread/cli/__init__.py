@@ -25,8 +25,8 @@ COMMANDS = {
     "agents": ("agents", "List agents, or show one with its versions."),
     "usage": ("usage", "Show what model calls took: tokens, cache, price."),
     "work": ("work", "Do what memory has to do, apart from chats."),
-    "import": ("carry", "Import conversations from a file."),
-    "export": ("carry", "Export conversations as JSON Lines."),
+    "import": ("transfer", "Import conversations from a file."),
+    "export": ("transfer", "Export conversations as JSON Lines."),
     "doctor": ("doctor", "Check a store against its own laws."),
     "bench": ("bench", "Measure Everthread: speed, cost, validity."),
     "tour": ("tour", "A guided tour on a fresh store."),
@@ -60,4 +60,4 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     # What goes wrong with a turn is told by the command; a logger without a handler would tell it once more.
-    logging.getLogger("everthread.engine").addHandler(logging.NullHandler())
+    logging.getLogger("everthread.agent").addHandler(logging.NullHandler())

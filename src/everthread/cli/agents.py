@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from everthread.agents import Agent, Versioned
+from everthread.agent.personas import Agent, Versioned
 from everthread.app import Everthread
 from everthread.cli.shared import (
     Scope,

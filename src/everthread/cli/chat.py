@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.cli.beside import Beside
 from everthread.cli.commands import Commands
@@ -36,12 +37,11 @@ from everthread.cli.shared import (
 from everthread.cli.show import Page
 from everthread.cli.speaking import Partner, context_of, loading, partner_of, speaking, talk_of, warn
 from everthread.cli.telling import Teller, error_as_json, price_line
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.core.deltas import Done
 from everthread.core.events import MESSAGES, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.sections import ago
-from everthread.engine.saying import Saying
 from everthread.errors import Corrupt, EverthreadError
 from everthread.talk import Talk
 
@@ -247,11 +247,11 @@ class Chat:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    async def hear(self, saying: Saying) -> None:
+    async def hear(self, reply: Reply) -> None:
         """A turn to its end; then what it took, the rule if it moved, and what waits for an answer."""
         model = (await self.context()).model
         teller = Teller(form="json" if self.json else "words", words="" if model == self._loaded else loading(model))
-        await teller.listen(saying)
+        await teller.listen(reply)
         self._loaded = model
         done, self.failed = teller.done, self.failed or bool(teller.failed)
         assert done

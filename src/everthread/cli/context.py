@@ -13,7 +13,7 @@ from everthread.app import Everthread
 from everthread.cli.picture import Picture
 from everthread.cli.shared import agents_folder, find, pairs_of, run, say_json, scope_of, scoped
 from everthread.cli.speaking import context_of
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.errors import BadValue, BeyondModel
 

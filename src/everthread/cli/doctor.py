@@ -24,7 +24,7 @@ from everthread.cli.shared import (
 )
 from everthread.errors import StoreError
 from everthread.store.log import Log
-from everthread.store.opening import open_log
+from everthread.store.open import open_log
 from everthread.store.private_files import is_everybodys
 
 

@@ -13,10 +13,10 @@ from everthread.app import Everthread
 from everthread.cli.lines import text_from
 from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped, somebody_types
 from everthread.cli.speaking import context_of
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.errors import BadValue
-from everthread.jobs.correcting import Remembered
 from everthread.jobs.worker import Status
+from everthread.memory.correct import Remembered
 from everthread.talk import Talk
 
 STDIN = "-"

@@ -10,7 +10,7 @@ import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.shared import find, printable, run, say_json, scope_of, scoped
-from everthread.recall import Hit
+from everthread.store.recall.hits import Hit
 
 
 @click.command("recall")

@@ -14,9 +14,9 @@ import click
 from everthread.app import AGENT, Everthread
 from everthread.cli.shared import Scope, find, pairs_of, tell
 from everthread.config import check
-from everthread.context.building import Context
+from everthread.context.build import Context
 from everthread.errors import BadValue, NoModel
-from everthread.providers.choosing import notice
+from everthread.providers.choose import notice
 from everthread.talk import Talk
 
 LOCAL = "local:"  # what begins the name of a model that runs in this process

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import click
 import msgspec
 
+from everthread.agent.reply import Reply
 from everthread.cli.shared import json_text, printable, tell, width_of
 from everthread.cli.spinner import Spinner
 from everthread.cli.wrapping import Wrapping
 from everthread.core.deltas import CallDelta, Delta, Done, Notice, ReasoningDelta, ResultDelta, TextDelta
-from everthread.engine.saying import Saying
 from everthread.errors import EverthreadError
-from everthread.providers.choosing import TINY
+from everthread.providers.choose import TINY
 
 SHORT = 200  # characters of a tool's arguments or result that are shown
 STOPPED = "Stopped. What had come of the reply is kept."
@@ -42,15 +42,15 @@ class Teller:
         self.failed: EverthreadError | None = None
         self.done: Done | None = None
 
-    async def listen(self, saying: Saying) -> None:
+    async def listen(self, reply: Reply) -> None:
         """To the end. However this is left, the turn has ended too, and what had come of it is in the log."""
-        async with saying, self._spinner:
+        async with reply, self._spinner:
             try:
-                async for delta in saying:
+                async for delta in reply:
                     self._keep(delta)
                     self._tell(delta)
             except asyncio.CancelledError:
-                self._stopped(STOPPED if saying.is_accepted else UNSAID)
+                self._stopped(STOPPED if reply.is_accepted else UNSAID)
                 raise
             except EverthreadError as problem:
                 if self.done is None:  # there was no turn

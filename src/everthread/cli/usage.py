@@ -11,8 +11,8 @@ import msgspec
 from everthread.app import Everthread
 from everthread.cli.shared import ago, console, counted, find, printable, run, say_json, scope_of, scoped
 from everthread.cli.telling import dollars
+from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import Owner
-from everthread.store.usage import By, Usage
 
 NARROW = 80  # columns of a terminal, below which not all figures fit
 BY = ("conversation", "turn", "session", "day", "model", "user")

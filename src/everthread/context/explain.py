@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from everthread.context.packing import Packed, Packing
-from everthread.core.request import Reply, Said
+from everthread.context.pack import Packed, Packing
+from everthread.core.request import ReplyItem, Said
 from everthread.core.tokens import BROKEN
 from everthread.providers.prices import input_price
 
@@ -186,7 +186,7 @@ def cache_read(packing: Packing) -> int:
         return 0
     turn, place = found
     reply = turn.items[place]
-    if isinstance(reply, Reply) and reply.model not in (
+    if isinstance(reply, ReplyItem) and reply.model not in (
         "",
         plan.model.name,
         f"{plan.model.provider}:{plan.model.name}",

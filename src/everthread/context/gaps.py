@@ -18,13 +18,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from everthread.context.planning import Plan
-from everthread.core import extract
+from everthread.context.plan import Plan
 from everthread.core.branches import Line
 from everthread.core.logged import Logged, memorable
 from everthread.core.turns import Head
+from everthread.language import extract
 from everthread.store.log import Log
-from everthread.store.windowing import Seen
+from everthread.store.scripts.window import Seen
 
 LOOKED_AT = 120  # messages before the window; of an older gap the newest count
 LEAST = 40  # tokens of an extract, however little room there is

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from everthread.core.parts import File, Image, Part, Text, digest
+from everthread.core.parts import File, Image, Part, Text, blob_hash
 from everthread.core.quotes import Quote
 from everthread.errors import BadValue
 
@@ -355,7 +355,7 @@ def detach(event: Event) -> Event:
 def _without_data(part: Part) -> Part:
     if not isinstance(part, _MEDIA) or part.data is None:
         return part
-    hash = digest(part.data)
+    hash = blob_hash(part.data)
     if part.blob not in ("", hash):
         raise BadValue("blob", part.blob, f"empty or the hash of the bytes beside it, {hash}")
     return msgspec.structs.replace(part, blob=hash, data=None)

@@ -71,13 +71,15 @@ def image(data: bytes | str, *, media_type: str = "") -> Image:
         return Image(url=data, media_type=media_type)
     _check_bytes("image", data)
     width, height = dimensions(data)
-    return Image(blob=digest(data), media_type=media_type or media_type_of(data), width=width, height=height, data=data)
+    return Image(
+        blob=blob_hash(data), media_type=media_type or media_type_of(data), width=width, height=height, data=data
+    )
 
 
 def file(data: bytes, *, name: str = "", media_type: str = "application/octet-stream") -> File:
     """A file from its bytes."""
     _check_bytes("file", data)
-    return File(blob=digest(data), media_type=media_type, name=name, size=len(data), data=data)
+    return File(blob=blob_hash(data), media_type=media_type, name=name, size=len(data), data=data)
 
 
 def _check_bytes(what: str, data: object) -> None:
@@ -87,5 +89,5 @@ def _check_bytes(what: str, data: object) -> None:
         )
 
 
-def digest(data: bytes) -> str:
+def blob_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()

@@ -1,7 +1,7 @@
 """The neutral request: what every provider is told, before any of them is told it in its own form.
 
-A request is made of items. `Said` is one message of the user or of the application; `Reply` is what one model
-call gave, with exactly one answer for each of its tool calls. How events become items is `core.items`.
+A request is made of items. `Said` is one message of the user or of the application; `ReplyItem` is what one model
+call gave, with exactly one answer for each of its tool calls. How events become items is `context.items`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session: int = 0
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ReplyItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`reasons`: whether reasoning in it may go back to the model that made it. `seq`: of its first event."""
 
     parts: tuple[Part | Call, ...]
@@ -62,7 +62,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int = 0
 
 
-Item = Said | Reply
+Item = Said | ReplyItem
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ over the running sum of turn sizes that the log keeps. It is a function of the l
 costs two look-ups in an index, and needs no memory of where it was. docs/stepped-cutoff.md explains it.
 
 Look-ups are asked for, not made: `cutoff` is a generator that yields a `From` or an `Upto` and is sent what
-was found. The store answers from its index (`store.windowing`), and `answered` from turns at hand.
+was found. The store answers from its index (`store.scripts.window`), and `answered` from turns at hand.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is made beside the conversation: briefs, recaps, range summaries and names. Read `worker` first."""
+"""Work that is done beside the conversation: `worker` says when. What there is to do, `memory` says."""

@@ -20,17 +20,17 @@ from contextlib import suppress
 
 import msgspec
 
+from everthread.agent.lease import leased
+from everthread.agent.runtime import Runtime
 from everthread.core.branches import Line
-from everthread.engine.desk import Desk
-from everthread.engine.leasing import leased
 from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
-from everthread.jobs.due import due
-from everthread.jobs.memory import Memory, Unusable
-from everthread.jobs.spending import error_of, spending
-from everthread.store.beside import audit
+from everthread.memory.due import due
+from everthread.memory.make import Memory, Unusable
+from everthread.memory.spending import error_of, spending
+from everthread.store.beside.leases import Held
+from everthread.store.beside.reminders import ABOUT, Reminder
+from everthread.store.beside.verbs import audit
 from everthread.store.conversations import Conversation, Owner
-from everthread.store.leases import Held
-from everthread.store.reminders import ABOUT, Reminder
 
 MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
 AT_ONCE = 4  # branches that are worked on at the same time
@@ -80,8 +80,8 @@ class _Place(msgspec.Struct):
 
 
 class Worker:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._tell: Callable[[Did], None] = lambda _: None
         self._waiting: dict[str, _Place] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
@@ -128,9 +128,9 @@ class Worker:
                 await asyncio.wait(rest)
 
     async def status(self, conversation: Conversation, branch: int | None = None) -> Status:
-        line, now = await self._desk.log.line(conversation, branch), self._desk.log.now
-        memory, spent = await self.memory_of(conversation, line), await spending(self._desk.log, conversation, now)
-        found = await due(self._desk.log, line, capable=False)
+        line, now = await self._runtime.log.line(conversation, branch), self._runtime.log.now
+        memory, spent = await self.memory_of(conversation, line), await spending(self._runtime.log, conversation, now)
+        found = await due(self._runtime.log, line, capable=False)
         version, behind = found.standing(memory.settings.strategy)
         return Status(
             covers=max(found.head.cleared, version.covers),
@@ -139,7 +139,7 @@ class Worker:
             on=memory.settings.memory,
             model=memory.model,
             failures=spent.failures,
-            error=await error_of(self._desk.log, conversation, spent),
+            error=await error_of(self._runtime.log, conversation, spent),
             wait=spent.wait(memory.settings, now) if memory.model else 0.0,
             calls=spent.calls,
             dollars=spent.dollars,
@@ -147,7 +147,7 @@ class Worker:
 
     async def once(self, conversation: Conversation, branch: int | None = None, *, all: bool = True) -> bool:
         """Do what is due on a branch. Whether anything was. Not `all`: extracts only once they are worth it."""
-        line = await self._desk.log.line(conversation, branch)
+        line = await self._runtime.log.line(conversation, branch)
         did, _ = await self._once(conversation, line, all=all)
         return did
 
@@ -155,14 +155,14 @@ class Worker:
         """Do what the processes that reply have written reminders of, until cancelled, or until there are none."""
         self._apart, self._tell = True, tell or self._tell
         audit.info("a worker works for all users")
-        async for _ in self._desk.log.changes(ABOUT):
-            found = await self._desk.log.reminders()
+        async for _ in self._runtime.log.changes(ABOUT):
+            found = await self._runtime.log.reminders()
             for one in found:
                 if f"{one.tenant}/{one.conversation}/{one.branch}" not in self._working:
                     await self._take(one)
             if until_idle:
                 await self.drain()
-                if not await self._desk.log.reminders(limit=1):
+                if not await self._runtime.log.reminders(limit=1):
                     return
 
     # -- when --------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Worker:
     async def _quiet(self, name: str) -> None:
         while not self._hurry.is_set():
             place, now = self._waiting[name], time.monotonic()
-            rest = max(MOMENT - (now - place.last), MOMENT if self._desk.busy else 0.0)
+            rest = max(MOMENT - (now - place.last), MOMENT if self._runtime.busy else 0.0)
             if rest <= 0 or now - place.first > PATIENCE:
                 return
             with suppress(TimeoutError):
@@ -191,7 +191,7 @@ class Worker:
     async def _see_to(self, name: str, place: _Place) -> None:
         conversation, wait = place.conversation, FAULT
         try:
-            line = await self._desk.log.line(conversation, place.branch)
+            line = await self._runtime.log.line(conversation, place.branch)
             _, wait = await self._once(conversation, line, all=False)
         except NotFound:
             return  # erased meanwhile
@@ -201,7 +201,7 @@ class Worker:
             _log.exception("Memory of conversation %s failed", conversation.id)
         if place.written:
             with suppress(EverthreadError):
-                await self._desk.log.settle(place.written)
+                await self._runtime.log.settle(place.written)
         if wait and self._apart:
             await self._write_down(place, wait)
         elif wait and not self._closing:
@@ -210,9 +210,9 @@ class Worker:
     async def _write_down(self, place: _Place, seconds: float) -> None:
         """For whichever worker there is by then."""
         with suppress(EverthreadError):
-            line = await self._desk.log.line(place.conversation, place.branch)
+            line = await self._runtime.log.line(place.conversation, place.branch)
             owner = Owner(place.conversation.tenant, place.conversation.user)
-            await self._desk.log.remind(owner, line, seconds=seconds)
+            await self._runtime.log.remind(owner, line, seconds=seconds)
 
     def _later(self, name: str, place: _Place, seconds: float) -> None:
         if handle := self._again.pop(name, None):
@@ -227,9 +227,9 @@ class Worker:
     async def _take(self, one: Reminder) -> None:
         """A reminder that a process which replies has written."""
         try:
-            self.remind(await self._desk.log.find(one.owner, one.conversation), one.branch, one)
+            self.remind(await self._runtime.log.find(one.owner, one.conversation), one.branch, one)
         except NotFound:
-            await self._desk.log.settle(one)
+            await self._runtime.log.settle(one)
 
     # -- what --------------------------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class Worker:
         if not all and not self._apart and await self._is_anothers(conversation, line):
             return False, 0.0
         name = f"memory/{line.conversation}/{line.branch.number}"
-        async with leased(self._desk.log, line, name, wait=all) as held:
+        async with leased(self._runtime.log, line, name, wait=all) as held:
             return await self._rounds(conversation, line, held, all=all) if held else (False, AGAIN)
 
     async def _is_anothers(self, conversation: Conversation, line: Line) -> bool:
@@ -246,11 +246,11 @@ class Worker:
         settings = (await self.memory_of(conversation, line)).settings
         if settings.worker == "here" or not settings.memory:
             return False
-        await self._desk.log.remind(Owner(conversation.tenant, conversation.user), line)
+        await self._runtime.log.remind(Owner(conversation.tenant, conversation.user), line)
         return True
 
     async def _rounds(self, conversation: Conversation, line: Line, held: Held, *, all: bool) -> tuple[bool, float]:
-        did, failed, outrun, wait, log = False, False, 0, 0.0, self._desk.log
+        did, failed, outrun, wait, log = False, False, 0, 0.0, self._runtime.log
         for number in range(ROUNDS):
             memory = await self.memory_of(conversation, line)
             memory.lease = held.lease
@@ -283,5 +283,5 @@ class Worker:
 
     async def memory_of(self, conversation: Conversation, line: Line) -> Memory:
         """As the conversation is now: it may have been named, or set otherwise, since somebody reminded us."""
-        now = await self._desk.log.find(Owner(conversation.tenant, conversation.user), conversation.id)
-        return Memory(self._desk, now, line, await self._desk.settings_of(now, line))
+        now = await self._runtime.log.find(Owner(conversation.tenant, conversation.user), conversation.id)
+        return Memory(self._runtime, now, line, await self._runtime.settings_of(now, line))

@@ -17,7 +17,7 @@ import msgspec
 from everthread.core.fence import BREAK, RESULT, Fence
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, Reply, Request, Said, clean, object_of
+from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, clean, object_of
 from everthread.core.tokens import is_text
 from everthread.providers.models import Model
 
@@ -208,8 +208,8 @@ def flattened(request: Request, media: Media) -> Request:
     """
     items: list[Item] = []
     for item in request.items:
-        if isinstance(item, Reply) and item.answers:
-            items.append(Reply(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
+        if isinstance(item, ReplyItem) and item.answers:
+            items.append(ReplyItem(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
             items += [Said(role="user", parts=_flat_answer(answer, media), seq=answer.seq) for answer in item.answers]
         else:
             items.append(item)

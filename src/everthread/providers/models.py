@@ -126,7 +126,7 @@ def warn(spec: str) -> None:
 def _window_of_file(name: str, window: int) -> int:
     """Less than is known of all, where the model in the file was trained for less. A missing file is told of when it
     is called."""
-    from everthread.providers.local_files import find  # only where the model runs in the process
+    from everthread.providers.local.files import find  # only where the model runs in the process
 
     try:
         return find(name).window(window)

@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from everthread.core.logged import Logged
-from everthread.store.bus import Bus
+from everthread.store.bus.base import Bus
 
 Row = Sequence[Any]
 T = TypeVar("T")

@@ -15,9 +15,9 @@ left to do).
     windows      window  look  fence  asks  asking
     living       newest  ended  changes  watch  bells  bus
     operators    everything  check  strays  problems  close
-    beside it    leases, documents, calibrations, usage: `beside.Beside`
-    finding      recall  index: `recalling_verbs.Recalling`
-    forgetting   redact  erase  erase_user  forget_document  finish: `forgetting_verbs.Forgets`
+    beside it    leases, documents, calibrations, usage: `beside.verbs.Beside`
+    finding      recall  index: `recall.verbs.Recalling`
+    forgetting   redact  erase  erase_user  forget_document  finish: `erasure.Forgets`
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -42,30 +42,26 @@ from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.core.window import Lookups
 from everthread.errors import UnknownBlob, UnknownConversation
-from everthread.store import (
-    appending,
-    branching,
-    checking,
-    checking_forgotten,
-    conversations,
-    leases,
-    reading,
-    restoring,
-    secret,
-    windowing,
-)
-from everthread.store.appending import Basis, Batch, Draft, Place, Tries
-from everthread.store.beside import Beside, audit
-from everthread.store.branching import Act
-from everthread.store.bus import Bus
+from everthread.store import conversations
+from everthread.store.beside import leases, secret
+from everthread.store.beside.leases import Lease
+from everthread.store.beside.verbs import Beside, audit
+from everthread.store.bus.base import Bus
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.engine import Ask, Bells, Engine, Script
-from everthread.store.forgetting_verbs import Forgets
-from everthread.store.leases import Lease
-from everthread.store.reading import Newest
-from everthread.store.recalling_verbs import Recalling
-from everthread.store.restoring import Kept, Whole
-from everthread.store.windowing import Planned, Seen, Sighted
+from everthread.store.erasure import Forgets
+from everthread.store.recall.verbs import Recalling
+from everthread.store.scripts import append as appending
+from everthread.store.scripts import branch as branching
+from everthread.store.scripts import check as checking
+from everthread.store.scripts import check_forgotten, read
+from everthread.store.scripts import restore as restoring
+from everthread.store.scripts import window as windowing
+from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries
+from everthread.store.scripts.branch import Act
+from everthread.store.scripts.read import Newest
+from everthread.store.scripts.restore import Kept, Whole
+from everthread.store.scripts.window import Planned, Seen, Sighted
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 HEAVY = 64 * 1024  # bytes from which counting tokens would be felt on the event loop
@@ -270,30 +266,30 @@ class Log(Beside, Recalling, Forgets):
 
     async def head(self, line: Line, *, at: int | None = None) -> Head:
         """All that is known of a line after its newest event, or after event `at`."""
-        return await self._engine.read(lambda: reading.head(line, at=at))
+        return await self._engine.read(lambda: read.head(line, at=at))
 
     async def tail(self, line: Line, *, turns: int) -> list[Logged]:
         """The events of the newest turns, whole, oldest first."""
-        return await self._engine.read(lambda: reading.tail(line, turns=turns))
+        return await self._engine.read(lambda: read.tail(line, turns=turns))
 
     async def before(self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that ends just before `seq`, oldest first."""
         return await self._engine.read(
-            lambda: reading.newest(line, limit=limit, last=min(seq, ENDLESS) - 1, messages=messages),
+            lambda: read.newest(line, limit=limit, last=min(seq, ENDLESS) - 1, messages=messages),
             large=limit > 1_000,
         )
 
     async def after(self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that begins just after `seq`, oldest first."""
         return await self._engine.read(
-            lambda: reading.onward(line, first=min(seq, ENDLESS - 1) + 1, limit=limit, messages=messages),
+            lambda: read.onward(line, first=min(seq, ENDLESS - 1) + 1, limit=limit, messages=messages),
             large=limit > 1_000,
         )
 
     async def range(self, line: Line, first: int, last: int) -> list[Logged]:
         """The events from seq `first` to seq `last`."""
         return await self._engine.read(
-            lambda: reading.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
+            lambda: read.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
         )
 
     async def changes(self, about: str) -> AsyncIterator[None]:
@@ -318,19 +314,19 @@ class Log(Beside, Recalling, Forgets):
 
     async def newest(self, line: Line, *, after: int | None = None) -> Newest:
         """A page of the events after seq `after` (None: only where the line ends), and the reply that runs."""
-        return await self._engine.read(lambda: reading.news(line, after))
+        return await self._engine.read(lambda: read.news(line, after))
 
     async def ended(self, line: Line, *, at: int | None = None) -> Done | None:
         """How the newest turn, or that of event `at`, has ended; None where it is open, or no agent ran it."""
-        return await self._engine.read(lambda: reading.ended(line, at))
+        return await self._engine.read(lambda: read.ended(line, at))
 
     async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:
         """The newest turns that begin at or before seq `last`, oldest first."""
-        return await self._engine.read(lambda: reading.turns(line, limit=limit, last=last))
+        return await self._engine.read(lambda: read.turns(line, limit=limit, last=last))
 
     async def sessions(self, line: Line, *, limit: int = 50) -> list[Session]:
         """The newest sessions, oldest first."""
-        return await self._engine.read(lambda: reading.sessions(line, limit=limit))
+        return await self._engine.read(lambda: read.sessions(line, limit=limit))
 
     async def window(
         self, way: Line | Current, *, at: int | None, plan: Callable[[Sighted], Planned], notes: str = ""
@@ -355,15 +351,15 @@ class Log(Beside, Recalling, Forgets):
 
     async def asks(self, line: Line) -> bool:
         """Whether any tool call of the conversation has ever made its turn wait."""
-        return await self._engine.read(lambda: reading.asks(line))
+        return await self._engine.read(lambda: read.asks(line))
 
     async def asking(self, line: Line, *, after: int) -> list[Logged]:
         """The tool calls after seq `after` that made their turn wait, whether or not they still do."""
-        return await self._engine.read(lambda: reading.asking(line, after=after))
+        return await self._engine.read(lambda: read.asking(line, after=after))
 
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
         """The markers of a kind up to seq `last`, newest first."""
-        return await self._engine.read(lambda: reading.newest_markers(line, kind, last=last, limit=limit))
+        return await self._engine.read(lambda: read.newest_markers(line, kind, last=last, limit=limit))
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
@@ -403,7 +399,7 @@ class Log(Beside, Recalling, Forgets):
 
     async def strays(self) -> list[str]:
         """What is wrong beside conversations: rows that belong to nothing, what is half-forgotten. For operators."""
-        return await self._engine.read(checking_forgotten.strays, large=True)
+        return await self._engine.read(check_forgotten.strays, large=True)
 
     async def problems(self) -> list[str]:
         """What the database's own check of its files finds."""

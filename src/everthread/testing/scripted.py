@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from everthread.providers.scripted_client import broken, call, left, script, thought
+from everthread.providers.scripted.client import broken, call, left, script, thought
 
 __all__ = ["broken", "call", "left", "script", "thought"]

@@ -11,9 +11,36 @@ The format is one JSON object a line, in any number of conversations:
 
 Text that no UTF-8 file can hold stands as base64 of its stored form in `body` in place of `event`. What a
 hand-made file leaves out (ids, times, sizes, branch) is set as for a new event.
+
+Readers of other systems' histories are tolerant of what real traces hold (null content, repeated or missing ids,
+arguments that are no JSON) and exact about what they do not understand: `BadFormat` names the place and what was
+found there, and nothing is guessed. Writers are faithful: they give back what was read, but for the normalisations
+that each module's first paragraph lists. They do not repair a history; making a request that a provider accepts is
+the work of whoever builds requests.
 """
 
+from everthread.providers.anthropic.messages import from_anthropic, to_anthropic
+from everthread.providers.openai.messages import from_openai, to_openai
+from everthread.transfer.chatgpt import from_chatgpt
+from everthread.transfer.claude import from_claude
+from everthread.transfer.detect import detect
 from everthread.transfer.read import read_all, read_file
+from everthread.transfer.strands import Exported, Strand
 from everthread.transfer.write import document_lines, export_lines, mirror
 
-__all__ = ["document_lines", "export_lines", "mirror", "read_all", "read_file"]
+__all__ = [
+    "Exported",
+    "Strand",
+    "detect",
+    "document_lines",
+    "export_lines",
+    "from_anthropic",
+    "from_chatgpt",
+    "from_claude",
+    "from_openai",
+    "mirror",
+    "read_all",
+    "read_file",
+    "to_anthropic",
+    "to_openai",
+]

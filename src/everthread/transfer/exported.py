@@ -13,11 +13,11 @@ from typing import NamedTuple
 from everthread.core.branches import Branch
 from everthread.core.events import Fork
 from everthread.core.ids import make_id
-from everthread.formats import Exported, Strand
-from everthread.store.appending import Draft
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
-from everthread.store.restoring import Whole
+from everthread.store.scripts.append import Draft
+from everthread.store.scripts.restore import Whole
+from everthread.transfer.strands import Exported, Strand
 
 
 class _Grown(NamedTuple):

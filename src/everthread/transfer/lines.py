@@ -18,14 +18,14 @@ from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Event, Redacted, attach, decode, detach, is_kind, media_of
 from everthread.core.ids import is_id
 from everthread.core.logged import microseconds
-from everthread.core.parts import digest
+from everthread.core.parts import blob_hash
 from everthread.core.tokens import sizes
 from everthread.errors import BadFormat, BadValue
-from everthread.store.appending import Draft
+from everthread.store.beside.documents import LONGEST_NAME, Document
 from everthread.store.conversations import MAIN, Conversation, Owner, check_name, check_settings
-from everthread.store.documents import LONGEST_NAME, Document
 from everthread.store.log import now
-from everthread.store.restoring import Kept, Whole
+from everthread.store.scripts.append import Draft
+from everthread.store.scripts.restore import Kept, Whole
 
 _LATEST = microseconds(datetime.max.replace(tzinfo=UTC))
 
@@ -150,7 +150,7 @@ class _Reading:
 
     def _take_blob(self, about: dict[str, Any]) -> None:
         data = base64.b64decode(about["data"], validate=True)
-        if digest(data) != about["hash"]:
+        if blob_hash(data) != about["hash"]:
             raise ValueError("the image or file does not match its hash")
         self._blobs[about["hash"]] = data
 

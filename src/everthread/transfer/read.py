@@ -18,12 +18,16 @@ from msgspec import structs
 from everthread.core.branches import Branch
 from everthread.core.ids import make_id
 from everthread.errors import BadFormat
-from everthread.formats import detect, from_anthropic, from_chatgpt, from_claude, from_openai
-from everthread.formats.detect import Format as Format
-from everthread.store.appending import Draft
+from everthread.providers.anthropic.messages import from_anthropic
+from everthread.providers.openai.messages import from_openai
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
-from everthread.store.restoring import Kept, Whole
+from everthread.store.scripts.append import Draft
+from everthread.store.scripts.restore import Kept, Whole
+from everthread.transfer.chatgpt import from_chatgpt
+from everthread.transfer.claude import from_claude
+from everthread.transfer.detect import Format as Format
+from everthread.transfer.detect import detect
 from everthread.transfer.exported import whole_of
 from everthread.transfer.lines import Numbered, read_lines
 

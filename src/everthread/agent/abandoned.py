@@ -1,0 +1,85 @@
+"""Turns whose runner is gone: whoever notices closes them, and keeps what had come of their replies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everthread.agent.approval import cut_short, late_one, unfinished
+from everthread.agent.lease import Queues
+from everthread.core.branches import Line
+from everthread.core.events import (
+    MESSAGES,
+    UNANSWERED,
+    AgentKilled,
+    Assistant,
+    Event,
+    ToolCall,
+    is_unremembered,
+    unremembered,
+)
+from everthread.core.logged import readable
+from everthread.core.partial import read
+from everthread.core.parts import Text
+from everthread.core.turns import Head
+from everthread.store.beside.leases import Held
+from everthread.store.log import Log
+from everthread.store.scripts.append import Draft, Place
+
+LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
+
+
+async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]:
+    """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed, or
+    waits."""
+    kept = await log.partial(held.lease.tenant, held.lease.name)
+    partial = read(kept.text) if kept else None
+    said: list[Event] = []
+    if partial and partial.text:  # nobody has written it, whatever else was written meanwhile
+        said = [Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)]
+    wrote = kept.at if kept else 0  # by whoever had the lease before, and did not end
+    late = await late_one(log, line, head, wrote) if wrote else None
+    ran = said or late or wrote >= head.turn_first or head.state == "waiting"
+    events = await closing(log, line, head, said, reason=LEFT_OPEN if ran else UNANSWERED, late=late)
+    if events and await is_without_memory(log, line, head.turn_first, head.seq):
+        return [unremembered(event) for event in events]
+    return events
+
+
+async def is_without_memory(log: Log, line: Line, first: int, last: int) -> bool:
+    """Whether memory is told nothing of a turn: any of its messages says so, for some may be redacted."""
+    return any(is_unremembered(one.event) for one in readable(await log.range(line, first, last)))
+
+
+def as_of(head: Head, events: Sequence[Event]) -> list[Event | Draft]:
+    """What ends a turn that was left belongs to the session that it was in, not to the moment when somebody notices."""
+    return [
+        Draft(event=event, time=head.time, session=head.session) if event.kind in MESSAGES else event
+        for event in events
+    ]
+
+
+async def closing(
+    log: Log, line: Line, head: Head, said: Sequence[Event], *, reason: str, late: ToolCall | None = None
+) -> list[Event]:
+    """The events that end a turn before its time: results of the tool calls that were cut short (`late`: of one of an
+    earlier turn), what had come of its reply, and the reason. A turn of which something still waits for approval goes
+    on waiting."""
+    results = await unfinished(log, line, head)
+    goes_on_waiting = head.state == "waiting" and head.pending > len(results)
+    events: list[Event] = [*results, *([cut_short(late, late=True)] if late else []), *said]
+    is_open = bool(head.turn_first) and head.state in ("open", "waiting")
+    if said or (not goes_on_waiting and (is_open or late)):
+        events.append(AgentKilled(reason=reason))
+    return events
+
+
+async def close(log: Log, queues: Queues, line: Line) -> bool:
+    """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
+    async with queues.turn(log, line, wait=False) as held:
+        head = await log.head(line)
+        events = await left_open(log, line, head, held)
+        if events:
+            place = Place(line.tenant, line.conversation, line.branch.number)
+            await log.append(place, as_of(head, events), under=held.lease)
+        held.open = False
+        return bool(events)

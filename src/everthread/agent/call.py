@@ -1,0 +1,129 @@
+"""One model call: made, and made again while it may still succeed.
+
+A call that failed before anything came of the reply is made again after a pause that doubles, with chance in it so that
+many callers do not come back together, or after the time that the provider asks for. Once a piece of the reply has
+been told, it is not: what came is kept, and the turn ends as interrupted. Every call leaves its record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from everthread.context.build import Context
+from everthread.context.record import record
+from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta, Usage
+from everthread.core.events import ModelCall
+from everthread.errors import BrokenOff, ModelError, WrongKey
+from everthread.providers.choose import host_of
+
+if TYPE_CHECKING:
+    from everthread.agent.runtime import Runtime
+    from everthread.providers.client import Client, Replied
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+MOST_PATIENCE = 120.0  # seconds that a provider may ask to wait; beyond that the call has failed
+
+
+class Calling:
+    def __init__(self, runtime: Runtime, context: Context, *, agent: str, tell: Callable[[Delta], None]) -> None:
+        self._runtime, self._context, self._agent, self._tell = runtime, context, agent, tell
+        self._request = context.request  # or it is more than the model can take: then there is no call
+        self._finished: ModelCall | None = None
+        self._said: list[str] = []
+        self._thought = False
+        self._tries = 0
+        self._began = time.monotonic()
+        self._first = 0.0
+        self.model = context.model
+
+    @property
+    def said(self) -> str:
+        """What has come of the reply's text so far."""
+        return "".join(self._said)
+
+    @property
+    def record(self) -> ModelCall:
+        """The record of the call, complete once it has replied."""
+        return self._finished or self._timed()
+
+    def failed(self, why: str) -> ModelCall:
+        """The record of a call that came to nothing, or broke off."""
+        return msgspec.structs.replace(self._timed(), error=why)
+
+    async def reply(self) -> Replied:
+        client = await self._runtime.client(self._context)
+        retries = self._context.settings.retries
+        while True:
+            self._tries += 1
+            try:
+                replied = await self._once(client)
+            except ModelError as problem:
+                self._name_server(problem)
+                pause = self._pause(problem)
+                if not problem.again or self._said or self._tries > retries or pause > MOST_PATIENCE:
+                    raise
+                failed = str(problem).partition(":")[0]
+                self._tell(Notice(text=f"{failed}: trying again in {pause:.1f} s.", restarts=self._thought))
+                self._thought = False
+                await asyncio.sleep(pause)
+            else:
+                self._finish(replied)
+                return replied
+
+    async def _once(self, client: Client) -> Replied:
+        tell, said = self._tell, self._said
+        replied: Replied | None = None
+        async with client.reply(self._request) as pieces:
+            async for piece in pieces:  # to the very end, or the connection could not be used again
+                if not self._first:
+                    self._first = time.monotonic()
+                if isinstance(piece, TextDelta):
+                    said.append(piece.text)
+                    tell(piece)
+                elif isinstance(piece, ReasoningDelta):
+                    self._thought = True
+                    tell(piece)
+                else:
+                    replied = piece
+        if replied is None:
+            raise BrokenOff(self._context.about.provider, "it ended without an end")
+        return replied
+
+    def _name_server(self, problem: ModelError) -> None:
+        """An error of a server of one's own says which; and where its key would stand."""
+        address = self._context.settings.address
+        if not address or address in str(problem):
+            return
+        key = f' Its key stands in the settings file: [keys] "{host_of(address)}" = "…".'
+        more = f" The server is {address}.{key if isinstance(problem, WrongKey) else ''}"
+        problem.args = (f"{problem}{more}",)
+
+    def _pause(self, problem: ModelError) -> float:
+        if problem.after is not None:
+            return problem.after
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._tries - 1))
+        return float(pause * random.uniform(0.5, 1.5))
+
+    def _finish(self, replied: Replied) -> None:
+        usage: Usage = replied.usage
+        self._finished = msgspec.structs.replace(
+            self._timed(),
+            **msgspec.structs.asdict(usage),
+            price=self._runtime.price(self._context.about, usage, ttl=self._context.settings.cache_ttl),
+            finish=replied.finish,
+        )
+
+    def _timed(self) -> ModelCall:
+        now = time.monotonic()
+        return msgspec.structs.replace(
+            record(self._context, agent=self._agent),  # now, because no request should wait for its hashes
+            first_ms=round(((self._first or now) - self._began) * 1000),
+            ms=round((now - self._began) * 1000),
+            tries=max(1, self._tries),
+        )

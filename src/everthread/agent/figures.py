@@ -1,0 +1,46 @@
+"""What a turn takes: model calls, tokens and price so far, what its last request was, and whether it is at a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everthread.config import Settings
+from everthread.context.build import Context
+from everthread.core.deltas import Done, Usage
+from everthread.core.ended import usage_of
+from everthread.core.events import ModelCall
+from everthread.core.turns import State
+from everthread.errors import LimitReached
+
+OF_CONTEXT = ("cutoff", "sent", "past", "estimate", "budget", "degraded")  # what `Done` tells of the last request
+
+
+class Figures:
+    """`priced`: whether a price is known of everything so far."""
+
+    def __init__(self) -> None:
+        self.calls, self.price, self.priced, self.model = 0, 0.0, True, ""
+        self.sent: Context | None = None
+        self._usage = Usage()
+
+    def begin(self, model: str) -> None:
+        """A model call is made."""
+        self.calls += 1
+        self.model = model
+
+    def count(self, record: ModelCall) -> None:
+        self._usage += usage_of(record)
+        self.priced = self.priced and record.price is not None
+        self.price += record.price or 0.0
+
+    def check(self, limits: Settings) -> None:
+        """Raises LimitReached."""
+        if self.calls >= limits.turn_calls:
+            raise LimitReached("turn_calls", limits.turn_calls, "model calls")
+        if limits.turn_dollars and self.price >= limits.turn_dollars:
+            raise LimitReached("turn_dollars", limits.turn_dollars, "US dollars")
+
+    def done(self, state: State, seq: int) -> Done:
+        price = self.price if self.priced else None
+        request: dict[str, Any] = {name: getattr(self.sent, name) for name in OF_CONTEXT} if self.sent else {}
+        return Done(state=state, model=self.model, seq=seq, usage=self._usage, price=price, calls=self.calls, **request)

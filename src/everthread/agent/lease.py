@@ -1,0 +1,128 @@
+"""One at a time, in any number of processes: one turn on a branch, one worker at what memory has to do there.
+
+Whoever is at it holds a lease in the store and renews it. Within a process turns wait in the order in which they found
+their branch; a lease of another process is waited for, or taken over when it has run out or its process is seen to be
+gone. A turn whose lease was taken over (it was asleep for long) is ended: `Held.lost` says so, and what it would still
+write is refused by the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+from weakref import WeakValueDictionary
+
+from everthread.agent.finish import finished
+from everthread.core.branches import Line
+from everthread.errors import EverthreadError, TurnBusy
+from everthread.store.beside import leases
+from everthread.store.beside.holders import holder, is_dead
+from everthread.store.beside.leases import Held, Lease
+from everthread.store.log import Log
+
+SECONDS = 30.0
+LOOK = 0.25  # seconds between two looks at another process's lease
+
+# The branches whose turns we are in: a tool that speaks to its own branch would wait for itself.
+_within: ContextVar[frozenset[str]] = ContextVar("_within", default=frozenset())
+
+
+class Queues:
+    """Where the turns of this process wait, by branch."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn(
+        self, log: Log, line: Line, *, wait: bool, waits: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[Held]:
+        """Be the one who runs a turn of this branch. TurnBusy: somebody does, and we were not to wait. `waits` is
+        called when we have to."""
+        name = leases.of_turns(line.conversation, line.branch.number)
+        place = f"{line.tenant}/{name}"
+        if place in _within.get():
+            raise TurnBusy(line.conversation, "the one that this tool belongs to")
+        lock = self._locks.setdefault(place, asyncio.Lock())
+        if lock.locked() and not wait:
+            raise TurnBusy(line.conversation, "in this process")
+        if lock.locked():
+            waits()
+        async with lock:
+            inside = _within.set(_within.get() | {place})
+            try:
+                async with leased(log, line, name, wait=wait, waits=waits, running=asyncio.current_task()) as held:
+                    if held is None:
+                        raise TurnBusy(line.conversation, "in another process")
+                    held.open = True  # until somebody has looked what the holder before has left
+                    yield held
+            finally:
+                _within.reset(inside)
+
+
+@asynccontextmanager
+async def leased(
+    log: Log,
+    line: Line,
+    name: str,
+    *,
+    wait: bool,
+    waits: Callable[[], None] = lambda: None,
+    running: asyncio.Task[Any] | None = None,
+) -> AsyncIterator[Held | None]:
+    """Hold a lease that concerns a branch; None where another has it, and it was not to be waited for. `running` is
+    cancelled if it is lost."""
+    held = Held(Lease(line.tenant, name, holder()))
+    ours = True  # until we know better: who is cancelled while taking it may have it
+    try:
+        ours = await _take(log, held, wait=wait, waits=waits)
+        if ours:
+            keeping = asyncio.create_task(_keep(log, held, running))
+            try:
+                yield held
+            finally:
+                keeping.cancel()
+        else:
+            yield None
+    finally:
+        if ours:
+            with suppress(EverthreadError):
+                await finished(log.release(line.tenant, name, holder=held.lease.holder, open=held.open))
+
+
+async def _take(log: Log, held: Held, *, wait: bool, waits: Callable[[], None]) -> bool:
+    tenant, name, me = held.lease
+    over, waited = "", False
+    while True:
+        held.until = log.now + int(SECONDS * 1e6)
+        has = await finished(log.lease(tenant, name, holder=me, seconds=SECONDS, over=over))
+        if has == me:
+            return True
+        if not over and is_dead(has):
+            over = has
+        elif not wait:
+            return False
+        else:
+            if not waited:
+                waits()
+            over, waited = "", True
+            await asyncio.sleep(LOOK)
+
+
+async def _keep(log: Log, held: Held, running: asyncio.Task[Any] | None) -> None:
+    """Renew the lease. Should somebody else have had it, what we were at is theirs."""
+    while True:
+        await asyncio.sleep(SECONDS / 3)
+        until = log.now + int(SECONDS * 1e6)
+        try:
+            held.lost = not await log.renew(held.lease, seconds=SECONDS)
+        except EverthreadError:
+            continue  # the store is away for a moment; the lease has not run out yet
+        if held.lost:
+            if running is not None:
+                running.cancel()
+            return
+        held.until = until

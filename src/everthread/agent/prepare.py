@@ -1,0 +1,163 @@
+"""Before a turn: the agent, its instructions, settings and tools; which tool calls wait; a past request built again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from everthread.agent.personas import Versioned, sections, source
+from everthread.agent.runtime import Runtime
+from everthread.agent.turn import Prepared
+from everthread.context.build import Context
+from everthread.context.plan import Asked
+from everthread.context.record import as_recorded, differences
+from everthread.context.tools import tools_of
+from everthread.core.branches import Line
+from everthread.core.events import ModelCall, ToolCall
+from everthread.core.logged import Logged
+from everthread.core.request import Tool
+from everthread.errors import BadValue, NotWaiting
+from everthread.store.conversations import Conversation
+from everthread.tools import Toolbox
+from everthread.tools.notes import name_of, notes_tool
+from everthread.tools.recall import recall_tools
+
+
+class Rebuilt(msgspec.Struct, frozen=True):
+    """A past request, built again. `differences` is empty where it is the same, byte for byte."""
+
+    context: Context
+    differences: tuple[str, ...]
+
+
+Instructions = str | Mapping[str, str] | None
+
+
+@asynccontextmanager
+async def prepared(
+    runtime: Runtime,
+    conversation: Conversation,
+    asked: Asked,
+    instructions: Instructions = None,
+    tools: Iterable[Any] | None = None,
+    *,
+    afresh: bool = False,
+) -> AsyncIterator[Prepared]:
+    """What was asked for, and the agent's own where nothing was. `afresh`: the agent may have changed a moment ago.
+
+    Before a turn bad settings are refused here, when nothing has happened yet. MCP servers that were given for this
+    once are let go.
+    """
+    await runtime.log.mine(conversation)
+    await runtime.recollect()
+    found = await runtime.agent(conversation.tenant, conversation.agent, afresh=afresh)
+    asked = with_agent(asked, found, instructions)
+    if afresh:
+        runtime.contexts.check(asked)
+    async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, notes):
+        lookups: tuple[Tool, ...] = ()
+        if runtime.memory is not None:
+            asked = msgspec.structs.replace(asked, notes_of=name_of(conversation))
+            if toolbox.names or not offered:  # not where tools are only told of
+                own = memory_tools()
+                if own.names & toolbox.names:
+                    own = own.only(own.names - toolbox.names)  # somebody else's of the same name is meant
+                toolbox, lookups = Toolbox([toolbox, own]), own.offered
+        name = label(found) if found else ""
+        ready = msgspec.structs.replace(asked, tools=offered, lookups=lookups)
+        yield Prepared(asked=ready, toolbox=toolbox, agent=name, notes=notes)
+
+
+@cache
+def memory_tools() -> Toolbox:
+    """With which a model looks up what it is not sent, and keeps MEMORY.md."""
+    return Toolbox([*recall_tools(), notes_tool()])
+
+
+def with_agent(asked: Asked, found: Versioned | None, instructions: Instructions) -> Asked:
+    """The question with the agent's instructions, where none were given, and settings."""
+    given = {"persona": instructions} if isinstance(instructions, str) else dict(instructions or {})
+    own = sections(found.agent) if found else {}
+    sources = (source(found.agent),) if found else ()
+    return msgspec.structs.replace(asked, instructions=own | given or None, sources=sources)
+
+
+def label(found: Versioned) -> str:
+    """How a record names an agent."""
+    return f"{found.agent.name} {found.version}"
+
+
+Tools = tuple[Toolbox, tuple[Tool, ...], tuple[str, ...]]
+
+
+@asynccontextmanager
+async def _tools(
+    runtime: Runtime, tenant: str, agent: Versioned | None, given: Iterable[Any] | None
+) -> AsyncIterator[Tools]:
+    """A toolbox, what of it is offered, and what is wrong with it."""
+    if given is None:
+        toolbox = runtime.toolbox_of(tenant, agent)  # which stays open
+        notes = await toolbox.open()
+        yield toolbox, toolbox.offered, notes
+        return
+    listed = [given] if isinstance(given, str | Mapping) else list(given)
+    if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in listed):
+        yield Toolbox(), tools_of(listed), ()  # only told of
+        return
+    toolbox = Toolbox(listed)
+    try:
+        notes = await toolbox.open()
+        yield toolbox, toolbox.offered, notes
+    finally:
+        await toolbox.close()
+
+
+def _runs(tool: Tool | Mapping[str, Any]) -> bool:
+    return isinstance(tool, Mapping) and "execute" in tool
+
+
+# -- tool calls that wait --------------------------------------------------------------------------------------
+
+
+def the_one(found: list[Logged], named: str | int | None, *, lost: bool = False) -> Logged:
+    """The waiting tool call with this id or seq; the only one there is, where none is named. `lost`: one that was
+    answered before was found cut short."""
+    gone = "; one that was approved before was cut short, and may have run" if lost else ""
+    if not found:
+        raise NotWaiting(f"No tool call waits for approval{gone}")
+    if named is None:
+        if len(found) > 1:
+            raise NotWaiting(f"{len(found)} tool calls wait for approval, so name one by its id or seq")
+        return found[0]
+    for logged in found:
+        assert isinstance(logged.event, ToolCall)
+        if named in (logged.seq, logged.event.id):
+            return logged
+    raise NotWaiting(f"The tool call {named!r} does not wait for approval{gone}")
+
+
+# -- a past request --------------------------------------------------------------------------------------------
+
+
+async def rebuilt(runtime: Runtime, conversation: Conversation, line: Line, seq: int) -> Rebuilt:
+    events = await runtime.log.range(line, seq, seq)
+    call = events[0].event if events else None
+    if not isinstance(call, ModelCall):
+        raise BadValue("seq", seq, "the seq of a model_call event")
+    asked = Asked(settings={}, record=as_recorded(seq, call), at=call.at, factor=call.factor, window=call.window)
+    async with prepared(runtime, conversation, asked) as ready:
+        # The agent as it was; the tools are those of now, which is all there is of them.
+        was = await _version_of(runtime, conversation.tenant, call)
+        given = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes_of")}
+        then = msgspec.structs.replace(with_agent(asked, was, None), **given) if was else ready.asked
+        context = await runtime.contexts.build(runtime.log, line, then)
+        return Rebuilt(context, tuple(differences(call, context, agent=label(was) if was else ready.agent)))
+
+
+async def _version_of(runtime: Runtime, tenant: str, call: ModelCall) -> Versioned | None:
+    name, _, version = call.agent.rpartition(" ")
+    return await runtime.agents.get(tenant, name, int(version)) if name and version.isdigit() else None

@@ -1,0 +1,141 @@
+"""What `say` gives: the deltas of a turn that runs, and a handle on it.
+
+    async for delta in talk.say("…"):
+        print(delta, end="")
+
+The turn runs in a task of its own, and begins when somebody listens. Who stops listening ends it: what had come of the
+reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its
+caller. `await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, Self
+
+from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
+from everthread.core.logged import Logged
+from everthread.errors import BadValue, TurnCancelled
+
+Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
+
+
+class Said:
+    """A turn's outcome: the text of its reply, and what it took."""
+
+    def __init__(self, text: str, done: Done) -> None:
+        self.text, self.done = text, done
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Reply:
+    def __init__(self, work: Work, *, detached: bool = False) -> None:
+        self._work, self._detached = work, detached
+        self._deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._accepted: asyncio.Future[Logged] | None = None
+        self._text: list[str] = []
+        self._done: Done | None = None
+        if detached:
+            self._begin()
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._task is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                raise BadValue("detached", True, "given where an event loop runs: in a coroutine") from None
+            # The task must not know of us: nobody listening is what ends it.
+            tell, accepted = self._deltas.put_nowait, loop.create_future()
+            self._accepted = accepted
+            self._task = asyncio.create_task(self._work(tell, accepted.set_result))
+            self._task.add_done_callback(lambda task: _over(task, tell, accepted))
+        return self._task
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the message is in the log."""
+        return self._accepted is not None and self._accepted.done() and not self._accepted.cancelled()
+
+    async def accepted(self) -> Logged:
+        """The message as it stands in the log, as soon as it does. Raises what went wrong before that."""
+        task = self._begin()
+        assert self._accepted is not None
+        await asyncio.wait({self._accepted})
+        if self._accepted.cancelled():
+            if not task.cancelled():
+                task.result()
+            raise TurnCancelled
+        return self._accepted.result()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delta:
+        task = self._begin()
+        try:
+            delta = await self._deltas.get()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if delta is not None:
+            self._note(delta)
+            return delta
+        self._deltas.put_nowait(None)  # asked again, it has ended again
+        if not task.cancelled():
+            task.result()
+        raise StopAsyncIteration
+
+    def _note(self, delta: Delta) -> None:
+        if isinstance(delta, TextDelta):
+            self._text.append(delta.text)
+        elif isinstance(delta, CallDelta) and self._text and not self._text[-1].endswith("\n"):
+            self._text.append("\n\n")  # what is said next is another reply
+        elif isinstance(delta, Done):
+            self._done = delta
+
+    def __await__(self) -> Generator[Any, None, Said]:
+        return self._whole().__await__()
+
+    async def _whole(self) -> Said:
+        async for _ in self:
+            pass
+        assert self._task is not None
+        if self._task.cancelled() or self._done is None:
+            raise TurnCancelled
+        return Said("".join(self._text), self._done)
+
+    async def cancel(self) -> None:
+        """End the turn; what had come of the reply is in the log when this returns."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def aclose(self) -> None:
+        """Stop listening. Unless it is detached, this ends the turn."""
+        if not self._detached:
+            await self.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        if self._detached or self._task is None or self._task.done() or self._task.get_loop().is_closed():
+            return
+        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
+def _over(task: asyncio.Task[None], tell: Callable[[None], None], accepted: asyncio.Future[Logged]) -> None:
+    tell(None)
+    accepted.cancel()  # unless it was
+    if not task.cancelled():
+        task.exception()  # seen: it was logged, and whoever listens is told

@@ -1,0 +1,314 @@
+"""What all turns of an open store share: the log, the making of contexts, the providers' clients, what was learnt.
+
+A client is made when its provider is first called and kept, because a connection that is open answers sooner. What is
+learnt from reported usage (how many of its own tokens a model makes of ours) is written down beside the conversation:
+no turn waits for it. It is learnt for the model at its address: any conversation may name another address, and what is
+said there must not change what others are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import msgspec
+
+from everthread.agent.abandoned import close
+from everthread.agent.lease import Queues
+from everthread.agent.personas import Agents, Versioned, servers, source
+from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
+from everthread.context.build import Context, Contexts
+from everthread.context.plan import Asked
+from everthread.core import calibration, events
+from everthread.core.branches import Line
+from everthread.core.deltas import Usage
+from everthread.core.logged import readable
+from everthread.errors import Conflict, EverthreadError
+from everthread.live import Live
+from everthread.providers.choose import Chosen, access_of, default_model, notice
+from everthread.providers.client import Access, Client
+from everthread.providers.models import Model
+from everthread.providers.prices import price_of, prices_known
+from everthread.store.conversations import Conversation, Owner
+from everthread.store.log import Log
+from everthread.tools import Toolbox
+
+FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
+KNOWN = 1_000  # agents that are remembered
+CHANGES = 2_000  # newest changes of a branch's settings that are looked at
+DEFAULT_AGENT = "default"
+RECORDS = 200  # newest model calls among which one of the conversation's own is looked for
+MINUTE = 60_000_000  # microseconds
+LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
+
+_log = logging.getLogger("everthread.agent")
+
+
+class Memory(Protocol):
+    """Whoever keeps briefs and recaps up to date, as far as a turn knows of it."""
+
+    def remind(self, conversation: Conversation, branch: int) -> None:
+        """Something may be due on a branch. Returns at once."""
+        ...
+
+    async def once(self, conversation: Conversation, branch: int | None = None, *, all: bool = True) -> bool:
+        """Do what is due on a branch. Whether anything was. Not `all`: extracts only once they are worth it."""
+        ...
+
+
+class Runtime:
+    def __init__(
+        self,
+        log: Log,
+        contexts: Contexts,
+        *,
+        toolbox: Toolbox | None = None,
+        strict: bool = False,
+        environ: Mapping[str, str] = MappingProxyType({}),
+        keys: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self.log, self.contexts = log, contexts
+        self._strict = strict  # whether an agent of which nothing is known is a mistake
+        self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
+        self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
+        self.live = Live(log, close=lambda line: close(log, self.queues, line))
+        self._toolbox = toolbox or Toolbox()
+        self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
+        self._environ, self._keys = environ, keys
+        self.memory: Memory | None = None
+        self._clients: dict[Access, Client] = {}
+        self._chosen: Chosen | None = None
+        self.replies_from: dict[str, dict[str, Any]] = {}
+        self._told: set[str] = set()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._beside: set[asyncio.Task[None]] = set()
+        self._steps: dict[str, dict[int, int]] | None = None
+
+    # -- agents and tools --------------------------------------------------------------------------------------
+
+    async def agent(self, tenant: str, name: str, *, afresh: bool = False) -> Versioned | None:
+        """The newest version of an agent, as of a moment ago; `afresh`: as of now."""
+        now = time.monotonic()
+        read, found = self._agents.get((tenant, name), (0.0, None))
+        if afresh or not read or now - read > FRESH:
+            found = await self.agents.get(tenant, name)
+            if len(self._agents) >= KNOWN:
+                self._agents.clear()
+            self._agents[tenant, name] = (now, found)
+        if found is None and self._strict and name != DEFAULT_AGENT:
+            return await self.agents.must_be(tenant, name)
+        return found
+
+    def toolbox_of(self, tenant: str, found: Versioned | None) -> Toolbox:
+        """The tools of an agent: those that it names, and its own MCP servers'. All there are, where there is none."""
+        if found is None:
+            return self._toolbox
+        named = self._toolbox.only(found.agent.tools)
+        if not found.agent.mcp:
+            return named
+        place, now = (tenant, found.agent.name), found.agent.hash
+        hash, toolbox = self._toolboxes.get(place, ("", named))
+        if hash != now:
+            if hash:
+                self.beside(toolbox.close())  # the servers of an earlier version
+            toolbox = Toolbox([named, *servers(found.agent)])
+            self._toolboxes[place] = (now, toolbox)
+        return toolbox
+
+    async def session_gap(
+        self, conversation: Conversation, branch: int | None, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> int | None:
+        """The pause that ends a session on a branch, in microseconds; None where no setting says."""
+        try:
+            now = await self.log.find(Owner(conversation.tenant, conversation.user), conversation.id)
+            found = await self.resolved_of(now, await self.log.line(now, branch), given)
+        except EverthreadError:  # whatever is wrong with the settings is told when they are used
+            return None
+        return round(found.settings.session_gap * MINUTE) if found.source_of["session_gap"] != DEFAULT else None
+
+    async def settings_of(self, conversation: Conversation, line: Line) -> Settings:
+        """The settings in force on a branch, with the model that replied there last where none is named."""
+        return (await self.resolved_of(conversation, line)).settings
+
+    async def resolved_of(
+        self, conversation: Conversation, line: Line, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> Resolved:
+        """The same, with where each was set. `given`: for one call alone."""
+        found = await self.agent(conversation.tenant, conversation.agent)
+        changes = await self.log.markers(line, "settings", limit=CHANGES)
+        branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.Settings)]
+        own = (source(found.agent),) if found else ()
+        replied = Source("the model that replied last", await self._replied(line))
+        sources = (
+            replied,
+            *self.contexts.sources(),
+            *own,
+            usable(from_conversation(conversation.settings)),
+            from_branch(branch),
+            Source("the settings given", given),
+        )
+        return resolve(*sources)
+
+    async def _replied(self, line: Line) -> dict[str, Any]:
+        """The model and the address that a conversation was answered from last, as far as they are known."""
+        if line.about in self.replies_from:
+            return self.replies_from[line.about]
+        for logged in readable(await self.log.markers(line, "model_call", limit=RECORDS)):
+            call = logged.event
+            if isinstance(call, events.ModelCall) and call.agent != events.MEMORY:
+                return {"model": call.model, "address": call.address or None}
+        return {}
+
+    def replies(self, line: Line, context: Context) -> None:
+        """Keep in mind which model replies in a conversation, and from where: the call may have named them."""
+        if len(self.replies_from) >= KNOWN:
+            self.replies_from.clear()
+        self.replies_from[line.about] = {"model": context.model, "address": context.settings.address or None}
+
+    # -- models ------------------------------------------------------------------------------------------------
+
+    async def client(self, context: Context) -> Client:
+        """The client for a context's model."""
+        return await self.reach(context.model, context.settings)
+
+    async def reach(self, model: str, settings: Settings) -> Client:
+        """The client for a model, with the address and the patience of these settings."""
+        access = access_of(
+            model,
+            settings.address,
+            self._environ,
+            self._keys(),
+            seconds=settings.call_seconds,
+            threads=settings.threads,
+            window=settings.model_window,
+        )
+        if access not in self._clients:
+            module = f"everthread.providers.{access.provider.replace('-', '.')}.client"
+            connect = await asyncio.to_thread(_imported, module)
+            self._clients.setdefault(access, connect(access))
+        return self._clients[access]
+
+    async def default_model(self) -> Chosen:
+        """Which model replies where none is named, and why."""
+        if self._chosen is None:
+            self._chosen = await default_model(self._environ)
+        return self._chosen
+
+    async def with_default_model(self, asked: Asked) -> Asked:
+        chosen = await self.default_model()
+        found = Source("the default model", {"model": chosen.model, "address": chosen.address or None})
+        return msgspec.structs.replace(asked, sources=(found, *asked.sources))
+
+    def news_of(self, model: str) -> str:
+        """What must be said of a model before it first replies; nothing the second time."""
+        news = notice(model) if model not in self._told else ""
+        self._told.add(model)
+        return news
+
+    def price(self, about: Model, usage: Usage, *, ttl: str = "5m") -> float | None:
+        return price_of(about.provider, about.name, usage, ttl=ttl)
+
+    # -- what is learnt ----------------------------------------------------------------------------------------
+
+    async def recollect(self) -> None:
+        """Read what was learnt earlier, once."""
+        if self._steps is None:
+            self._steps = await self.log.calibrations()
+            for place in self._steps:
+                self._refactor(place)
+
+    async def learn(self, context: Context, reported: int) -> None:
+        """Compare the provider's count of a request with ours, where ours is not exact."""
+        about, tools = context.about, context.inputs["tools"]
+        if not about.calibrate or (about.provider == "local" and tools):
+            return  # the model in the process is not told of every tool
+        step = calibration.step_of(reported - (about.hidden if tools else 0), context.canonical)
+        if step is None:
+            return
+        await self.recollect()
+        assert self._steps is not None
+        counts = self._steps.setdefault(context.place, {})
+        counts[step] = counts.get(step, 0) + 1
+        self._refactor(context.place)
+        await self.log.calibrate(context.place, step)
+
+    def learn_window(self, context: Context, limit: int) -> None:
+        """The most tokens that a model takes, where its provider told it; until this process ends. Not where that would
+        leave less for the request than for the reply: then it is built smaller each time."""
+        if limit >= max(LEAST_WINDOW, 2 * context.settings.reply_tokens):
+            windows = self.contexts.learnt.windows
+            windows[context.place] = min(limit, windows.get(context.place, limit))
+
+    def _refactor(self, place: str) -> None:
+        assert self._steps is not None
+        factor = calibration.factor(self._steps[place])
+        if factor is not None:
+            self.contexts.learnt.factors[place] = factor
+
+    # -- beside the conversation, and the end ------------------------------------------------------------------
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that no turn waits for; what goes wrong with it is logged."""
+        task = asyncio.create_task(_quietly(work))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn of this process is under way."""
+        return bool(self._running)
+
+    @asynccontextmanager
+    async def running(self, conversation: str) -> AsyncIterator[asyncio.Task[Any]]:
+        """While a turn runs, in this task: closing the store ends it first. What goes wrong with it is logged: who
+        began it may have gone."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            yield task
+        except Conflict as refused:
+            _log.info("A turn of conversation %s was refused: %s", conversation, refused)
+            raise
+        except Exception as problem:
+            _log.warning("A turn of conversation %s failed: %s", conversation, problem)
+            raise
+        finally:
+            self._running.discard(task)
+
+    async def close(self) -> None:
+        """End the turns that run, finish what is under way beside them, and let go of the connections."""
+        running = self._running - {asyncio.current_task()}
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        self.live.close()
+        if self._beside:
+            await asyncio.wait(self._beside, timeout=5)
+        async with AsyncExitStack() as stack:
+            for toolbox in (self._toolbox, *(toolbox for _, toolbox in self._toolboxes.values())):
+                stack.push_async_callback(toolbox.close)
+            for client in self._clients.values():
+                stack.push_async_callback(client.close)
+            self._clients = {}
+
+
+def _imported(module: str) -> Callable[[Access], Client]:
+    """A provider's way to connect. Off the event loop: an SDK takes a second to import, prices a fifth of one."""
+    prices_known()
+    connect: Callable[[Access], Client] = import_module(module).connect
+    return connect
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:  # noqa: BLE001 -- whatever it was, no turn may suffer from it
+        _log.warning("Something beside the conversation failed", exc_info=True)

@@ -1,0 +1,44 @@
+"""Ending a turn from anywhere.
+
+A command in the log asks for it, so that it reaches the runner in whichever process it is, and stays on record. It
+names the runner that it is meant for, so a turn that is queued behind this one goes on. Whether somebody runs a turn is
+told by the lease and not by the turn's state, which users change by what they append. A turn that nobody runs any more,
+because its process is gone, is closed here.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from everthread.agent.abandoned import close
+from everthread.agent.runtime import Runtime
+from everthread.core.branches import Line
+from everthread.errors import TurnBusy
+from everthread.live import stop_of
+from everthread.store.beside.leases import Name, of_turns
+from everthread.store.scripts.append import Place
+
+
+async def stop(runtime: Runtime, line: Line) -> bool:
+    """End the turn of a branch, and wait until it has ended. Whether there was one."""
+    log, asked = runtime.log, ""
+    name = Name(line.tenant, of_turns(line.conversation, line.branch.number))
+    async with aclosing(log.changes(name.about)) as changes:  # type: ignore[type-var]
+        async for _ in changes:
+            found = await log.partial(*name)
+            runner = found.holder if found else ""
+            if asked and runner != asked:
+                return True
+            if not runner and (await log.head(line)).state not in ("open", "waiting"):
+                return False
+            try:
+                return await close(log, runtime.queues, line) or bool(asked)
+            except TurnBusy:
+                if runner and not asked:
+                    await log.append(_place(line), [stop_of(runner)])
+                    asked = runner
+    return bool(asked)
+
+
+def _place(line: Line) -> Place:
+    return Place(line.tenant, line.conversation, line.branch.number)

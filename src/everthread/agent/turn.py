@@ -1,0 +1,483 @@
+"""A turn: from a message until the agent is idle again.
+
+The way of one message: append it, durable before anything else; build the context; call the model and tell what comes
+as it comes; append the reply with the record of the call, in one transaction; run the tools that it calls, append
+their results; build the context afresh, and so on until the model calls no tool. However it ends, the log says how: a
+turn that is cancelled, fails or comes to a limit keeps what had come and is closed as interrupted; one that waits for
+approval stays open, across restarts, until somebody says yes or no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from everthread.agent.abandoned import as_of, closing, is_without_memory, left_open
+from everthread.agent.approval import Left, is_late, refusal, verdict
+from everthread.agent.call import Calling
+from everthread.agent.figures import Figures
+from everthread.agent.finish import finished
+from everthread.agent.runtime import Runtime
+from everthread.config import Settings
+from everthread.context.build import Context
+from everthread.context.plan import Asked
+from everthread.context.record import as_recorded
+from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
+from everthread.core.events import (
+    MEMORY,
+    Assistant,
+    Event,
+    ModelCall,
+    ToolCall,
+    ToolResult,
+    detach,
+    text_of,
+    unremembered,
+)
+from everthread.core.logged import Logged, readable
+from everthread.core.partial import Piece
+from everthread.core.parts import Text
+from everthread.core.sections import ago
+from everthread.core.turns import Head
+from everthread.errors import (
+    BadTool,
+    BrokenOff,
+    EventTooLarge,
+    EverthreadError,
+    LimitReached,
+    ModelError,
+    NoModel,
+    NothingToResume,
+    Outrun,
+    Overloaded,
+    TakenOver,
+    TooLong,
+    Unreachable,
+)
+from everthread.live import Run
+from everthread.store.beside.leases import Held
+from everthread.store.scripts.append import Draft, Place
+from everthread.tools import Toolbox
+
+SAID_AGAIN = (
+    "The same was said before and had no reply, so it stands there twice now: `talk.resume()` goes on without saying "
+    "it again, and with a key it is said once."
+)
+CANCELLED, STOPPED = "cancelled", "stopped"
+RECORDS = 200  # newest model calls among which the turn's own is looked for
+REPEATED = 1_000  # messages of a turn among which its reply is looked for
+FORGOTTEN = "What the tool gave quotes something that was redacted meanwhile. Look again."
+SHRINK = 0.95  # of what should fit after the provider found a request too long
+
+Tell = Callable[[Delta], None]
+Accept = Callable[[Logged], None]
+
+_log = logging.getLogger("everthread.agent")
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn is run with: what is asked of every context, the tools, the agent's name and version, and what the
+    user should know before it begins."""
+
+    asked: Asked
+    toolbox: Toolbox
+    agent: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Turn:
+    """A turn as its runner has it. Its verbs raise what went wrong, after the last delta; it is in the log as well."""
+
+    def __init__(
+        self, runtime: Runtime, talk: Any, run: Run, held: Held, prepared: Prepared, *, tell: Tell, accept: Accept
+    ) -> None:
+        self._runtime, self._talk, self._live, self._held = runtime, talk, run, held
+        self.line = run.line
+        self._tell_caller, self._accept = tell, accept
+        self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
+        talk.notes_seen = ""
+        self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
+        self._calling: Calling | None = None
+        self._answered: Logged | None = None  # the tool call that was approved, and runs
+        self._figures = Figures()
+        self._seq = 0  # of the newest event that we know of
+        self._begun = False  # whether the turn is ours to go on with
+        self._limits = Settings()
+        for note in prepared.notes:
+            self._tell(Notice(text=note))
+
+    def _tell(self, delta: Delta) -> None:
+        """Tell the caller, and those who listen what they cannot read in the log."""
+        self._tell_caller(delta)
+        if isinstance(delta, Piece):
+            self._live.tell(delta)
+
+    # -- from the outside --------------------------------------------------------------------------------------
+
+    async def say(self, message: Event, *, key: str = "") -> None:
+        """Append a message and go on until the agent is idle. What was said before, by its key, is not said again."""
+
+        async def begin() -> bool:
+            head, _ = await self.close_left()
+            await self._offer(head, message, key)
+            logged, new = await finished(self._take(message, key, head))
+            if new:
+                self._greet(head, logged)
+                return True
+            here = self.line.owner(logged.seq) == logged.branch
+            if here and logged.seq == head.turn_first and not _over(head):
+                return await self._go_on(head)
+            await self._repeat(logged)
+            return False
+
+        await self._run(begin)
+
+    async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
+        """Append the message, or find the one that was said before, by its key. And whether it is new."""
+        kept, lease = self._kept([message]), self._held.lease
+        [logged] = await self._runtime.log.append(self._place, kept, key=key, under=lease, gap=self._gap)
+        new = logged.branch == self._place.branch and logged.seq > head.seq
+        self._accept(logged)
+        self._seq, self._begun = logged.seq, True
+        if new:
+            self._live.moved(logged.seq)
+        return logged, new
+
+    async def _offer(self, head: Head, message: Event, key: str) -> None:
+        """Say so where the same was said last and had no reply."""
+        if key or head.state != "interrupted" or head.spoken != head.turn_first:
+            return
+        before = await self._runtime.log.range(self.line, head.turn_first, head.turn_first)
+        said = unremembered(detach(message))
+        if any(unremembered(one.event) == said for one in readable(before)):
+            self._tell(Notice(text=SAID_AGAIN))
+
+    def _greet(self, head: Head, message: Logged) -> None:
+        """Say so where a message begins a new session."""
+        if head.session and message.session != head.session:
+            pause = ago((message.at - head.spoken_time) / 1e6)
+            self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
+            self._remind()  # the session before has ended: its recap is made beside this turn
+
+    async def resume(self) -> None:
+        """Go on with a turn that was left open or interrupted; nothing is said anew."""
+
+        async def begin() -> bool:
+            head, _ = await self.close_left()  # so that those who heard some of its reply know that another one begins
+            if over := _over(head):
+                raise NothingToResume(over)
+            await self._as_before()
+            return await self._go_on(head)
+
+        await self._run(begin)
+
+    async def close_left(self) -> tuple[Head, list[Event]]:
+        """Close a turn that was left open by a runner that is gone. The head after that, and what was written."""
+        head: Head = await self._runtime.log.head(self.line)
+        events = await left_open(self._runtime.log, self.line, head, self._held)
+        if events:
+            await finished(self._write(as_of(head, events)))
+            head = await self._runtime.log.head(self.line)
+        self._held.open = False
+        return head, events
+
+    async def _go_on(self, head: Head) -> bool:
+        """From the newest event on, with nothing to append before the model is called."""
+        await self._as_begun(head.turn_first, head.seq)
+        await self._runtime.log.hold(self._held.lease, at=head.seq)
+        self._live.moved(head.seq)
+        self._begun = True
+        return True
+
+    async def settle(self, call: Logged, left: Left, *, approved: bool, why: str) -> None:
+        """Run a tool call that was waiting, or refuse it, and go on unless others of its turn still wait."""
+        event = call.event
+        assert isinstance(event, ToolCall)
+        if approved and event.name not in self._toolbox.names:
+            raise BadTool(event.name, "it is not among the tools given; the call goes on waiting")
+
+        async def begin() -> bool:
+            await self._as_before()
+            await self._as_begun(call.seq, call.seq)
+            self._limits = (await self._context()).settings
+            said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
+            if approved:
+                # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
+                await self._append(*said)
+                self._answered, self._begun, said = call, True, ()
+            result = await self._result(event) if approved else refusal(event, why)
+            late = is_late(call, await self._runtime.log.head(self.line))
+            await self._keep(msgspec.structs.replace(result, late=late), *said)
+            self._answered, self._begun = None, True
+            return (await self._runtime.log.head(self.line)).state != "waiting"
+
+        await self._run(begin)
+
+    async def _as_before(self) -> None:
+        """A turn goes on with the model that it was with, unless another is asked for."""
+        if "model" in self._asked.settings:
+            return
+        for logged in await self._runtime.log.markers(self.line, "model_call", limit=RECORDS):
+            if isinstance(call := logged.event, ModelCall) and call.agent != MEMORY:
+                self._asked = msgspec.structs.replace(self._asked, record=as_recorded(logged.seq, call))
+                return
+
+    async def _as_begun(self, first: int, last: int) -> None:
+        """A turn that was to be without memory stays so, whoever goes on with it."""
+        if await is_without_memory(self._runtime.log, self.line, first, last):
+            settings = {**self._asked.settings, "memory": False}
+            self._asked = msgspec.structs.replace(self._asked, settings=settings)
+
+    async def _repeat(self, message: Logged) -> None:
+        """Tell the caller the reply that a message had when it was first said, on whichever branch. Others have heard
+        it."""
+        line = await self._runtime.log.line(self._talk.conversation, message.branch)
+        for logged in await self._runtime.log.after(line, message.seq, limit=REPEATED, messages=True):
+            if logged.turn == message.turn and isinstance(logged.event, Assistant) and logged.text:
+                self._tell_caller(TextDelta(text=logged.text))
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    async def _run(self, begin: Callable[[], Awaitable[bool]]) -> None:
+        deadline = asyncio.timeout(None)
+        try:
+            async with deadline:
+                going = await begin()
+                while going:
+                    going = await self._once(deadline)
+        except TimeoutError as problem:
+            if not deadline.expired():
+                raise
+            await self._fail(LimitReached("turn_seconds", self._limits.turn_seconds, "seconds"), problem)
+        except (NothingToResume, TakenOver):
+            raise
+        except asyncio.CancelledError:
+            await self._cancelled()
+            raise
+        except Exception as problem:  # noqa: BLE001 -- whatever it is, the log says how the turn ended
+            await self._fail(problem)
+        await self._surely(self._done())
+
+    async def _once(self, deadline: asyncio.Timeout) -> bool:
+        """One model call and the tools that it calls. Whether there is more to do."""
+        context = await self._context()
+        if not self._figures.calls:
+            if tiny := self._runtime.news_of(context.model):
+                self._tell(Notice(text=tiny))
+            self._limits = context.settings
+            self._runtime.replies(self.line, context)
+            deadline.reschedule(asyncio.get_running_loop().time() + self._limits.turn_seconds)
+        self._figures.sent = context
+        self._check_limits()
+        replied = await self._reply(context)
+        calls = [event for event in replied if isinstance(event, ToolCall)]
+        return bool(calls) and await self._run_tools(calls)
+
+    async def _context(self) -> Context:
+        try:
+            context = await self._runtime.contexts.build(self._runtime.log, self.line, self._asked)
+        except NoModel:
+            self._asked = await self._runtime.with_default_model(self._asked)
+            context = await self._runtime.contexts.build(self._runtime.log, self.line, self._asked)
+        if self._asked.notes_of:  # MEMORY.md stays as it is to the end of the turn: it stands before all that is cached
+            self._talk.notes_seen = context.notes
+            self._asked = msgspec.structs.replace(self._asked, notes=context.notes, notes_of="")
+        return context
+
+    def _check_limits(self) -> None:
+        figures = self._figures
+        figures.check(self._limits)
+        if self._limits.turn_dollars and not figures.priced and figures.calls == 1:
+            self._tell(Notice(text=f"No price is known of {figures.model}, so turn_dollars cannot be held."))
+
+    # -- the model ---------------------------------------------------------------------------------------------
+
+    async def _reply(self, context: Context) -> tuple[Event, ...]:
+        """What the model said and called, appended. Too long: once more, smaller. Down: the fallback, if any."""
+        try:
+            return await self._call(context)
+        except TooLong as problem:
+            self._tell(Notice(text="The provider found the request too long; it is built again, smaller."))
+            await self._failed(problem)
+            self._runtime.learn_window(context, problem.limit)
+            otherwise: dict[str, Any] = {"budget": _smaller(context, problem)}
+        except (Overloaded, Unreachable, BrokenOff) as problem:
+            fallback = context.settings.fallback
+            if self._said or not fallback or fallback == context.model:
+                raise
+            self._tell(Notice(text=f"{problem} {fallback} takes over for this turn."))
+            await self._failed(problem)
+            otherwise = {"model": fallback, "address": ""}
+        self._asked = msgspec.structs.replace(self._asked, settings=self._asked.settings | otherwise)
+        return await self._call(await self._context())
+
+    async def _call(self, context: Context) -> tuple[Event, ...]:
+        self._figures.begin(context.model)
+        self._live.replies(context.model, forgotten=context.forgotten)
+        self._calling = calling = Calling(self._runtime, context, agent=self._agent, tell=self._tell)
+        replied = await calling.reply()
+        said = [self._asking(event) for event in replied.events] or [Assistant(model=context.model)]
+        record = calling.record
+        self._figures.count(record)
+        self._calling = None  # from here on the log has it
+        await self._append(*said, record)
+        self._runtime.beside(self._runtime.learn(context, record.input))
+        return tuple(said)
+
+    def _asking(self, event: Assistant | ToolCall) -> Assistant | ToolCall:
+        """The event; a tool call that somebody must agree to says that it waits."""
+        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event):
+            return msgspec.structs.replace(event, waits_for="approval")
+        return event
+
+    @property
+    def _said(self) -> str:
+        return self._calling.said if self._calling else ""
+
+    async def _failed(self, problem: ModelError) -> None:
+        """The record of a model call of which nothing came, and that is made again otherwise."""
+        assert self._calling
+        record, self._calling = self._calling.failed(str(problem)), None
+        await self._append(record)
+
+    # -- tools -------------------------------------------------------------------------------------------------
+
+    async def _run_tools(self, calls: Sequence[ToolCall]) -> bool:
+        """All at once; their results are appended in the order of the calls. Whether the turn goes on at once."""
+        for call in calls:
+            waits = bool(call.waits_for)
+            self._tell(CallDelta(id=call.id, name=call.name, arguments=call.arguments, approval=waits))
+        running = [asyncio.create_task(self._result(call)) for call in calls if not call.waits_for]
+        try:
+            while running:
+                await asyncio.wait({running[0]})
+                await self._keep(running.pop(0).result())
+        finally:
+            await self._stop(running)
+        return not any(call.waits_for for call in calls)
+
+    async def _result(self, call: ToolCall) -> ToolResult:
+        return await self._toolbox.run(call, self._talk, seconds=self._limits.tool_seconds)
+
+    async def _keep(self, result: ToolResult, *before: Event) -> None:
+        try:
+            await self._append(*before, result)
+        except (EventTooLarge, Outrun) as problem:
+            said = Text(text=FORGOTTEN)
+            if isinstance(problem, EventTooLarge):
+                said = Text(text=f"The tool ran, but its result of {problem.size:,} bytes is too large to be kept.")
+            result = msgspec.structs.replace(result, parts=(said,), error=True, quotes=())
+            await self._append(*before, result)
+        self._tell(ResultDelta(id=result.id, name=result.name, text=text_of(result), error=result.error))
+
+    async def _stop(self, running: Sequence[asyncio.Task[ToolResult]]) -> None:
+        """End the tools that still run, and keep what the others gave: they may have done something."""
+        if not running:
+            return
+        ended = [task for task in running if task.done()]
+        for task in running:
+            task.cancel()
+        await finished(asyncio.wait(running))
+        for task in ended:
+            await self._keep(task.result())
+
+    # -- how it ends -------------------------------------------------------------------------------------------
+
+    async def _fail(self, problem: Exception, cause: Exception | None = None) -> None:
+        """Close the turn as interrupted, and raise what went wrong."""
+        known = isinstance(problem, EverthreadError)
+        try:
+            head = await self._surely(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
+            if isinstance(problem, EverthreadError) and self._begun and not _over(head):
+                problem.kept = head.turn_first
+        except TakenOver:
+            raise
+        except EverthreadError as further:  # the store is away: whoever comes next closes the turn
+            _log.warning("The turn of conversation %s could not be closed: %s", self.line.conversation, further)
+        raise problem from cause
+
+    async def _cancelled(self) -> None:
+        """Somebody ended the turn; or it is another's by now, and nothing may be written any more."""
+        if self._held.lost:
+            raise TakenOver(self._held.lease.name)
+        await self._surely(self._end(STOPPED if self._live.stopped else CANCELLED))
+
+    async def _surely(self, ending: Awaitable[Head]) -> Head:
+        """The last thing that is done; where it cannot be, the end is told all the same."""
+        try:
+            return await finished(ending)
+        except TakenOver:
+            raise
+        except EverthreadError:  # the conversation was erased, or the store is away
+            self._tell(self._figures.done("interrupted", self._seq))
+            raise
+
+    async def _end(self, reason: str) -> Head:
+        """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end, or waits
+        for approval."""
+        came: list[Event] = []
+        if calling := self._calling:
+            self._calling = None
+            if calling.said:
+                came.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
+            came.append(calling.failed(reason))
+        head = await self._runtime.log.head(self.line)
+        call, self._answered = self._answered, None
+        late = call.event if call and is_late(call, head) else None
+        assert late is None or isinstance(late, ToolCall)
+        if events := await closing(self._runtime.log, self.line, head, came, reason=reason, late=late):
+            await self._append(*events)
+        return await self._done()
+
+    async def _done(self) -> Head:
+        self._remind()
+        head: Head = await self._runtime.log.head(self.line)
+        self._held.open = False
+        self._tell(self._figures.done(head.state, head.seq))
+        return head
+
+    def _remind(self) -> None:
+        if self._runtime.memory is not None:
+            self._runtime.memory.remind(self._talk.conversation, self.line.branch.number)
+
+    async def _append(self, *events: Event) -> list[Logged]:
+        """Append events, as long as the turn is ours."""
+        return await finished(self._write(self._kept(events)))
+
+    async def _write(self, events: Sequence[Event | Draft]) -> list[Logged]:
+        self._live.moves()
+        self._held.open = True
+        logged = await self._runtime.log.append(self._place, events, under=self._held.lease, gap=self._gap)
+        self._seq = logged[-1].seq
+        self._live.moved(self._seq)
+        return logged
+
+    async def _gap(self) -> int | None:
+        """The pause that ends a session, with what was asked for this turn."""
+        return await self._runtime.session_gap(self._talk.conversation, self.line.branch.number, self._asked.settings)
+
+    def _kept(self, events: Sequence[Event]) -> list[Event]:
+        """As the log keeps them: where this call was to be without memory, memory is not told of them later either."""
+        off = self._asked.settings.get("memory") is False
+        return [unremembered(event) for event in events] if off else list(events)
+
+
+def _over(head: Head) -> str:
+    """Why the newest turn cannot be gone on with; nothing where it was cut short, and closed."""
+    if not head.turn_first:
+        return "not begun"
+    if head.cleared > head.turn_first:
+        return "cleared"
+    return "" if head.state == "interrupted" else head.state
+
+
+def _smaller(context: Context, problem: TooLong) -> int:
+    """A budget that should fit, from the provider's own figures where it gave them."""
+    needed = problem.needed or context.estimate
+    limit = problem.limit or int(needed * 0.75)
+    room = max(1, limit - context.settings.reply_tokens) if problem.limit else limit
+    return max(1, int(min(context.budget, context.estimate) * min(1.0, room / needed) * SHRINK))

@@ -1,0 +1,351 @@
+"""The whole way from a branch to a request: plan, read, pack, render, check.
+
+The log is read once, in one script; everything else is a function of what was read, the settings and what the
+caller asked for. So the same question gives the same bytes in every process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from everthread.config import Settings, Source, resolve
+from everthread.context.explain import Explanation, StepLine, explain
+from everthread.context.gaps import Gaps
+from everthread.context.items import BROKEN_UP
+from everthread.context.pack import Packing
+from everthread.context.plan import Asked, Learnt, Plan, as_packed, chosen, foreseen, place_of, plan
+from everthread.context.turn_cache import TurnCache
+from everthread.core.branches import Current, Line
+from everthread.core.estimates import Measure, Uncountable
+from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
+from everthread.core.hashing import hash_of
+from everthread.core.images import dimensions
+from everthread.core.request import Request
+from everthread.core.tokens import BROKEN, WRAPPING
+from everthread.core.window import Lookups, Move, Start, moves
+from everthread.errors import BeyondModel, UnknownBlob
+from everthread.store.log import HEAVY, LARGE, Log
+from everthread.store.scripts.window import Planned, Seen, Sighted
+
+if TYPE_CHECKING:
+    from everthread.providers.base import Provider, Rendered
+    from everthread.providers.models import Model
+
+_log = logging.getLogger("everthread.tokens")
+
+TRIES = 3
+BODY = attrgetter("body")  # for every event of a window: quicker than naming it
+RECORDS = 200  # newest model calls that are asked whether they were told the same
+
+
+class Context:
+    """What the model is told at one moment, as one provider request, and the account of it."""
+
+    def __init__(self, packing: Packing, rendered: Rendered, estimate: int) -> None:
+        self._packing = packing
+        self._body = rendered.body
+        plan, head = packing.plan, packing.seen.sighted.head
+        turns = [*packing.older, *packing.turns]
+        self.model = f"{plan.model.provider}:{plan.model.name}"
+        self.strategy = plan.strategy
+        self.budget = plan.budget
+        self.estimate = estimate
+        self.over_budget = self.estimate if self.estimate > plan.budget else 0
+        self.cutoff = packing.turns[0].start.first if packing.turns else head.seq + 1
+        self.sent = sum(len(turn.events) for turn in turns)
+        self.past = head.messages_sum - self.sent
+        self.at = head.seq + 1
+        self.notes = packing.seen.sighted.notes  # MEMORY.md, where it was read with the rest
+        self.forgotten = packing.seen.sighted.marks.forgotten  # how often something of the conversation was redacted
+        self.memory = max(packing.seen.brief.since, packing.seen.recap.since)
+        self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
+        self.window = plan.window
+        self.place = place_of(plan.settings)
+        self.degraded = (*packing.degraded, *_doubts(plan))
+        self.repaired = (*packing.repaired, *rendered.repaired)
+
+    def __repr__(self) -> str:
+        return f"<Context for {self.model}: {self.estimate:,} of {self.budget:,} tokens, from event {self.cutoff} on>"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The provider's request body, ready for its SDK. BeyondModel: it is more than the model can take."""
+        limit = self._packing.plan.limit
+        if self.estimate > limit:
+            reply = self._packing.plan.settings.reply_tokens
+            raise BeyondModel(self.model, needed=self.estimate, limit=limit, reply=reply)
+        return self._body
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._packing.plan.settings
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What went into the request that has no history in the log."""
+        plan = self._packing.plan
+        return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
+
+    @property
+    def redacted(self) -> bool:
+        """Whether something in it is only a tombstone."""
+        turns = (*self._packing.older, *self._packing.turns)
+        return any(isinstance(event.event, Redacted) for turn in turns for event in turn.events)
+
+    @property
+    def canonical(self) -> int:
+        """The size of the request before the model's factor: what usage is compared with."""
+        return self._packing.canonical()
+
+    @property
+    def about(self) -> Model:
+        """What is known of the model."""
+        return self._packing.plan.model
+
+    def explain(self) -> Explanation:
+        """Sections, turns in and out and why, tokens, predicted cache read and price."""
+        account = explain(self._packing, cutoff=self.cutoff, repaired=self.repaired)
+        return msgspec.structs.replace(account, degraded=self.degraded)
+
+
+class Contexts:
+    """Makes contexts for all conversations of a store. `sources`: the settings that hold for every one of them."""
+
+    def __init__(self, sources: Callable[[], tuple[Source, ...]] = tuple) -> None:
+        self.sources = sources
+        self._turn_cache, self._gaps = TurnCache(), Gaps()
+        self.learnt = Learnt({}, {})
+
+    def check(self, asked: Asked) -> None:
+        """Whether the settings that are known before anything is read can be used. Raises BadSetting."""
+        resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
+
+    async def build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
+        """What the model is told on this way; where nothing can be counted, as many messages as the settings say."""
+        try:
+            return await self._build(log, way, asked)
+        except Uncountable as problem:
+            _log.warning("Tokens could not be counted (%s): so many messages are sent.", problem)
+            return await self._build(log, way, msgspec.structs.replace(asked, uncounted=str(problem)))
+
+    async def _build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
+        planned: list[Plan] = []
+        sources, fence = self.sources(), await log.fence(way)
+        fitted: tuple[Start, set[int]] | None = None
+        at = asked.at
+
+        def read_plan(sighted: Sighted) -> Planned:
+            planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
+            choosing = chosen(planned[0], sighted)
+            if fitted:
+                choosing = as_packed(*fitted, choosing, by_size=planned[0].by_size)
+            ahead = foreseen(planned[0], sighted) if not fitted else None
+            return Planned(choosing, *planned[0].memory, ahead)
+
+        form = tried = 0
+        while True:
+            forgotten = self._turn_cache.forgotten
+            seen = await log.window(way, at=at, plan=read_plan, notes=asked.notes_of)
+            line = way = seen.sighted.line  # from now on it stays the same branch
+            # What was read before something was redacted is used this once, and not remembered; nor what has no size.
+            remembers = self._turn_cache.forgotten == forgotten and not asked.uncounted
+            turn_cache = self._turn_cache if remembers else TurnCache()
+            gap = await self._gaps.told(log, line, planned[0], seen)
+            changed = await _changed(log, line, planned[0], seen)
+            heavy = _heavy(planned[0], seen)
+            # Threads remember nothing for one another.
+            remembered = TurnCache() if heavy else turn_cache
+            pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, form=form)
+            packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
+            tried += 1
+            # Turns left that memory was not read for: once more, of the same moment, with those that fitted.
+            if packing.has_stepped and planned[0].settings.memory and tried < TRIES:
+                fitted, at = (packing.turns[0].start, packing.older_sent), seen.sighted.head.seq + 1
+                continue
+            rendered = await _rendered(log, line, packing, heavy=heavy)
+            # The form adds more than was reckoned with: once more, with less of the history.
+            if packing.form <= form or not packing.can_give_way or tried >= 2 * TRIES:
+                return Context(packing, rendered, estimate - form + packing.form)
+            form, at = packing.form, seen.sighted.head.seq + 1
+
+    async def steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
+        """The newest steps of the stepped cutoff, as the log and the settings of now have it; none where nothing can be
+        counted."""
+        try:
+            return await self._steps(log, way, asked, limit=limit)
+        except Uncountable:
+            return []
+
+    async def _steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
+        planned: list[Plan] = []
+        sources, fence, none = self.sources(), await log.fence(way), list[Move]()
+
+        def ask(sighted: Sighted) -> Lookups[list[Move]]:
+            planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
+            assert sighted.newest is not None
+            asking = moves(sighted.newest, planned[0].size, planned[0].room, limit)
+            return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
+
+        found = await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
+        return [_step_line(move, planned[0].measure) for move in found]
+
+    def forget(self) -> None:
+        """What is remembered of turns: something in them was to be gone."""
+        from everthread.providers.anthropic import pictures
+
+        self._turn_cache.forget()
+        self._gaps.forget()
+        pictures.forget()
+
+
+def _packed(plan: Plan, seen: Seen, turn_cache: TurnCache, **given: Any) -> tuple[Packing, int]:
+    """What was read, packed, and its estimate."""
+    packing = Packing(plan, seen, turn_cache, **given)
+    return packing, packing.fit()
+
+
+async def _rendered(log: Log, line: Line, packing: Packing, *, heavy: bool) -> Rendered:
+    """The request in the provider's form; from now on the packing knows what that adds."""
+    blobs = await _blobs(log, line, packing) if packing.shows else {}
+    rendering = partial(_weighed, packing, blobs, key=line.conversation)
+    heavy = heavy or any(_must_be_scaled(data or b"", packing.plan.model) for data in blobs.values())
+    heavy = heavy or sum([len(data or b"") for data in blobs.values()]) > LARGE
+    return await asyncio.to_thread(rendering) if heavy else rendering()
+
+
+def _must_be_scaled(data: bytes, model: Model) -> bool:
+    """Or may have to be, where there are many: a few bytes can be many pixels."""
+    return 0 < model.limits.many_image_side < max(dimensions(data))
+
+
+def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
+    from everthread.providers.base import STAND_INS
+    from everthread.providers.weigh import weigh
+
+    rendered = render(packing, blobs, key=key)
+    plan, packing.form = packing.plan, 0
+    spelt = packing.calls and getattr(provider_of(plan.model.provider), "SPELT", False)
+    if packing.simple and not spelt and not rendered.flat:  # all is sent as the log has counted it
+        put_in = [STAND_INS[what] for what in rendered.repaired if what in STAND_INS]
+        packing.form = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
+        return rendered
+    told = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
+    told += packing.section_tokens().get("tools", 0)
+    packing.form = max(0, told - packing.estimate())
+    return rendered
+
+
+def _heavy(plan: Plan, seen: Seen) -> bool:
+    """Whether packing would be felt on the event loop: most measures add up what the log says, some count texts."""
+    size = sum(map(len, map(BODY, seen.events)))
+    size += sum(len(event.body) for _, events in seen.older for event in events)
+    return size > (HEAVY if plan.measure.counter else LARGE)
+
+
+def _nothing() -> Lookups[list[Move]]:
+    yield from ()
+    return []
+
+
+def _step_line(move: Move, measure: Measure) -> StepLine:
+    return StepLine(
+        turn=move.turn.number,
+        seq=move.turn.first,
+        cutoff=move.begin.first,
+        left_first=move.left.number,
+        left_last=move.begin.number - 1,
+        messages=move.begin.messages - move.left.messages,
+        tokens=measure.tokens(move.begin.before - move.left.before),
+    )
+
+
+def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
+    """The provider's form of what was packed, checked once more by the provider's rules."""
+    from everthread.providers.base import Media, flattened, told  # with the provider that is asked for, not before
+
+    about, settings = packing.plan.model, packing.plan.settings
+    provider = provider_of(about.provider)
+    request = Request(
+        model=about.name,
+        instructions=tuple(packing.sections.values()),
+        tools=packing.plan.tools,
+        items=packing.items(),
+        reply_tokens=settings.reply_tokens,
+        temperature=settings.temperature,
+        effort=settings.effort,
+        output=msgspec.json.decode(settings.output) if settings.output else None,
+        cache=settings.cache,
+        cache_ttl=settings.cache_ttl,
+        key=key,
+        fence=packing.plan.fence,
+    )
+    media = Media(blobs, packing.plan.fence)
+    request = told(request, media) if about.blind else request
+    rendered = provider.render(request, about, media)
+    if problems := provider.check(rendered.body):
+        rendered = provider.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
+        rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
+        rendered.flat = True
+    if media.parted:
+        rendered.repaired.append(f"{BROKEN_UP}: {media.parted}")
+    if media.unsent:
+        rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")
+    return rendered
+
+
+@cache
+def provider_of(name: str) -> Provider:
+    """A provider's file, imported when it is first needed."""
+    form = "openai" if name in ("local", "scripted") else name.replace("-", ".")
+    return cast("Provider", import_module(f"everthread.providers.{form}.request"))
+
+
+async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:
+    """The newest seq at which something else was sent, or otherwise chosen, where thinking is bound to that; else 0."""
+    if not plan.model.bound:
+        return 0
+    given = {"instructions": plan.sections, "tools": plan.tools, "settings": plan.settings}
+    now = {name: hash_of(value) for name, value in given.items()}
+    for logged in await log.markers(line, "model_call", last=seen.sighted.head.seq, limit=RECORDS):
+        call = logged.event
+        if not isinstance(call, ModelCall) or call.agent == MEMORY:
+            continue
+        if call.window != plan.window or any(call.inputs.get(name) != hash for name, hash in now.items()):
+            return logged.seq
+    return 0
+
+
+async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | None]:
+    """The bytes of the images and files that are sent; None for one that is gone."""
+    turns = (*packing.older, *packing.turns)
+    shown = [media for turn in turns for event in turn.events for media in media_of(event.event)]
+    found: dict[str, bytes | None] = {}
+    for hash in {media.blob for media in shown if media.blob}:
+        try:
+            found[hash] = await log.blob(line, hash)
+        except UnknownBlob:
+            found[hash] = None
+    return found
+
+
+def _doubts(plan: Plan) -> list[str]:
+    doubts = [f"the tokenizer failed ({why}): estimated at four bytes a token" for why in sorted(set(BROKEN.values()))]
+    about, stated = plan.model, plan.settings.factor
+    if stated and (plan.settings.model_window or (about.known and not about.guessed)):
+        return doubts
+    if stated:
+        doubts.append(f"the window of {about.name} is guessed")
+    elif not about.known:
+        doubts.append(f"nothing is known of {about.name}: estimated at four bytes a token")
+    elif about.guessed:
+        doubts.append(f"what is known of {about.name} is guessed from its name")
+    return doubts

@@ -1,0 +1,1 @@
+"""Anthropic: its requests, its client, and its message lists."""

@@ -1,0 +1,291 @@
+"""Anthropic Messages: alternating roles, results in the next user message and first in it, four breakpoints.
+
+Thinking goes back unmodified and complete, first in its message, only to the model that made it, and only as
+long as what it was produced with is still what is sent (`ReplyItem.reasons`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Tool
+from everthread.core.tokens import is_text
+from everthread.providers.anthropic.pictures import Form, Sent, keep
+from everthread.providers.base import (
+    BEGAN,
+    BEGINS,
+    GOES_ON,
+    IMAGES,
+    WENT_ON,
+    Media,
+    Rendered,
+    echoed,
+    in_words,
+    input_of,
+    shown,
+)
+from everthread.providers.blobs import to_base64
+from everthread.providers.models import Model
+
+Block = dict[str, Any]
+
+THINKING = ("thinking", "redacted_thinking")
+BREAKPOINTS = 4
+BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}
+EFFORTS = {"minimal": "low"}
+LEAST_THINKING = 1_024
+_EMPTY_RESULT = "(no output)"
+
+
+def render(request: Request, model: Model, media: Media) -> Rendered:
+    made = _Messages(media)
+    for item in request.items:
+        made.add(item)
+    made.finish()
+    body: Block = {"model": model.name, "max_tokens": request.reply_tokens}
+    system = [_text(text) for text in request.instructions]
+    tools = [_tool(tool) for tool in request.tools or made.called()]
+    if tools:
+        body["tools"] = tools
+    if system:
+        body["system"] = system
+    body["messages"] = made.messages
+    if made.shows:
+        made.repaired += keep(made.messages, PICTURES, model.limits, media)
+    made.repaired += _options(body, request, model)
+    if request.cache:
+        _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])
+    if made.called() and not request.tools:
+        made.repaired.append("the tools that the history calls were declared, because none were given")
+    return Rendered(body, made.repaired)
+
+
+class _Messages:
+    """Messages as they grow, with the blocks that breakpoints may stand on."""
+
+    def __init__(self, media: Media) -> None:
+        self.messages: list[Block] = []
+        self.repaired: list[str] = []
+        self.shows = False  # whether there are pictures or files
+        self._media = media
+        self._said: list[Block] = []  # the last block of each user text
+        self._before_reply: Block | None = None
+        self._last: Block | None = None
+        self._last_is_said = False
+        self._names: dict[str, None] = {}
+
+    def add(self, item: Item) -> None:
+        if isinstance(item, ReplyItem):
+            self._reply(item)
+            self._last_is_said = False
+            return
+        blocks = self._content(item.parts)
+        if item.aside:
+            blocks.append(_text(item.aside))
+        self._say("user", blocks)
+        if item.seq and item.role == "user":
+            self._said.append(blocks[-1])
+        self._last_is_said = True
+
+    def _reply(self, reply: ReplyItem) -> None:
+        self._before_reply = self._last
+        blocks: list[Block] = []
+        for part in reply.parts:
+            if isinstance(part, Text):
+                if part.text and not part.text.isspace():
+                    blocks.append({"type": "text", "text": part.text})
+            elif isinstance(part, Call):
+                self._names[part.name] = None
+                blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": input_of(part)})
+            elif isinstance(part, Reasoning):
+                blocks += _thinking(part) if reply.reasons else []
+            else:
+                blocks.append(_text(self._media.tell(part)))
+        while blocks and blocks[-1]["type"] in THINKING:  # what it led to never came
+            blocks.pop()
+        if blocks:
+            self._say("assistant", blocks)
+        if reply.answers:
+            self._say("user", [self._answer(answer) for answer in reply.answers])
+
+    def _answer(self, answer: Answer) -> Block:
+        made: Block = {"type": "tool_result", "tool_use_id": answer.call.id}
+        if answer.error:  # takes nothing but text
+            return {**made, "content": in_words(answer.parts, self._media).strip() or _EMPTY_RESULT, "is_error": True}
+        blocks = self._content(answer.parts)
+        if len(blocks) == 1 and blocks[0]["type"] == "text":
+            made["content"] = blocks[0]["text"]
+        else:
+            made["content"] = blocks or _EMPTY_RESULT
+        return made
+
+    def _content(self, parts: tuple[Part, ...]) -> list[Block]:
+        blocks: list[Block] = []
+        for part in parts:
+            if isinstance(part, Text):
+                if part.text and not part.text.isspace():
+                    blocks.append({"type": "text", "text": part.text})
+            elif isinstance(part, Image | File):
+                self.shows = True
+                blocks.append(_media(part, self._media))
+        return blocks
+
+    def _say(self, role: str, blocks: list[Block]) -> None:
+        if not blocks:
+            return
+        if self.messages and self.messages[-1]["role"] == role:
+            self._media.part(self.messages[-1]["content"], blocks[0])
+            self.messages[-1]["content"] += blocks
+        else:
+            self.messages.append({"role": role, "content": blocks})
+        self._last = blocks[-1]
+
+    def finish(self) -> None:
+        """The first message and the last are the user's."""
+        if not self.messages or self.messages[0]["role"] != "user":
+            self.messages.insert(0, {"role": "user", "content": [_text(BEGINS)]})
+            self.repaired.append(BEGAN)
+        if self.messages[-1]["role"] != "user":
+            self.messages.append({"role": "user", "content": [_text(GOES_ON)]})
+            self.repaired.append(WENT_ON)
+
+    def called(self) -> list[Tool]:
+        return [Tool(name=name) for name in self._names]
+
+    def breakpoints(self) -> list[Block]:
+        """Where the last model call ended, the newest user text (of the turn before, when it alone is new), and
+        the last block there is: so that a hit never depends on how far the provider looks back."""
+        said = self._said[:-1] if self._last_is_said else self._said
+        return [block for block in (*said[-1:], self._before_reply, self._last) if block is not None]
+
+
+def check(body: dict[str, Any]) -> list[str]:
+    problems: set[str] = set()
+    messages = body["messages"]
+    if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
+        problems.add("the first and the last message must be the user's")
+    waiting: list[str] = []
+    every: list[str] = []
+    role = ""
+    for message in messages:
+        if message["role"] == role:
+            problems.add("two neighbours have the same role")
+        role = message["role"]
+        called: list[str] = []
+        answered: list[str] = []
+        for place, block in enumerate(message["content"]):
+            if "text" in block:
+                if not block["text"] or block["text"].isspace():
+                    problems.add("a text is empty")
+            elif "tool_use_id" in block:
+                answered.append(block["tool_use_id"])
+                if len(answered) <= place:
+                    problems.add("something stands before a result")
+            elif "input" in block:
+                called.append(block["id"])
+        if answered != waiting:
+            problems.add("tool calls and the results in the next message do not match")
+        every += called
+        waiting = called
+    if len(set(every)) != len(every):
+        problems.add("an id of a tool call occurs twice")
+    return sorted(problems)
+
+
+# -- blocks ------------------------------------------------------------------------------------------------
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _tool(tool: Tool) -> Block:
+    made: Block = {"name": tool.name}
+    if tool.description:
+        made["description"] = tool.description
+    return {**made, "input_schema": tool.schema or {"type": "object"}}
+
+
+def _thinking(part: Reasoning) -> list[Block]:
+    """The block as it was received, if it is one."""
+    block = echoed(part.meta, "anthropic") or {}
+    match block:
+        case {"type": "thinking", "thinking": str(), "signature": str()} | {"type": "redacted_thinking", "data": str()}:
+            return [block]
+        case _:
+            return []
+
+
+def _media(part: Image | File, media: Media) -> Block:
+    found = shown(part, media)
+    kind = "image" if isinstance(part, Image) else "document"
+    if found.media_type in (IMAGES if kind == "image" else ("application/pdf",)) and found.data:
+        source = {"type": "base64", "media_type": found.media_type, "data": to_base64(found.data)}
+        return {"type": kind, "source": source}
+    if found.data and kind == "document" and is_text(found.media_type):
+        text = media.read(found.data)
+        return _text(media.tell(part, "empty") if not text or text.isspace() else text)
+    if found.url and (kind == "image" or found.media_type in ("", "application/pdf")):
+        return {"type": kind, "source": {"type": "url", "url": found.url}}
+    return _text(media.tell(part))
+
+
+def _sent(block: Block) -> Sent | None:
+    if block["type"] not in ("image", "document"):
+        return None
+    source = block["source"]
+    return Sent(block["type"] == "image", source.get("media_type", ""), source.get("data", ""))
+
+
+def _picture(media_type: str, data: str) -> Block:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+PICTURES = Form(_sent, _picture, _text)
+
+
+# -- options and breakpoints -------------------------------------------------------------------------------
+
+
+def _options(body: Block, request: Request, model: Model) -> list[str]:
+    """What goes with the messages; and what could not."""
+    left: list[str] = []
+    if request.output is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": request.output}}
+    if request.temperature is not None:
+        if model.adaptive or request.effort:
+            left.append("the temperature was left out, because this model does not take it, or not with thinking")
+        else:  # not a parameter of the SDK's any more, but of the older models
+            body["extra_body"] = {"temperature": min(request.temperature, 1.0)}
+    if request.effort and not _think(body, request, model):
+        left.append("thinking was not asked for, because this tool loop began without it or the reply is too short")
+    return left
+
+
+def _think(body: Block, request: Request, model: Model) -> bool:
+    if not model.reasons or not _may_think(body["messages"]):
+        return False
+    if model.adaptive:
+        body["thinking"] = {"type": "adaptive"}
+        body["output_config"] = {**body.get("output_config", {}), "effort": EFFORTS.get(request.effort, request.effort)}
+        return True
+    # The limit on the reply holds for thinking too; half of it at least is left for the answer.
+    tokens = min(BUDGETS[request.effort], request.reply_tokens // 2)
+    if tokens >= LEAST_THINKING:
+        body["thinking"] = {"type": "enabled", "budget_tokens": tokens}
+    return tokens >= LEAST_THINKING
+
+
+def _may_think(messages: list[Block]) -> bool:
+    """Within a tool loop only if the last reply has its thinking: it may be another model's, or left out at a step."""
+    if messages[-1]["content"][0]["type"] != "tool_result":
+        return True
+    return bool(messages[-2]["content"][0]["type"] in THINKING)
+
+
+def _mark(ttl: str, blocks: list[Block]) -> None:
+    mark = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
+    for block in blocks[-BREAKPOINTS:]:
+        if block.get("type") not in THINKING:
+            block["cache_control"] = mark

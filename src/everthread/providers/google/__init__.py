@@ -1,0 +1,1 @@
+"""Google's Gemini: its requests and its client."""

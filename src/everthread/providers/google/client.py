@@ -1,0 +1,299 @@
+"""Google's Gemini, called through its own SDK.
+
+One model call is one request: the SDK neither retries, nor resumes, nor runs tools by itself, and it takes nothing from
+the environment that was not given to it. Requests go through an HTTP client of ours, because the SDK leaves a stream
+that was given up to the garbage collector; here its connection is closed before the block is left.
+
+What the model thought comes as reasoning, which Gemini does not want back. What it does want back is the signature
+beside a function call, kept in the tool call's `meta` as `providers.google.request` reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import Any, cast
+
+from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
+from everthread.core.events import Assistant, ToolCall
+from everthread.core.parts import Part, Reasoning, Text, file, image
+from everthread.errors import (
+    BrokenOff,
+    MissingExtra,
+    ModelError,
+    NoKey,
+    RequestRefused,
+    Unreachable,
+    WrongKey,
+)
+from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.faults import fault, hidden, reason
+from everthread.providers.google.request import SIGNATURE
+
+try:
+    import httpx2  # which the SDK stands on
+    from google import genai
+    from google.genai import errors, types
+except ImportError:
+    raise MissingExtra("google") from None
+
+PROVIDER = "google"
+VARIABLE = "GEMINI_API_KEY"
+CONNECT_SECONDS = 10.0
+ADDRESS = "https://generativelanguage.googleapis.com"
+VERSION = "v1beta"  # where new fields come first; the SDK would take v1, or what the environment says
+NO_KEY = "none"  # sent to servers that want no key: without one the SDK would send what it finds in the environment
+
+_FINISHES: dict[str, Finish] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    **dict.fromkeys(("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"), "refused"),
+    **dict.fromkeys(("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), "refused"),
+}
+_OURS = {"automaticFunctionCalling": {"disable": True}, "automaticContinuation": False}
+_Chunk = types.GenerateContentResponse
+_opened: ContextVar[list[httpx2.Response] | None] = ContextVar("_opened", default=None)
+
+
+def connect(access: Access) -> Client:
+    """A client for Gemini, or for a server that speaks its API. NoKey, WrongKey: the key cannot be one."""
+    key = access.key.strip()
+    if not key and not access.address:
+        raise NoKey(PROVIDER, VARIABLE)
+    if not key.isascii() or not key.isprintable():  # the HTTP client would refuse it, and repeat it
+        raise WrongKey(PROVIDER, "it has characters that no key has")
+    _quieten()
+    return _GoogleClient(access, key)
+
+
+def _quieten() -> None:
+    """The SDK tells of keys that it found and does not use, and of finish reasons that are newer than itself."""
+    sdk = logging.getLogger("google_genai")
+    if sdk.level == logging.NOTSET:
+        sdk.setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", r".* is not a valid \w+$", module=r"google\.genai\._common")
+
+
+class _GoogleClient:
+    def __init__(self, access: Access, key: str) -> None:
+        self._key, self._seconds = key, access.seconds
+        self._http = httpx2.AsyncClient(event_hooks={"request": [_unhurried], "response": [_noted]})
+        options = types.HttpOptions(
+            base_url=access.address or ADDRESS,
+            api_version=VERSION,
+            timeout=max(1, round(access.seconds * 1000)),
+            httpx_async_client=self._http,
+        )
+        self._sdk = genai.Client(api_key=key or NO_KEY, vertexai=False, http_options=options)
+
+    @asynccontextmanager
+    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+        opened: list[httpx2.Response] = []
+        pieces = self._pieces(body, opened)
+        try:
+            yield pieces
+        finally:
+            try:
+                await pieces.aclose()
+            finally:
+                for response in opened:
+                    await response.aclose()
+
+    async def count(self, body: dict[str, Any]) -> int | None:
+        """Of the contents alone: Google's endpoint takes neither instructions nor tools, which the caller estimates."""
+        opened: list[httpx2.Response] = []
+        with self._telling(body["model"], opened), _noting(opened):
+            counted = await self._sdk.aio.models.count_tokens(model=body["model"], contents=body["contents"])
+        return counted.total_tokens
+
+    async def close(self) -> None:
+        await self._http.aclose()
+        await self._sdk.aio.aclose()
+        self._sdk.close()
+
+    async def _pieces(self, body: dict[str, Any], opened: list[httpx2.Response]) -> AsyncGenerator[Piece, None]:
+        reading = _Reading(body["model"])
+        async with aclosing(self._chunks(body, opened)) as chunks:
+            async for chunk in chunks:
+                for piece in reading.take(chunk):
+                    yield piece
+        yield reading.whole()
+
+    async def _chunks(self, body: dict[str, Any], opened: list[httpx2.Response]) -> AsyncGenerator[_Chunk, None]:
+        asked = {**body, "config": {**body.get("config", {}), **_OURS}}
+        with self._telling(body["model"], opened):
+            with _noting(opened):
+                stream = cast(AsyncGenerator[_Chunk, None], await self._sdk.aio.models.generate_content_stream(**asked))
+                first = await anext(stream, None)  # only now is anything sent
+            async with aclosing(stream):
+                if first is not None:
+                    yield first
+                async for chunk in stream:
+                    yield chunk
+
+    # -- what went wrong -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _telling(self, model: str, opened: list[httpx2.Response]) -> Iterator[None]:
+        try:
+            yield
+        except Exception as problem:  # noqa: BLE001 - over data that is not what it expects, the SDK raises anything
+            raise self._fault(problem, model, opened) from None
+
+    def _fault(self, problem: Exception, model: str, opened: list[httpx2.Response]) -> ModelError:
+        """Before an answer it is the network's fault or the request's, after it the reply's."""
+        if isinstance(problem, errors.APIError):
+            said = hidden(str(problem.message or problem.status or ""), self._key)
+            headers = {**_retry_info(problem.details), **(getattr(problem.response, "headers", None) or {})}
+            return fault(PROVIDER, model, problem.code or 500, said, headers=headers)
+        if opened and opened[-1].status_code != 200:  # and what it said could not be read
+            return fault(PROVIDER, model, opened[-1].status_code, "", headers=opened[-1].headers)
+        why = reason(problem, self._key)
+        if isinstance(problem, httpx2.ConnectTimeout):
+            why = f"no connection within {min(CONNECT_SECONDS, self._seconds):g} seconds"
+        elif isinstance(problem, httpx2.TimeoutException):
+            why = f"no sign of life for {self._seconds:g} seconds"
+        elif isinstance(problem, errors.UnknownApiResponseError):
+            why = "what came is not JSON"
+        if opened:
+            return BrokenOff(PROVIDER, why)
+        if isinstance(problem, httpx2.HTTPError | httpx2.InvalidURL | OSError):
+            return Unreachable(PROVIDER, why)
+        return RequestRefused(PROVIDER, why)
+
+
+def _retry_info(details: Any) -> dict[str, str]:
+    """How long to wait stands in the error itself, as in "34.07s"; here it is the header that others send.
+
+    Less than a second is told as "0s", and more exactly in words, which then count.
+    """
+    match details:
+        case {"error": {"details": [*said]}}:
+            delays = [str(each["retryDelay"]) for each in said if isinstance(each, dict) and "retryDelay" in each]
+            return {"retry-after": delays[0].removesuffix("s")} if delays and delays[0] != "0s" else {}
+        case _:
+            return {}
+
+
+# -- the HTTP client's part --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _noting(opened: list[httpx2.Response]) -> Iterator[None]:
+    """The responses to what is sent in this block are put into `opened`."""
+    token = _opened.set(opened)
+    try:
+        yield
+    finally:
+        _opened.reset(token)
+
+
+async def _noted(response: httpx2.Response) -> None:
+    opened = _opened.get()
+    if opened is not None:
+        opened.append(response)
+
+
+async def _unhurried(request: httpx2.Request) -> None:
+    """The time-out is for silence, but the SDK tells the server that it is for the whole reply."""
+    request.headers.pop("x-server-timeout", None)
+    request.extensions["timeout"]["connect"] = min(CONNECT_SECONDS, request.extensions["timeout"]["connect"])
+
+
+# -- from chunks to a reply --------------------------------------------------------------------------------
+
+
+class _Reading:
+    """Puts a reply together: neighbouring texts are one part, and neighbouring parts one message."""
+
+    def __init__(self, model: str) -> None:
+        self._model = f"{PROVIDER}:{model}"
+        self._events: list[Assistant | ToolCall] = []
+        self._parts: list[Part] = []
+        self._text: list[str] = []
+        self._kind: type[Text | Reasoning] = Text
+        self._calls = 0
+        self._finish: Finish | None = None
+        self._tokens: dict[str, int] = {}
+        self._id = self._reported = ""
+
+    def take(self, chunk: _Chunk) -> Iterator[TextDelta | ReasoningDelta]:
+        if not (chunk.candidates or chunk.prompt_feedback or chunk.usage_metadata or chunk.response_id):
+            raise BrokenOff(PROVIDER, "an event of it says nothing")  # to the SDK, whatever is JSON is a chunk
+        self._id = chunk.response_id or self._id
+        self._reported = chunk.model_version or self._reported
+        if chunk.usage_metadata:
+            self._tokens |= chunk.usage_metadata.model_dump(include=set(_TOKENS), exclude_none=True)
+        if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
+            self._finish = "refused"
+        for candidate in (chunk.candidates or [])[:1]:
+            for part in (candidate.content and candidate.content.parts) or []:
+                yield from self._take(part)
+            reason = candidate.finish_reason.value if candidate.finish_reason else "FINISH_REASON_UNSPECIFIED"
+            if reason != "FINISH_REASON_UNSPECIFIED":
+                self._finish = _FINISHES.get(reason, "other")
+
+    def whole(self) -> Replied:
+        if self._finish is None:
+            raise BrokenOff(PROVIDER, "it ended without a finish reason")
+        self._end_message()
+        if not self._events:
+            self._events.append(Assistant(model=self._model))
+        finish: Finish = "tools" if self._calls and self._finish == "stop" else self._finish
+        return Replied(events=tuple(self._events), usage=_usage(self._tokens), finish=finish, model=self._reported)
+
+    def _take(self, part: types.Part) -> Iterator[TextDelta | ReasoningDelta]:
+        if part.function_call:
+            self._end_message()
+            self._events.append(self._called(part.function_call, part.thought_signature))
+        elif part.text:
+            kind = Reasoning if part.thought else Text
+            if kind is not self._kind:
+                self._end_text()
+            self._kind = kind
+            self._text.append(part.text)
+            yield ReasoningDelta(text=part.text) if part.thought else TextDelta(text=part.text)
+        elif part.inline_data and part.inline_data.data:
+            self._end_text()
+            data, media_type = part.inline_data.data, part.inline_data.mime_type or ""
+            shows = media_type.startswith("image/")
+            self._parts.append(image(data, media_type=media_type) if shows else file(data, media_type=media_type))
+
+    def _called(self, call: types.FunctionCall, signature: bytes | None) -> ToolCall:
+        self._calls += 1
+        # Gemini matches by position and often gives no id. The reply's own id keeps this one apart from other replies'.
+        id = call.id or "_".join(filter(None, ("call", self._id[:24], str(self._calls))))
+        meta = {PROVIDER: json.dumps({SIGNATURE: base64.b64encode(signature).decode()})} if signature else {}
+        arguments = json.dumps(call.args or {}, ensure_ascii=False)
+        return ToolCall(id=id, name=call.name or "", arguments=arguments, meta=meta)
+
+    def _end_text(self) -> None:
+        if self._text:
+            self._parts.append(self._kind(text="".join(self._text)))
+            self._text = []
+
+    def _end_message(self) -> None:
+        self._end_text()
+        if self._parts:
+            self._events.append(Assistant(parts=tuple(self._parts), model=self._model))
+            self._parts = []
+
+
+_TOKENS = (
+    "prompt_token_count",
+    "tool_use_prompt_token_count",
+    "candidates_token_count",
+    "thoughts_token_count",
+    "cached_content_token_count",
+)
+
+
+def _usage(tokens: Mapping[str, int]) -> Usage:
+    prompt, tools, said, thought, cached = (tokens.get(name, 0) for name in _TOKENS)
+    return Usage(input=prompt + tools, output=said + thought, cache_read=cached, reasoning=thought)

@@ -1,0 +1,203 @@
+"""Google Gemini: contents that alternate and begin and end with the user's, as many responses as calls.
+
+The body is what `client.models.generate_content(**body)` takes. Thought signatures go back on the call that
+they came with.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from everthread.core.parts import File, Image, Part, Text
+from everthread.core.request import Answer, Call, Item, ReplyItem, Request
+from everthread.core.tokens import is_text
+from everthread.providers.anthropic.pictures import Form, Sent, keep
+from everthread.providers.base import (
+    BEGAN,
+    BEGINS,
+    GOES_ON,
+    WENT_ON,
+    Media,
+    Rendered,
+    echoed,
+    in_words,
+    input_of,
+    shown,
+)
+from everthread.providers.blobs import to_base64
+from everthread.providers.models import Model
+
+Piece = dict[str, Any]
+
+SIGNATURE = "thoughtSignature"
+# What Google documents for calls that have none, having been made by another model.
+UNSIGNED = "skip_thought_signature_validator"
+PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+_FILES = ("application/pdf", "audio/", "video/")
+SPELT = True  # results go as JSON, in which a text is longer than the log has counted it
+BUDGETS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
+
+
+def render(request: Request, model: Model, media: Media) -> Rendered:
+    contents: list[Piece] = []
+    repaired: list[str] = []
+    for item in request.items:
+        for role, parts in _contents(item, media, signs=_is_newer(model)):
+            _say(contents, role, parts, media)
+    if not contents or contents[0]["role"] != "user":
+        contents.insert(0, {"role": "user", "parts": [{"text": BEGINS}]})
+        repaired.append(BEGAN)
+    if contents[-1]["role"] != "user":
+        contents.append({"role": "user", "parts": [{"text": GOES_ON}]})
+        repaired.append(WENT_ON)
+    if media.shows:
+        repaired += keep(contents, SHOWS, model.limits, media)
+    if request.effort and not model.reasons:
+        repaired.append("the effort was left out, because this model does not reason")
+    return Rendered({"model": model.name, "contents": contents, "config": _config(request, model)}, repaired)
+
+
+def check(body: dict[str, Any]) -> list[str]:
+    problems: list[str] = []
+    contents = body["contents"]
+    if contents[0]["role"] != "user" or contents[-1]["role"] != "user":
+        problems.append("the first and the last content must be the user's")
+    waiting: list[str] = []
+    for before, content in zip([None, *contents], contents, strict=False):
+        if before and before["role"] == content["role"]:
+            problems.append("two neighbours have the same role")
+        answered = [part["functionResponse"]["name"] for part in content["parts"] if "functionResponse" in part]
+        if answered != waiting:
+            problems.append(f"function calls {waiting} are answered by {answered}")
+        waiting = [part["functionCall"]["name"] for part in content["parts"] if "functionCall" in part]
+        if not content["parts"]:
+            problems.append("a content has no parts")
+    return problems
+
+
+def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> None:
+    if not parts:
+        return
+    if contents and contents[-1]["role"] == role:
+        media.part(contents[-1]["parts"], parts[0])
+        contents[-1]["parts"] += parts
+    else:
+        contents.append({"role": role, "parts": parts})
+
+
+def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[Piece]]]:
+    if isinstance(item, ReplyItem):
+        said = [piece for part in item.parts for piece in _spoken(part, media)]
+        first = next((piece for piece in said if "functionCall" in piece), None)
+        if signs and first:
+            first.setdefault(SIGNATURE, UNSIGNED)
+        answers = [_response(answer, media) for answer in item.answers]
+        beside = [
+            _media(part, media) for answer in item.answers for part in answer.parts if isinstance(part, Image | File)
+        ]
+        if beside:
+            opening, closing = media.tags()
+            beside = [{"text": opening}, *beside, {"text": closing}]
+        return [("model", said), ("user", [*answers, *beside])]
+    parts = [piece for part in item.parts for piece in _heard(part, media)]
+    if item.aside:
+        parts.append({"text": item.aside})
+    return [("user", parts)]
+
+
+def _spoken(part: Part | Call, media: Media) -> list[Piece]:
+    if isinstance(part, Call):
+        made: Piece = {"functionCall": {"name": _name(part.name), "args": input_of(part)}}
+        signed = echoed(part.meta, "google")
+        if signed and isinstance(signed.get(SIGNATURE), str):
+            made[SIGNATURE] = signed[SIGNATURE]
+        return [made]
+    if isinstance(part, Text):
+        return [{"text": part.text}] if part.text else []
+    return [{"text": media.tell(part)}] if isinstance(part, Image | File) else []
+
+
+def _name(name: str) -> str:
+    """Gemini wants a letter or an underscore first."""
+    return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:64]
+
+
+def _heard(part: Part, media: Media) -> list[Piece]:
+    if isinstance(part, Text):
+        return [{"text": part.text}] if part.text else []
+    return [_media(part, media)] if isinstance(part, Image | File) else []
+
+
+def _response(answer: Answer, media: Media) -> Piece:
+    key = "error" if answer.error else "output"
+    told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
+    return {"functionResponse": {"name": _name(answer.call.name), "response": {key: told}}}
+
+
+def _media(part: Image | File, media: Media) -> Piece:
+    found = shown(part, media)
+    taken = found.media_type in PICTURES if isinstance(part, Image) else found.media_type.startswith(_FILES)
+    if found.data and taken:
+        return {"inlineData": {"mimeType": found.media_type, "data": to_base64(found.data)}}
+    if found.data and is_text(found.media_type):
+        return {"text": media.read(found.data)}
+    if found.url and taken:
+        return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}}
+    return {"text": media.tell(part)}
+
+
+def _sent(piece: Piece) -> Sent | None:
+    match piece:
+        case {"inlineData": {"mimeType": media_type, "data": data}}:
+            return Sent(media_type.startswith("image/"), media_type, data)
+        case {"fileData": {"mimeType": media_type}}:
+            return Sent(media_type.startswith("image/"), media_type)
+        case _:
+            return None
+
+
+def _picture(media_type: str, data: str) -> Piece:
+    return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
+def _text(text: str) -> Piece:
+    return {"text": text}
+
+
+SHOWS = Form(_sent, _picture, _text)
+
+
+def _is_newer(model: Model) -> bool:
+    """Gemini 3 and later: they sign their calls, and think by levels."""
+    return bool(re.match(r"gemini-([3-9]|[1-9]\d)", model.name.rpartition("/")[2]))
+
+
+def _config(request: Request, model: Model) -> Piece:
+    config: Piece = {}
+    if request.instructions:
+        config["systemInstruction"] = {"parts": [{"text": text} for text in request.instructions]}
+    if request.tools:
+        declared = [
+            {
+                "name": _name(tool.name),
+                "description": tool.description,
+                "parametersJsonSchema": tool.schema or {"type": "object"},
+            }
+            for tool in request.tools
+        ]
+        config["tools"] = [{"functionDeclarations": declared}]
+    config["maxOutputTokens"] = request.reply_tokens
+    if request.temperature is not None:
+        config["temperature"] = request.temperature
+    if request.effort and model.reasons:
+        most = request.reply_tokens // 2  # which holds for thinking, too
+        told = (
+            {"thinkingLevel": request.effort}
+            if _is_newer(model)
+            else {"thinkingBudget": min(BUDGETS[request.effort], most)}
+        )
+        config["thinkingConfig"] = {**told, "includeThoughts": True}
+    if request.output is not None:
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
+    return config

@@ -1,0 +1,1 @@
+"""The model in the process: its client, its files and what it is told."""

@@ -1,0 +1,167 @@
+"""Model calls to the model in the process: SmolLM2 from its wheel, or any GGUF file.
+
+A reply streams as it is made. Small models do not call tools by themselves, so where a request has tools there are
+up to three questions: which tool, if any, answered under a JSON Schema that names them; its arguments, under that
+tool's own schema; and only without a tool, the reply. There is at most one tool call in a model call, and after a
+result the model replies in words. A choice that fails in any way is no choice: the model replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from everthread.config import Settings
+from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
+from everthread.core.events import Assistant, ToolCall
+from everthread.core.parts import Part, Reasoning, Text
+from everthread.core.request import object_of
+from everthread.errors import BrokenOff, RequestRefused, TooLong
+from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.local import files as local_files
+from everthread.providers.local import messages as local_messages
+from everthread.providers.local.files import ModelFile
+from everthread.providers.local.server import PROVIDER, Chunk, Place, asked
+
+Body = dict[str, Any]
+
+CHOICE_TOKENS = 64  # a tool's name in a line of JSON
+ARGUMENT_TOKENS = 256  # a small model that is not done by then writes in circles
+
+# A tiny model may ramble to the end of whatever it is given: of the reply length that nobody chose it gets this much.
+TINY_REPLY = 512
+# The temperature and the share that SmolLM2's makers recommend. Without a penalty it repeats itself for ever; with one
+# of 1.1 it no longer says what a tool has just told it. Larger models bring their own defaults in their files.
+TINY_SAMPLING = {"temperature": 0.2, "top_p": 0.9, "repeat_penalty": 1.05}
+
+_FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
+
+
+def connect(access: Access) -> Client:
+    return _LocalClient(access)
+
+
+class _LocalClient:
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    @asynccontextmanager
+    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[Piece]]:
+        async with aclosing(self._pieces(body)) as pieces:
+            yield pieces
+
+    async def count(self, _body: Body) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        """The model stays loaded, for whoever asks next."""
+
+    async def _pieces(self, body: Body) -> AsyncGenerator[Piece]:
+        file = await asyncio.to_thread(local_files.find, body["model"])
+        access = self._access
+        place = Place(file=file, threads=access.threads, window=file.window(access.window))
+        messages = local_messages.plain(body["messages"], tiny=file.tiny)
+        spent: list[Usage] = []
+        functions = local_messages.offered(body, tiny=file.tiny)
+        if functions and (call := await self._call(place, messages, functions, spent)):
+            yield Replied(events=(call,), usage=_together(spent), finish="tools", model=file.name)
+            return
+        said = _Said()
+        async with asked(place, request_of(body, messages, file), seconds=access.seconds) as chunks:
+            async for chunk in chunks:
+                for piece in said.take(chunk):
+                    yield piece
+        yield said.whole(file.name, spent)
+
+    async def _call(
+        self, place: Place, messages: list[Body], functions: list[Body], spent: list[Usage]
+    ) -> ToolCall | None:
+        """The tool call that the model chose, whole; or none."""
+        chosen = await self._answer(place, *local_messages.choosing(messages, functions), CHOICE_TOKENS, spent)
+        name = (object_of(chosen) or {}).get("action", local_messages.REPLY)
+        function = next((function for function in functions if function["name"] == name), None)
+        if function is None:
+            return None
+        arguments = await self._answer(place, *local_messages.filling(messages, function), ARGUMENT_TOKENS, spent)
+        if not arguments or object_of(arguments) is None:
+            return None
+        return ToolCall(id=f"call_{uuid.uuid4().hex[:24]}", name=name, arguments=arguments)
+
+    async def _answer(self, place: Place, messages: list[Body], schema: Body, most: int, spent: list[Usage]) -> str:
+        """The text that the model gives under a schema: its likeliest; nothing where it cannot be asked."""
+        form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        body = _streamed(messages) | {"max_tokens": most, "temperature": 0.0, "response_format": form}
+        said = _Said()
+        try:
+            async with asked(place, body, seconds=self._access.seconds) as chunks:
+                async for chunk in chunks:
+                    for _ in said.take(chunk):
+                        pass
+        except (TooLong, RequestRefused):  # no room for the question, or a schema that llama.cpp does not know
+            return ""
+        spent.append(said.usage)
+        return "".join(said.texts)
+
+
+def request_of(body: Body, messages: list[Body], file: ModelFile) -> Body:
+    """The request for a reply, in llama.cpp's form."""
+    most = body.get("max_completion_tokens") or body.get("max_tokens") or Settings().reply_tokens
+    if file.tiny and most == Settings().reply_tokens:
+        most = TINY_REPLY
+    taken = {name: body[name] for name in ("temperature", "response_format") if name in body}
+    return _streamed(messages) | (TINY_SAMPLING if file.tiny else {}) | taken | {"max_tokens": most}
+
+
+def _streamed(messages: list[Body]) -> Body:
+    # Progress is asked for because it is a sign of life, and a chance to stop, while a long prompt is read.
+    usage = {"include_usage": True}
+    return {"messages": messages, "stream": True, "stream_options": usage, "return_progress": True}
+
+
+class _Said:
+    """What the chunks of a stream say, taken together."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.texts: list[str] = []
+        self._reasons: list[str] = []
+        self._finish = ""
+
+    def take(self, chunk: Chunk) -> Iterator[TextDelta | ReasoningDelta]:
+        if usage := chunk.get("usage"):
+            cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+            self.usage = Usage(input=usage["prompt_tokens"], output=usage["completion_tokens"], cache_read=cached)
+        for choice in chunk.get("choices", ()):
+            delta = choice.get("delta") or {}
+            if thought := delta.get("reasoning_content"):
+                self._reasons.append(thought)
+                yield ReasoningDelta(text=thought)
+            if text := delta.get("content"):
+                self.texts.append(text)
+                yield TextDelta(text=text)
+            self._finish = choice.get("finish_reason") or self._finish
+
+    def whole(self, name: str, spent: list[Usage]) -> Replied:
+        if not self._finish:
+            raise BrokenOff(PROVIDER, "it ended before the model had finished")
+        parts: list[Part] = []
+        if self._reasons:
+            parts.append(Reasoning(text="".join(self._reasons)))
+        if self.texts:
+            parts.append(Text(text="".join(self.texts)))
+        spoke = Assistant(parts=tuple(parts), model=f"{PROVIDER}:{name}")
+        usage = _together([*spent, self.usage])
+        return Replied(events=(spoke,), usage=usage, finish=_FINISH.get(self._finish, "other"), model=name)
+
+
+def _together(spent: list[Usage]) -> Usage:
+    """The usage of one model call that took several questions. They share their prompt but for its end, so the longest
+    is the input: a sum would teach calibration that every text is twice as long as it is."""
+    return Usage(
+        input=max(one.input for one in spent),
+        output=sum(one.output for one in spent),
+        cache_read=spent[0].cache_read,
+    )

@@ -1,0 +1,163 @@
+"""llama.cpp in this process: a file is loaded at the first request for it and stays loaded.
+
+xllamacpp carries llama.cpp's own server, which is spoken to by function calls. All of that happens on one thread
+beside the event loop, so requests wait their turn: at the same time they would only take each other's core. A request
+that is left is stopped at its next token, or at the next batch of its prompt; one that still waits never begins.
+
+The server in the library also wants to listen. It gets a socket in a folder that only we may enter, and once it is up
+the folder is removed: nobody can connect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from everthread.errors import BrokenOff, MissingExtra, NoModelFile, Overloaded, RequestRefused
+from everthread.providers.faults import fault, shortened
+from everthread.providers.local.files import ModelFile
+
+try:
+    import xllamacpp  # type: ignore[import-untyped]
+except ImportError:
+    raise MissingExtra("local") from None
+
+PROVIDER = "local"
+MOST_LOADED = 2  # files: a model, and one to fall back to
+Chunk = dict[str, Any]
+
+_BATCH = 256  # tokens of a prompt that are taken at once, and cannot be interrupted: a second and a half on a slow core
+_LONGEST_FOLDER = 60  # characters; a socket's path may have some hundred
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as it is loaded: which file, on how many threads, with how large a window."""
+
+    file: ModelFile
+    threads: int
+    window: int
+
+
+@asynccontextmanager
+async def asked(place: Place, body: dict[str, Any], *, seconds: float) -> AsyncIterator[AsyncIterator[Chunk]]:
+    """The chunks of one streamed request, to its end. Raises ModelError."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Queue[Chunk | None] = asyncio.Queue()
+    left = threading.Event()
+
+    def hear(chunk: Chunk) -> bool:
+        """Called on the worker's thread; true ends the request."""
+        if left.is_set() or loop.is_closed():
+            return True
+        loop.call_soon_threadsafe(heard.put_nowait, chunk)
+        return False
+
+    work = loop.run_in_executor(_worker(), _run, place, body, hear, left)
+
+    def end(work: asyncio.Future[None]) -> None:
+        if not work.cancelled():
+            work.exception()  # seen, should nobody wait for it any more
+        heard.put_nowait(None)
+
+    work.add_done_callback(end)
+    try:
+        async with aclosing(_chunks(heard, work, place, seconds)) as chunks:
+            yield chunks
+    finally:
+        left.set()
+        work.cancel()
+
+
+async def _chunks(
+    heard: asyncio.Queue[Chunk | None], work: asyncio.Future[None], place: Place, seconds: float
+) -> AsyncGenerator[Chunk]:
+    begun = False
+    while True:
+        try:
+            chunk = await asyncio.wait_for(heard.get(), seconds)
+        except TimeoutError:
+            why = f"nothing came for {seconds:g} seconds"
+            raise BrokenOff(PROVIDER, why) if begun else Overloaded(PROVIDER, why) from None
+        if chunk is None:
+            await work
+            return
+        if "error" in chunk:
+            told = chunk["error"]
+            raise fault(PROVIDER, place.file.name, int(told.get("code") or 500), str(told.get("message") or told))
+        begun = begun or "prompt_progress" not in chunk
+        yield chunk
+
+
+# -- on the worker's thread --------------------------------------------------------------------------------
+
+
+@cache
+def _worker() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="everthread-local")
+
+
+def _run(place: Place, body: dict[str, Any], hear: Any, left: threading.Event) -> None:
+    server = _loaded(place)
+    if left.is_set():
+        return
+    try:
+        server.handle_chat_completions(body, hear)
+    except (ValueError, RuntimeError) as problem:
+        raise RequestRefused(PROVIDER, shortened(str(problem))) from None
+
+
+_servers: dict[str, tuple[Place, Any]] = {}  # by path; only the worker's thread looks at it
+
+
+def _loaded(place: Place) -> Any:
+    """The server of a file: one for all who ask, loaded anew only for a larger window or other threads. Settings may
+    name any number of files, windows and threads, so no more than a few stay."""
+    path = place.file.path
+    if path in _servers and _serves(_servers[path][0], place):
+        return _servers[path][1]
+    _servers.pop(path, None)
+    while len(_servers) >= MOST_LOADED:
+        del _servers[next(iter(_servers))]
+    _servers[path] = place, _start(place)
+    return _servers[path][1]
+
+
+def _serves(loaded: Place, place: Place) -> bool:
+    return loaded.window >= place.window and (loaded.file, loaded.threads) == (place.file, place.threads)
+
+
+def _start(place: Place) -> Any:
+    parameters = _parameters(place)
+    short = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_FOLDER else None
+    with tempfile.TemporaryDirectory(prefix="everthread-", dir=short) as folder:
+        parameters.hostnames = [f"{folder}/model.sock"]  # by this ending it knows that it is no host
+        try:
+            return xllamacpp.Server(parameters)
+        except (ValueError, RuntimeError) as problem:
+            why = f"llama.cpp cannot load {place.file.path} ({shortened(str(problem))}); name another file"
+            raise NoModelFile(place.file.name, why) from None
+
+
+def _parameters(place: Place) -> Any:
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = place.file.path
+    parameters.model_alias = {place.file.name}
+    parameters.n_ctx = place.window
+    parameters.n_parallel = 1
+    parameters.n_batch = parameters.n_ubatch = _BATCH
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = place.threads
+    parameters.cache_ram_mib = 0  # the newest prompt stays in the window itself; gigabytes of older ones need not
+    parameters.warmup = False  # the first request is soon enough
+    parameters.verbosity = -1  # silent: the terminal belongs to the conversation
+    parameters.n_threads_http = 1
+    parameters.ui = parameters.endpoint_slots = False
+    parameters.offline = True
+    return parameters

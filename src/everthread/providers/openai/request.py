@@ -1,0 +1,201 @@
+"""OpenAI Chat Completions, and every server that speaks it: results right after their calls, text in them.
+
+Reasoning has no place in a request and stays out. Pictures in a tool's result follow in a message of the
+user's, because a tool message takes text only.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from everthread.core.parts import File, Image, Part, Text
+from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool
+from everthread.core.tokens import is_text
+from everthread.providers.anthropic.pictures import Form, Sent, keep, of_data_url
+from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown, told_in_words
+from everthread.providers.blobs import to_base64, to_data_url
+from everthread.providers.models import Model
+
+Message = dict[str, Any]
+
+_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def render(request: Request, model: Model, media: Media) -> Rendered:
+    messages: list[Message] = []
+    repaired: list[str] = []
+    if request.instructions:
+        messages.append({"role": "system", "content": "\n\n".join(request.instructions)})
+    for item in request.items:
+        messages += _messages(item, media, model)
+    if len(messages) == bool(request.instructions):
+        messages.append({"role": "user", "content": BEGINS})
+        repaired.append(BEGAN)
+    if media.shows:
+        repaired += keep(messages, PICTURES, model.limits, media)
+    body: dict[str, Any] = {"model": model.name, "messages": messages}
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    return Rendered(body, [*repaired, *_options(body, request, model)])
+
+
+def check(body: dict[str, Any]) -> list[str]:
+    problems: list[str] = []
+    waiting: list[str] = []
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                problems.append("a result stands where no tool call waits for it")
+                continue
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            problems.append(f"tool calls {waiting} have no result")
+        calls = message.get("tool_calls")
+        waiting = [call["id"] for call in calls] if calls else []
+        if not calls and message["content"] is None:
+            problems.append("a message has no content")
+        if calls and len(set(waiting)) != len(waiting):
+            problems.append("an id of a tool call occurs twice")
+    return [*problems, *([f"tool calls {waiting} have no result"] if waiting else [])]
+
+
+def _messages(item: Item, media: Media, model: Model) -> list[Message]:
+    if isinstance(item, ReplyItem):
+        return _reply(item, media, model.limits.tool_calls)
+    if item.role == "system":
+        return [{"role": "system", "content": told_in_words(item.parts, media)}]
+    return [{"role": "user", "content": _content(item, media)}]
+
+
+def _content(said: Said, media: Media) -> str | list[Message]:
+    if len(said.parts) == 1 and not said.aside and type(only := said.parts[0]) is Text:
+        return only.text  # nearly all there are
+    if all(isinstance(part, Text) for part in said.parts):
+        texts = [part.text for part in said.parts if isinstance(part, Text)]
+        return "\n\n".join([*texts, said.aside] if said.aside else texts)
+    parts = [piece for part in said.parts for piece in content_part(part, media)]
+    return [*parts, {"type": "text", "text": said.aside}] if said.aside else parts
+
+
+def content_part(part: Part, media: Media) -> list[Message]:
+    """One part of a user's message; none where there is nothing to say."""
+    if isinstance(part, Text):
+        return [{"type": "text", "text": part.text}] if part.text else []
+    if not isinstance(part, Image | File):
+        return []
+    found = shown(part, media)
+    if isinstance(part, Image):
+        url = to_data_url(found.data, found.media_type) if found.media_type in IMAGES and found.data else found.url
+        return [{"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": media.tell(part)}]
+    return [_file(part, found.data, media)]
+
+
+def _file(part: File, data: bytes, media: Media) -> Message:
+    if data and part.media_type == "application/pdf":
+        file = {"filename": media.held(part.name) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
+        return {"type": "file", "file": file}
+    if data and part.media_type in _SOUNDS:
+        return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
+    if data and is_text(part.media_type):
+        return {"type": "text", "text": media.read(data)}
+    return {"type": "text", "text": media.tell(part)}
+
+
+def _sent(piece: Message) -> Sent | None:
+    match piece:
+        case {"type": "image_url", "image_url": {"url": url}}:
+            return of_data_url(url)
+        case {"type": "file", "file": {"file_data": url}}:
+            return of_data_url(url, is_image=False)
+        case {"type": "input_audio", "input_audio": {"data": data, "format": form}}:
+            return Sent(False, f"audio/{form}", data)
+        case _:
+            return None
+
+
+def _picture(media_type: str, data: str) -> Message:
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
+
+
+def _text(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+PICTURES = Form(_sent, _picture, _text)
+
+
+def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:
+    """`most`: tool calls that one message may have; what is beyond stands in further ones."""
+    if len(reply.parts) == 1 and type(only := reply.parts[0]) is Text:
+        return [{"role": "assistant", "content": only.text}] if only.text else []  # nearly all there are
+    calls = [part for part in reply.parts if isinstance(part, Call)]
+    said = in_words(reply.parts, media)
+    if not calls:
+        return [{"role": "assistant", "content": said}] if said else []
+    messages: list[Message] = []
+    beside: list[Message] = []
+    most = most or len(calls)
+    for first in range(0, len(calls), most):
+        told = [_call(call) for call in calls[first : first + most]]
+        messages.append({"role": "assistant", "content": said or None, "tool_calls": told})
+        said = ""
+        for answer in reply.answers[first : first + most]:
+            messages.append(_answer(answer, media))
+            others = [part for part in answer.parts if not isinstance(part, Text)]
+            beside += [piece for part in others for piece in content_part(part, media)]
+    if beside:
+        opening, closing = ({"type": "text", "text": tag} for tag in media.tags())
+        messages.append({"role": "user", "content": [opening, *beside, closing]})
+    return messages
+
+
+def _call(call: Call) -> Message:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _answer(answer: Answer, media: Media) -> Message:
+    told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
+    return {"role": "tool", "tool_call_id": answer.call.id, "content": told}
+
+
+def _tool(tool: Tool) -> Message:
+    schema = tool.schema or {"type": "object", "properties": {}}
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
+    """What goes with the messages; and what could not."""
+    # Servers that merely speak this API know the older name only, and nothing of routing to a cache.
+    body["max_completion_tokens" if model.known else "max_tokens"] = request.reply_tokens
+    if request.output is not None:
+        schema = {"name": "reply", "schema": request.output}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.cache and request.key and model.known:
+        body["prompt_cache_key"] = request.key
+    taken, left = sampling(request, model)
+    if "effort" in taken:
+        taken["reasoning_effort"] = taken.pop("effort")
+    body |= taken
+    return left
+
+
+def sampling(request: Request, model: Model) -> tuple[dict[str, Any], list[str]]:
+    """Temperature and effort as far as a model takes them: those that reason have no temperature, the others no
+    effort; what is not known takes both."""
+    taken: dict[str, Any] = {}
+    left: list[str] = []
+    if request.temperature is not None:
+        if model.reasons:
+            left.append("the temperature was left out, because this model does not take it")
+        else:
+            taken["temperature"] = request.temperature
+    if request.effort:
+        if model.known and not model.reasons:
+            left.append("the effort was left out, because this model does not reason")
+        else:
+            older = re.match(r"o\d", model.name)  # knows no less than low
+            taken["effort"] = "low" if older and request.effort == "minimal" else request.effort
+    return taken, left

@@ -1,0 +1,182 @@
+"""Model calls to OpenAI's Responses API, through OpenAI's own SDK.
+
+A reply is made from the items of the final response, in their order, because only there is encrypted reasoning whole;
+it is kept as it came, for `openai_responses.render` to send back verbatim. A stream without a final response has
+broken off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
+
+from everthread.core.deltas import ReasoningDelta, TextDelta
+from everthread.core.events import Assistant, ToolCall
+from everthread.core.parts import Part, Reasoning, Text
+from everthread.errors import BrokenOff, ModelError, RequestRefused, UnknownModel
+from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.openai.client import Caller, Odd, Stream, listed, new_id, text_in, usage_of
+from everthread.providers.openai.responses.request import META
+
+_DRAIN = 0.1  # seconds that the end of a stream is waited for, so that the connection can be used again
+_COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text")
+_ABSENT = re.compile(r"not found|method not allowed|status 40[45]", re.IGNORECASE)
+_BETWEEN = "\n\n"
+
+
+def connect(access: Access) -> Client:
+    return _ResponsesClient(Caller(access))
+
+
+class _ResponsesClient:
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    @asynccontextmanager
+    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+        model = str(body.get("model", ""))
+        create = self._caller.sdk.responses.create
+        # As extra_body, which the SDK does not take apart field by field: see the other client.
+        begun = await self._caller.safely(model, lambda: create(stream=True, extra_body=body))
+        async with begun as stream, aclosing(self._pieces(model, stream)) as pieces:
+            yield pieces
+
+    async def count(self, body: dict[str, Any]) -> int | None:
+        asked = {name: body[name] for name in _COUNTED if name in body}
+        count = self._caller.sdk.responses.input_tokens.count
+        try:
+            counted = await self._caller.safely(str(body.get("model", "")), lambda: count(extra_body=asked))
+        except (UnknownModel, RequestRefused) as problem:
+            if "model_not_found" in str(problem) or not _ABSENT.search(str(problem)):
+                raise
+            return None  # a server that speaks the API without this part of it
+        return counted.input_tokens if isinstance(getattr(counted, "input_tokens", None), int) else None
+
+    async def close(self) -> None:
+        await self._caller.sdk.close()
+
+    async def _pieces(self, model: str, stream: Stream) -> AsyncGenerator[Piece]:
+        streamed = _Streamed(f"{self._caller.provider}:{model}")
+        async with aclosing(self._caller.told(model, stream)) as events:
+            async for event in events:
+                for piece in self._caller.read(streamed.take, event):
+                    yield piece
+                if streamed.failure is not None:
+                    raise self._caller.error(model, *streamed.failure)
+                if streamed.is_whole:
+                    break
+            else:
+                raise BrokenOff(self._caller.provider, "it ended before the model had finished")
+            with suppress(ModelError, TimeoutError):
+                async with asyncio.timeout(_DRAIN):
+                    async for _ in events:
+                        pass
+
+
+class _Streamed:
+    """What the events of a stream say. `failure`: what went wrong, in the server's words, and what it calls it."""
+
+    def __init__(self, model: str) -> None:
+        self.is_whole = False
+        self.failure: tuple[str, object] | None = None
+        self._model = model
+        self._items: dict[int, Any] = {}  # they count where the final response has none of its own
+        self._messages = 0
+
+    def take(self, event: Any) -> Iterator[Piece]:
+        match kind := text_in(event, "type"):
+            case "response.output_text.delta" | "response.refusal.delta":
+                yield from (TextDelta(text=text) for text in [text_in(event, "delta")] if text)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                yield from (ReasoningDelta(text=text) for text in [text_in(event, "delta")] if text)
+            case "response.reasoning_summary_part.added" if getattr(event, "summary_index", 0):
+                yield ReasoningDelta(text=_BETWEEN)
+            case "response.output_item.added" if text_in(getattr(event, "item", None), "type") == "message":
+                self._messages += 1
+                if self._messages > 1:
+                    yield TextDelta(text=_BETWEEN)
+            case "response.output_item.done":
+                index = getattr(event, "output_index", None)
+                self._items[index if isinstance(index, int) else len(self._items)] = getattr(event, "item", None)
+            case "response.completed" | "response.incomplete":
+                self.is_whole = True
+                items = [item for _, item in sorted(self._items.items())]
+                yield _whole(self._model, getattr(event, "response", None), items)
+            case "response.failed":
+                self._fail(getattr(getattr(event, "response", None), "error", None))
+            case "error":
+                self._fail(event)
+            case _ if not kind.startswith("response.") and kind != "keepalive":
+                raise Odd(f"of no known type: {kind}")
+
+    def _fail(self, error: object) -> None:
+        self.failure = text_in(error, "message"), getattr(error, "code", None)
+
+
+# -- from items to events ----------------------------------------------------------------------------------
+
+
+def _whole(model: str, response: Any, streamed: list[object]) -> Replied:
+    items = listed(response, "output") or streamed
+    return Replied(
+        events=tuple(_events(model, items)),
+        usage=usage_of(getattr(response, "usage", None), "input", "output"),
+        finish=_finish(response, items),
+        model=text_in(response, "model"),
+    )
+
+
+def _events(model: str, items: list[Any]) -> Iterator[Assistant | ToolCall]:
+    """Calls, and what was said and thought before each, in the order of the items: a reasoning item belongs to the
+    item that follows it."""
+    parts: list[Part] = []
+    silent = True
+    for item in items:
+        match text_in(item, "type"):
+            case "reasoning":
+                parts.append(_reasoning(item))
+            case "message":
+                if text := "".join(_texts(item)):
+                    parts.append(Text(text=text, meta=_phase(item)))
+            case "function_call":
+                if parts:
+                    yield Assistant(parts=tuple(parts), model=model)
+                parts, silent = [], False
+                id, name = text_in(item, "call_id") or new_id(), text_in(item, "name")
+                yield ToolCall(id=id, name=name, arguments=text_in(item, "arguments"))
+    if parts or silent:
+        yield Assistant(parts=tuple(parts), model=model)
+
+
+def _reasoning(item: Any) -> Reasoning:
+    shown = listed(item, "summary") or listed(item, "content")
+    given = {name: value for name, value in item.to_dict().items() if value is not None}
+    text = _BETWEEN.join(text_in(part, "text") for part in shown)
+    return Reasoning(text=text, meta={META: json.dumps(given, ensure_ascii=False)})
+
+
+def _texts(message: object) -> Iterator[str]:
+    for part in listed(message, "content"):
+        yield text_in(part, "text") or text_in(part, "refusal")
+
+
+def _phase(message: object) -> dict[str, str]:
+    """Whether the message was a remark on the way or the answer, which newer models want to be told again."""
+    phase = text_in(message, "phase")
+    return {META: json.dumps({"phase": phase})} if phase else {}
+
+
+def _finish(response: object, items: list[Any]) -> Finish:
+    reason = text_in(getattr(response, "incomplete_details", None), "reason")
+    if reason == "max_output_tokens":
+        return "length"
+    parts = [part for item in items for part in listed(item, "content")]
+    if reason == "content_filter" or any(text_in(part, "refusal") for part in parts):
+        return "refused"
+    if reason:
+        return "other"
+    return "tools" if any(text_in(item, "type") == "function_call" for item in items) else "stop"

@@ -1,0 +1,223 @@
+"""A model that says what it was told to say: for tests, documentation and demonstrations.
+
+`script("greeter", "Hello.", ["Let me look.", call("clock", {})], "It is noon.")` gives the model `scripted:greeter` its
+replies, one for each model call, in order. A reply is a text; or a list of texts, thoughts and tool calls; or an error
+to raise; or a function of the request's body that returns one of these. Where nothing is scripted, or all of it has
+been said, the model repeats the user's last message. It streams word by word, as a model does, at the pace it was
+given; it has no clock and no chance, so the same script always gives the same pieces. Usage is counted as OpenAI would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from everthread.core import tokens
+from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
+from everthread.core.events import Assistant, ToolCall
+from everthread.core.parts import Reasoning, Text
+from everthread.errors import BadValue, BrokenOff, ModelError
+from everthread.providers.client import Access, Client, Finish, Piece, Replied
+
+PROVIDER = "scripted"
+Body = dict[str, Any]
+
+_WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # with the space before it; the last with the space after it too
+_NOW = re.compile(r"\s*<now>[^<]*</now>\Z")  # is told to the model, and was not said by the user
+_MOST = 1_000_000  # tokens of a reply to which nobody set a limit
+
+
+class Called(msgspec.Struct, frozen=True):
+    """A tool call to make. `arguments` is the text that the model writes, whether or not it is JSON."""
+
+    name: str
+    arguments: str = "{}"
+    id: str = ""
+
+
+class Thought(msgspec.Struct, frozen=True):
+    """Something to think before saying anything."""
+
+    text: str
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """Where the reply breaks off, once so many of its words have come."""
+
+    after_words: int = 0
+
+
+Said = str | Called | Thought | Broken
+ScriptedReply = Said | Sequence[Said] | ModelError | Callable[[Body], "ScriptedReply"]
+
+
+class _Script:
+    def __init__(self, replies: tuple[ScriptedReply, ...], pace: float) -> None:
+        self.replies = list(replies)
+        self.pace = pace
+        self._named = 0
+
+    def event(self, called: Called) -> ToolCall:
+        """The tool call, with an id: its own, or the next of this script."""
+        self._named += not called.id
+        return ToolCall(id=called.id or f"call_{self._named}", name=called.name, arguments=called.arguments)
+
+
+_scripts: dict[str, _Script] = {}
+
+
+def script(name: str, *replies: ScriptedReply, pace: float = 0.0) -> str:
+    """Give the model `scripted:name` its replies, in place of any that it had; returns the model's full name.
+
+    `pace` is the time between two words, in seconds.
+    """
+    if not name or not name.isprintable() or name != name.strip():
+        raise BadValue("name", name, "printable text, not empty")
+    _scripts[name] = _Script(replies, pace)
+    return f"{PROVIDER}:{name}"
+
+
+def call(name: str, arguments: str | dict[str, Any] = "{}", *, id: str = "") -> Called:
+    """A tool call, for a reply. Without an id it gets one of its own."""
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return Called(name, written, id)
+
+
+def thought(text: str) -> Thought:
+    """A thought, for a reply."""
+    return Thought(text)
+
+
+def broken(*, after_words: int = 0) -> Broken:
+    """In a list with texts: the reply breaks off after so many words of theirs."""
+    return Broken(after_words)
+
+
+def left(name: str) -> int:
+    """How many of a model's replies have not been asked for yet."""
+    return len(_scripts[name].replies) if name in _scripts else 0
+
+
+def connect(_access: Access) -> Client:
+    return _ScriptedClient()
+
+
+class _ScriptedClient:
+    @asynccontextmanager
+    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[Piece]]:
+        async with aclosing(_pieces(body)) as pieces:
+            yield pieces
+
+    async def count(self, body: Body) -> int | None:
+        return _input(body)
+
+    async def close(self) -> None:
+        pass
+
+
+async def _pieces(body: Body) -> AsyncGenerator[Piece]:
+    name = body["model"]
+    scripted = _scripts.get(name) or _Script((), 0.0)
+    reply = _next(scripted, body)
+    said = _Whole(body.get("max_completion_tokens") or body.get("max_tokens") or _MOST)
+    for piece in said.take(reply):
+        await asyncio.sleep(scripted.pace)
+        yield piece
+    yield said.replied(name, scripted, _input(body))
+
+
+def _next(scripted: _Script, body: Body) -> list[Said]:
+    reply: ScriptedReply = scripted.replies.pop(0) if scripted.replies else _echo(body)
+    while not isinstance(reply, Said | Sequence | ModelError):
+        reply = reply(body)
+    if isinstance(reply, ModelError):
+        raise reply
+    return [reply] if isinstance(reply, Said) else list(reply)
+
+
+def _echo(body: Body) -> str:
+    spoken = [message for message in body["messages"] if message["role"] == "user"]
+    said = _NOW.sub("", _text(spoken[-1]["content"])) if spoken else ""
+    return f"You said: “{said}”" if said else "I am listening."
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):
+        return "\n\n".join(part["text"] for part in content if part.get("type") == "text")
+    return content if isinstance(content, str) else ""
+
+
+class _Whole:
+    """What a reply comes to, within the length that was allowed. Texts that follow each other are one."""
+
+    def __init__(self, limit: int) -> None:
+        self._room = limit
+        self._parts: list[Text | Reasoning] = []
+        self._calls: list[Called] = []
+        self._finish: Finish = "stop"
+
+    def take(self, reply: list[Said]) -> Iterator[TextDelta | ReasoningDelta]:
+        """The pieces, until the reply breaks off or its length is reached."""
+        breaks = next((one.after_words for one in reply if isinstance(one, Broken)), None)
+        words = 0
+        for one in reply:
+            if isinstance(one, Called):
+                self._calls.append(one)
+                continue
+            for word in _words(one):
+                if words == breaks:
+                    break
+                if not self._fits(word):
+                    return
+                words += 1
+                yield self._keep(word, thinks=isinstance(one, Thought))
+        if breaks is not None:
+            raise BrokenOff(PROVIDER, f"as scripted, after {words} words")
+
+    def _fits(self, word: str) -> bool:
+        self._room -= tokens.count(word)
+        if self._room < 0:
+            self._finish = "length"
+        return self._room >= 0
+
+    def _keep(self, word: str, *, thinks: bool) -> TextDelta | ReasoningDelta:
+        kind: type[Text | Reasoning] = Reasoning if thinks else Text
+        if self._parts and isinstance(self._parts[-1], kind):
+            self._parts[-1] = kind(text=self._parts[-1].text + word)
+        else:
+            self._parts.append(kind(text=word))
+        return ReasoningDelta(text=word) if thinks else TextDelta(text=word)
+
+    def replied(self, name: str, scripted: _Script, input: int) -> Replied:
+        calls = [scripted.event(one) for one in self._calls]
+        spoke = [Assistant(parts=tuple(self._parts), model=f"{PROVIDER}:{name}")] if self._parts or not calls else []
+        finish: Finish = "tools" if calls and self._finish == "stop" else self._finish
+        return Replied(events=(*spoke, *calls), usage=self._usage(input), finish=finish, model=name)
+
+    def _usage(self, input: int) -> Usage:
+        said = sum(tokens.count(part.text) for part in self._parts)
+        thought = sum(tokens.count(part.text) for part in self._parts if isinstance(part, Reasoning))
+        called = sum(tokens.count(one.name) + tokens.count(one.arguments) for one in self._calls)
+        return Usage(input=input, output=said + called, reasoning=thought)
+
+
+def _words(said: str | Thought | Broken) -> list[str]:
+    if isinstance(said, Broken):
+        return []
+    return _WORD.findall(said if isinstance(said, str) else said.text)
+
+
+def _input(body: Body) -> int:
+    total = 3  # the reply is begun for the model
+    for message in body["messages"]:
+        called = [call["function"] for call in message.get("tool_calls", ())]
+        total += tokens.WRAPPING + tokens.count(_text(message.get("content")))
+        total += sum(tokens.count(one["name"]) + tokens.count(one["arguments"]) for one in called)
+    functions = [tool["function"] for tool in body.get("tools", ())]
+    return total + tokens.tools_size([function | {"schema": function["parameters"]} for function in functions])

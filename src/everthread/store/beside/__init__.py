@@ -1,0 +1,1 @@
+"""What the store keeps beside conversations: leases, documents, usage, reminders, calibrations."""

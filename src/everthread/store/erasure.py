@@ -1,0 +1,148 @@
+"""The log's verbs for forgetting: `redact`, `erase`, `erase_user`, and `finish` for what a crash left undone.
+
+Each writes down with its first step what it is about (`forget.Forgetting`) and strikes it out after the last, when
+the old bytes are gone from the disk as well. `finish` does the rest of whatever is written down: every step may be done
+twice, and by several at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from everthread.core.branches import Line
+from everthread.errors import Corrupt, NotFound, NotYetGone, StoreError
+from everthread.store import conversations
+from everthread.store.beside import documents
+from everthread.store.conversations import Conversation, Owner, Owners
+from everthread.store.engine import Engine
+from everthread.store.scripts import branch, forget
+from everthread.store.scripts.append import Tries
+from everthread.store.scripts.branch import Act
+from everthread.store.scripts.forget import CONVERSATION, DOCUMENT, EVENT, USER, Forgetting
+
+MOST = 1_000  # that are looked at together
+
+audit = logging.getLogger("everthread.audit")
+_log = logging.getLogger("everthread.store")
+
+
+class Forgets:
+    _engine: Engine
+    _clock: Callable[[], int]
+    _gap: int
+    _lines: branch.Lines
+    _owners: Owners
+
+    async def redact(self, line: Line, *seqs: int) -> None:
+        """Take the content out of events for ever, on every branch that shares them, and out of every copy that was
+        made of it: by memory, and by results that quote it in all of the user's conversations. Tombstones stay.
+
+        NotYetGone: it is done, but the old bytes are still in a file that another program reads.
+        """
+        for seq in seqs:
+            await self._redact(line, seq)
+            audit.info("redacted event %s of conversation %s", seq, line.conversation)
+        if seqs:
+            await self.finish()
+
+    async def erase(self, conversation: Conversation) -> None:
+        """Remove a conversation for ever, and what others quote of it; only that there was one stays.
+
+        NotYetGone: as for `redact`.
+        """
+        await self._erase(conversation)
+        await self.finish()
+
+    async def erase_user(self, owner: Owner) -> int:
+        """Remove a user's conversations and documents, and the name from what stays. How many conversations."""
+        script = partial(forget.erase_user, owner, now=self._clock())
+        found = await self._engine.write(script, about=_about(owner), large=True, alone=True)
+        await self.finish()
+        audit.info("erased a user and %s conversations", len(found))
+        return len(found)
+
+    async def forget_document(self, owner: Owner, name: str) -> None:
+        """Remove a document for ever, with all its versions. NotYetGone: as for `redact`."""
+        one = Forgetting(owner.tenant, "", 0, 0, user="", what=DOCUMENT, time=self._clock())
+        script = partial(documents.forget, owner, name, forget.begun(one))
+        await self._engine.write(script, about=f"documents/{owner.tenant}/{owner.user}")
+        audit.info("forgot a document %s", "of a user" if owner.user else "of a tenant")
+        await self.finish()
+
+    # -- finishing -----------------------------------------------------------------------------------------
+
+    async def unfinished(self) -> list[Forgetting]:
+        """What is being forgotten at this moment, or was when its process died. For operators: of every user."""
+        return await self._engine.read(lambda: forget.pending(MOST))
+
+    async def finish(self, *, patient: bool = True) -> None:
+        """Do the rest of all that is being forgotten, whoever began it. Not `patient`: what another program still reads
+        is left for the next time, and otherwise NotYetGone says so."""
+        while done := await self._did():
+            try:
+                await self._engine.scrub(patient=patient)
+            except NotYetGone:
+                if patient:
+                    raise
+                return
+            await self._engine.write(partial(forget.ended, done), about="forgetting")
+
+    async def _did(self) -> list[Forgetting]:
+        """Whatever is being forgotten, as far as it could be done. What could not is left, and others go on."""
+        tried: dict[Forgetting, bool] = {}
+        while found := [one for one in await self.unfinished() if one not in tried]:
+            for one in found:
+                try:
+                    await self._go_on(one)
+                    tried[one] = True
+                except Exception as problem:
+                    if isinstance(problem, StoreError) and not isinstance(problem, Corrupt):
+                        raise
+                    tried[one] = False
+                    _log.warning("%s is half-forgotten: %s", one, problem)
+        return [one for one, done in tried.items() if done]
+
+    async def finish_later(self) -> None:
+        """Do as much of it as can be done now. Should something be left, `doctor` tells of it, and whoever opens the
+        store next tries again."""
+        try:
+            await self.finish(patient=False)
+        except Exception as problem:  # noqa: BLE001 - a damaged row, say: nobody else should be kept out by it
+            _log.warning("Something is half-forgotten: %s", problem)
+
+    async def _go_on(self, one: Forgetting) -> None:
+        """The next steps. What is gone altogether by now needs none."""
+        if one.what == USER and one.user:
+            owner = Owner(one.tenant, one.user)
+            await self._engine.write(lambda: forget.forget_user(owner), about=_about(owner))
+        elif one.what == CONVERSATION and one.user:
+            owner = Owner(one.tenant, one.user)
+            with suppress(NotFound):
+                await self._erase(await self._engine.read(lambda: conversations.find(owner, one.conversation)))
+        elif one.what == EVENT:
+            try:
+                line = await self._engine.read(
+                    lambda: branch.line(one.tenant, one.conversation, one.branch, known=self._lines)
+                )
+                while await self._redact(line, one.seq, again=True):
+                    pass  # once more until there is none: somebody may have written while we were at it
+            except NotFound:
+                pass
+
+    async def _redact(self, line: Line, seq: int, *, again: bool = False) -> bool:
+        # Alone: whoever indexes it at this moment must have done so, or see that it is gone.
+        script = partial(forget.redact, line, seq, Act(self._clock(), self._gap, Tries()), again=again)
+        return await self._engine.write(script, about=line.about, alone=True)
+
+    async def _erase(self, conversation: Conversation) -> None:
+        now = self._clock()
+        self._owners.forget(conversation)
+        await self._engine.write(lambda: forget.erase(conversation, now=now), about=conversation.about, alone=True)
+        audit.info("erased conversation %s", conversation.id)
+
+
+def _about(owner: Owner) -> str:
+    return f"{owner.tenant}/{owner.user}"

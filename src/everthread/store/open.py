@@ -1,0 +1,55 @@
+"""From an address to an open log. Drivers are imported only for the address that needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from everthread.errors import BadAddress, BadValue, MissingExtra
+from everthread.store.bus import address as bus_address
+from everthread.store.bus.base import Bus
+from everthread.store.engine import Engine
+from everthread.store.log import Log
+
+
+async def open_log(address: str, *, bus: str = "", patience: float = 30.0, **options: Any) -> Log:
+    """Open the log at `sqlite:///path` or `postgresql://…`, creating or migrating it as needed.
+
+    `bus`: `redis://…` in place of PostgreSQL's own.
+    """
+    return Log(await _engine(address, bus, patience), **options)
+
+
+def takes_bus(address: str) -> bool:
+    """Whether the processes of the store at this address may have a bus of their choice."""
+    return not address.startswith("sqlite:")
+
+
+async def _engine(address: str, bus: str, patience: float) -> Engine:
+    scheme, found, rest = address.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1 and rest != "/:memory:":
+        if bus:
+            given = bus_address.without_password(bus)
+            raise BadValue("bus", given, "left out with a SQLite file, whose processes need none")
+        from everthread.store.sqlite.engine import SqliteEngine
+
+        # Opening may have to wait for another process's lock.
+        return await asyncio.to_thread(SqliteEngine, Path(unquote(rest[1:])), patience=patience)
+    if found and scheme in ("postgresql", "postgres"):
+        try:
+            from everthread.store.postgres.engine import PostgresEngine
+        except ModuleNotFoundError as missing:
+            raise MissingExtra("postgres") from missing
+        return await PostgresEngine.open(address, bus=_bus(bus) if bus else None, patience=patience)
+    raise BadAddress(address)
+
+
+def _bus(address: str) -> Bus:
+    place = bus_address.read(address)
+    try:
+        from everthread.store.bus.redis import RedisBus
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("redis") from missing
+    return RedisBus(place)

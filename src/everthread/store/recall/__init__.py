@@ -1,0 +1,1 @@
+"""Recall: the index of what was said, and searching it."""

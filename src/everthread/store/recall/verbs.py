@@ -1,0 +1,85 @@
+"""The log's verbs for recall: `recall` searches, `index` brings the index up to the log.
+
+What is searched is always up to date: `recall` indexes first what is not, and that is little where somebody, such as a
+worker, indexes as things are said.
+"""
+
+from __future__ import annotations
+
+from everthread.core.branches import Line
+from everthread.errors import BadValue
+from everthread.store.beside.leases import FOREVER
+from everthread.store.conversations import Owner, check_name
+from everthread.store.engine import Engine
+from everthread.store.recall import index as recalling_index
+from everthread.store.recall import search
+from everthread.store.recall.index import Due, Indexed
+from everthread.store.recall.search import Found, Wanted
+
+AT_ONCE = 20  # events that are indexed on the event loop
+CONVERSATIONS = 1_000  # of which is kept what is known to be indexed
+
+
+class Recalling:
+    _engine: Engine
+    _indexed: dict[tuple[Owner, str], Indexed]  # by owner, too: for anybody but its own nothing of a line is indexed
+
+    async def recall(
+        self,
+        owner: Owner,
+        query: str,
+        *,
+        line: Line | None = None,
+        conversation: str = "",
+        kinds: tuple[str, ...] = (),
+        since: int = -FOREVER,
+        until: int = FOREVER,
+        session: int | None = None,
+        limit: int = 5,
+        everywhere: bool = False,
+    ) -> list[Found]:
+        """What an owner's log has on a query, best first: along a line, in all of a conversation, or everywhere.
+
+        Times are microseconds since 1970: from `since` until just before `until`. Without a user nothing is found.
+        """
+        where = "" if everywhere else line.conversation if line else check_name("conversation", conversation)
+        if line is not None and line.tenant != owner.tenant:
+            raise BadValue("line", line.conversation, "of a conversation of the same tenant")
+        if not owner.user:
+            return []
+        bounded = [max(-FOREVER, min(time, FOREVER)) for time in (since, until)]
+        wanted = Wanted(where, None if everywhere else line, kinds, bounded[0], bounded[1], session)
+        if wanted.line is None:
+            await self.index(owner, where)
+        else:
+            await self._index_along(owner, wanted.line)
+        return await self._engine.read(lambda: search.recall(owner, query, wanted, limit=limit), large=True)
+
+    async def index(self, owner: Owner, conversation: str = "") -> int:
+        """Bring the index up to the log, for one conversation or all of an owner's; how many events were behind."""
+        if not owner.user:
+            return 0
+        behind = await self._engine.read(lambda: recalling_index.due(owner, conversation), large=not conversation)
+        for found in behind:
+            await self._index(owner, found)
+        return sum(found.events for found in behind)
+
+    async def _index_along(self, owner: Owner, line: Line) -> None:
+        """What is frozen and was found in the index once is not looked for again."""
+        indexed = self._indexed.setdefault((owner, line.conversation), {})
+        pieces = recalling_index.to_look_at(line, indexed)
+        for found in await self._engine.read(lambda: recalling_index.due_in(line, pieces)):
+            await self._index(owner, found)
+        for piece in pieces[1:]:
+            indexed[piece.branch] = max(piece.last, indexed.get(piece.branch, 0))
+        if len(self._indexed) > CONVERSATIONS:
+            del self._indexed[next(iter(self._indexed))]
+
+    async def _index(self, owner: Owner, found: Due) -> None:
+        about = f"{owner.tenant}/{found.conversation}"
+        await self._engine.write(lambda: recalling_index.begin(owner, found), about=about, alone=True)
+        large, more = found.events > AT_ONCE, True
+        while more:
+            more = await self._engine.write(
+                lambda: recalling_index.advance(owner, found), about=about, large=large, alone=True
+            )

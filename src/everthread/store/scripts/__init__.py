@@ -1,0 +1,1 @@
+"""What the log's verbs do, as scripts that every database runs: see `store.engine`."""

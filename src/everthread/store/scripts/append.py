@@ -1,0 +1,385 @@
+"""Appending: from events to rows, in two steps.
+
+`prepare` does what needs no database (encoding, counting tokens, putting the bytes of images aside), before
+any lock is taken. The script then reads the head of the branch, folds the events onto it and writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.branches import ENDLESS
+from everthread.core.events import (
+    MESSAGES,
+    Event,
+    ModelCall,
+    SessionStarted,
+    decode,
+    detach,
+    encode,
+    is_unremembered,
+    media_of,
+    remembered,
+)
+from everthread.core.ids import make_id
+from everthread.core.importance import MOST, Worth
+from everthread.core.importance import worth as default_worth
+from everthread.core.logged import Logged, logged
+from everthread.core.parts import blob_hash
+from everthread.core.tokens import BYTES_A_TOKEN, sizes
+from everthread.core.turns import Head, advance
+from everthread.errors import (
+    BadValue,
+    EventTooLarge,
+    EverthreadError,
+    KeyReused,
+    Moved,
+    Outrun,
+    UnknownBlob,
+    UnknownConversation,
+    UnknownSeq,
+)
+from everthread.store.beside.leases import Lease, under
+from everthread.store.beside.usage import figures
+from everthread.store.engine import Ask, Outcome, Row, Script, Tell
+from everthread.store.scripts import quote as quoting
+
+_log = logging.getLogger("everthread.tokens")
+
+
+class Place(NamedTuple):
+    """Where to append: a branch of a conversation, or whichever is current."""
+
+    tenant: str
+    conversation: str
+    branch: int | None = None
+
+    @property
+    def about(self) -> str:
+        return f"{self.tenant}/{self.conversation}"
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way in. What is not given is set by the log; imports give what was there before."""
+
+    event: Event
+    id: str = ""
+    time: int | None = None
+    sizes: tuple[int, int] | None = None
+    session: int | None = None
+
+
+class Item(NamedTuple):
+    event: Event
+    kind: str
+    body: bytes
+    sizes: tuple[int, int]
+    importance: int
+    draft: Draft
+    blobs: tuple[str, ...]
+
+
+class Basis(NamedTuple):
+    """What a marker was made from: the newest of its `kind` that was there, by its seq, and how often something of the
+    conversation had been redacted. If either is otherwise by now, it must be made anew."""
+
+    kind: str
+    seq: int
+    forgotten: int
+
+
+LEAST_GAP = 60_000_000  # microseconds: no setting lets a shorter pause end a session
+
+
+class Pausing(EverthreadError):
+    """A message comes after a pause that may end a session: the settings say whether it does. Nothing was written."""
+
+
+class Attempt(NamedTuple):
+    """Where a run of a script wanted to write its first and last event, and the first one's id."""
+
+    branch: int
+    first: int
+    last: int
+    id: str
+
+
+class Tries:
+    """What the runs of one script wanted to write. A run whose commit was not confirmed may have succeeded, so
+    the next one looks for it first."""
+
+    def __init__(self) -> None:
+        self.chance = secrets.randbits(80)
+        self.made: list[Attempt] = []
+
+    def landed(self, key: Mapping[str, Any]) -> Script[Attempt | None]:
+        """The attempt that is in the log after all, if one is."""
+        for attempt in self.made:
+            rows = yield Ask("head_at", {**key, "branch": attempt.branch, "seq": attempt.first})
+            if rows and rows[0][1] == attempt.id:
+                return attempt
+        return None
+
+
+class Batch:
+    """Events that are appended together, ready to be numbered."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        blobs: dict[str, bytes] | None = None,
+        *,
+        key: str = "",
+        expect: int | None = None,
+        basis: Basis | None = None,
+        under: Lease | None = None,
+        tries: Tries | None = None,
+    ) -> None:
+        self.items = items
+        self.blobs = blobs or {}
+        self.key = key
+        self.expect = expect
+        self.basis = basis
+        self.under = under
+        self.tries = tries or Tries()
+        self.hash = _hash(items) if key else ""
+        quotes = [quoting.quotes_of(item.event) for item in items if item.kind == "tool_result"]
+        self.quotes = frozenset(quote for own in quotes for quote in own) if quotes else frozenset()
+
+    @property
+    def size(self) -> int:
+        """Bytes that are written."""
+        return sum([len(item.body) for item in self.items]) + sum(map(len, self.blobs.values()))
+
+
+def _hash(items: Sequence[Item]) -> str:
+    """Of what is said, whether or not memory is told of it."""
+    whole = hashlib.sha256()
+    for item in items:
+        body = encode(remembered(item.event)) if is_unremembered(item.event) else item.body
+        whole.update(len(body).to_bytes(8, "big") + body)
+    return whole.hexdigest()
+
+
+def prepare(
+    drafts: Sequence[Draft], *, key: str, expect: int | None, max_bytes: int, worth: Worth = default_worth
+) -> Batch:
+    blobs: dict[str, bytes] = {}
+    items = []
+    for draft in drafts:
+        event = draft.event
+        hashes: tuple[str, ...] = ()
+        if media := media_of(event):
+            event = detach(event)
+            hashes = tuple({part.blob for part in media_of(event) if part.blob})
+            blobs |= {blob_hash(part.data): part.data for part in media if part.data is not None}
+        body = _body(event)
+        largest = max(len(body), *map(len, blobs.values())) if blobs else len(body)
+        if largest > max_bytes:
+            raise EventTooLarge(size=largest, limit=max_bytes)
+        size, important = draft.sizes or _sizes(draft.event, body), _importance(event, worth)
+        items.append(Item(event, event.kind, body, size, important, draft, hashes))
+    return Batch(items, blobs, key=key, expect=expect)
+
+
+def _sizes(event: Event, body: bytes) -> tuple[int, int]:
+    """What cannot be counted is kept all the same, at the size of its stored form."""
+    try:
+        return sizes(event)
+    except Exception:  # noqa: BLE001 - a message is worth more than its size
+        _log.warning("An event could not be counted: four bytes of it are taken for a token.", exc_info=True)
+        return (-(-len(body) // BYTES_A_TOKEN),) * 2 if event.kind in MESSAGES else (0, 0)
+
+
+def _importance(event: Event, worth: Worth) -> int:
+    """Markers are never sent, and make no turn more important."""
+    if event.kind not in MESSAGES:
+        return 0
+    given: object = worth(event)
+    if not isinstance(given, int):
+        raise BadValue("importance", given, f"a whole number from 0 to {MOST}")
+    return min(MOST, max(0, given))
+
+
+def weight(event: Event) -> int:
+    """Characters to count and bytes to hash, roughly and at once."""
+    parts = getattr(event, "parts", ())
+    found = [getattr(part, name, "") for part in parts for name in ("text", "data")]
+    return sum(len(one) for one in (*found, getattr(event, "arguments", "")) if isinstance(one, str | bytes))
+
+
+def markers(events: Sequence[Event], tries: Tries) -> Batch:
+    """Markers of ours, on their way in by themselves."""
+    return Batch([_marker(event) for event in events], tries=tries)
+
+
+def _marker(event: Event) -> Item:
+    return Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())
+
+
+def _body(event: Event) -> bytes:
+    """The stored form, which is read back to be sure that it can be: values do not check what is put into them."""
+    try:
+        body = encode(event)
+        if decode(body) == event:
+            return body
+        why = "it would come back as another"
+    except (AttributeError, TypeError, ValueError) as problem:
+        why = str(problem)
+    raise BadValue("event", event, f"an event as user(…), assistant(…) and their like make them ({why})")
+
+
+def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[list[Logged]]]:
+    """The events, written. `asks`: where the gap matters, it has to be asked for; Pausing is raised."""
+    where = place._asdict()
+    if landed := (yield from batch.tries.landed(where)):
+        events = yield from _own(where, landed.branch, landed.first, landed.last)
+        return Outcome(events, news=events)
+    if batch.key and (first := (yield from _first_result(where, batch))) is not None:
+        return Outcome(first)
+    for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
+        if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
+            raise UnknownBlob(hash)
+    if batch.quotes:
+        yield from quoting.check(where, batch.quotes)
+    branch, head = yield from newest_head(where)
+    if batch.expect is not None:
+        _check_expected(batch.expect, head)
+    if batch.basis is not None:
+        yield from _check_basis({**where, "branch": branch}, batch.basis)
+    pause = max(now, head.time) - head.spoken_time if head.session and _speaks_now(batch) else 0
+    if asks and pause >= min(gap, LEAST_GAP):
+        raise Pausing
+    begun = [_marker(SessionStarted(session=head.session + 1))] if pause >= gap else []
+    events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
+    held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
+    return Outcome(events[len(begun) :], writes, to_current=place.branch is None, under=held, news=events)
+
+
+def _speaks_now(batch: Batch) -> bool:
+    """Whether there is a message in it, and nothing that was said at another time."""
+    return any(item.kind in MESSAGES for item in batch.items) and all(item.draft.time is None for item in batch.items)
+
+
+class Numbered(NamedTuple):
+    events: list[Logged]
+    heads: list[Head]
+    writes: list[Tell]
+
+
+def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()) -> Numbered:
+    """The events with their numbers, times and ids after `head`, and the statements that write them. `begun`: what
+    stands before them, and is not theirs."""
+    events, heads, rows, calls = [], [], [], []
+    for event, kind, body, size, important, draft, _ in (*begun, *batch.items):
+        # A clock that runs backwards must not put an event before the one it follows.
+        time = max(now, head.time) if draft.time is None else draft.time
+        id = draft.id or make_id(time, batch.tries.chance, after=head.id)
+        settled = draft.session
+        head = advance(head, event, id=id, time=time, sizes=size, importance=important, gap=gap, session=settled)
+        heads.append(head)
+        if isinstance(event, ModelCall):
+            calls.append(place._asdict() | figures(event, head)._asdict())
+        rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
+        of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
+        events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
+    own = events[len(begun) :]
+    if own:
+        batch.tries.made.append(Attempt(own[0].branch, own[0].seq, own[-1].seq, own[0].id))
+    writes = [Tell("insert_event", rows)] if rows else []
+    if calls:
+        writes.append(Tell("insert_model_call", calls))
+    if batch.quotes:
+        writes += quoting.note(place._asdict(), events)
+    if batch.key or any(item.blobs for item in batch.items):
+        writes = [
+            *_blobs(place, batch),
+            *writes,
+            *_uses(place, batch, own),
+            *_receipt(place, batch, own),
+        ]
+    return Numbered(events, heads, writes)
+
+
+def _blobs(place: Place, batch: Batch) -> list[Tell]:
+    rows = [{**place._asdict(), "hash": hash, "data": data} for hash, data in batch.blobs.items()]
+    return [Tell("insert_blob", rows)] if rows else []
+
+
+def _uses(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
+    pairs = [(hash, event.seq) for item, event in zip(batch.items, events, strict=True) for hash in item.blobs]
+    rows = [{**place._asdict(), "hash": hash, "seq": seq} for hash, seq in pairs]
+    return [Tell("insert_blob_use", rows)] if rows else []
+
+
+def _receipt(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
+    if not batch.key or not events:
+        return []
+    span = {"key": batch.key, "first": events[0].seq, "last": events[-1].seq, "hash": batch.hash}
+    return [Tell("insert_receipt", [{**place._asdict(), **span}])]
+
+
+def head_of(row: Row) -> Head:
+    """A head from its columns, which the queries give in the order of its fields."""
+    return Head(*row)
+
+
+def newest_head(where: dict[str, Any]) -> Script[tuple[int, Head]]:
+    rows = yield Ask("head", where)
+    if rows:
+        return rows[0][0], head_of(rows[0][1:])
+    rows = yield Ask("branch", where)
+    if not rows:
+        raise UnknownConversation(where["conversation"])
+    branch, _, parent, at, _ = rows[0]
+    rows = (yield Ask("head_at", {**where, "branch": parent, "seq": at})) if parent is not None and at else []
+    return branch, head_of(rows[0]) if rows else Head()
+
+
+def _check_basis(where: dict[str, Any], basis: Basis) -> Script[None]:
+    """Whether what a marker was made from is still so. An ancestor's markers never change."""
+    span = {"first": 1, "last": ENDLESS, "limit": 1}
+    rows = yield Ask("markers_down", {**where, **span, "kind": basis.kind})
+    found = rows[0][1] if rows else 0
+    if found and found != basis.seq:
+        raise Outrun(f"The newest {basis.kind} was expected at seq {basis.seq}, but there is one at seq {found}")
+    if (yield from forgotten(where)) != basis.forgotten:
+        raise Outrun("Something of the conversation was redacted meanwhile")
+
+
+def forgotten(where: Mapping[str, Any]) -> Script[int]:
+    """How often something of a conversation was redacted."""
+    key = {"tenant": where["tenant"], "conversation": where["conversation"]}
+    rows = yield Ask("forgotten", key)
+    return int(rows[0][0]) if rows else 0
+
+
+def _check_expected(expected: int, head: Head) -> None:
+    if head.spoken > expected:
+        raise Moved(expected=expected, found=head.spoken)
+    if expected > head.seq:
+        raise UnknownSeq(expected, last=head.seq)
+
+
+def _first_result(where: dict[str, Any], batch: Batch) -> Script[list[Logged] | None]:
+    """What the first append with this key wrote, if there was one."""
+    rows = yield Ask("receipt", {**where, "key": batch.key})
+    if not rows:
+        return None
+    branch, first, last, hash = rows[0]
+    if hash not in (batch.hash, ""):  # empty: the content was redacted, and with it what could be compared
+        raise KeyReused(batch.key)
+    return (yield from _own(where, branch, first, last))
+
+
+def _own(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:
+    span = {**where, "branch": branch, "first": first, "last": last, "limit": last - first + 1}
+    rows = yield Ask("events_up", span)
+    return logged(rows)

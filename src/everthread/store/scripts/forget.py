@@ -1,0 +1,224 @@
+"""Forgetting on request: the one exception to "nothing is lost", and always asked for by name.
+
+A redacted event keeps its place, time, kind and size, so that no number in the log moves; its content, the
+images that only it showed, what recall found it by, a model call's figures and the hash that could confirm a
+guess are gone. So is every copy that was made of it: what memory made after it on the branches that share it, the
+name that was taken from it, and the results that quote it, with what memory made after those.
+
+Within a conversation this is one transaction. What quotes it in the user's other conversations is written down in that
+same transaction as still to be forgotten (`Forgetting`), and so is that old bytes may be on the disk: whoever comes
+after a crash finishes it. An erased conversation leaves one row that says there was one; an erased user's rows do not
+even say whose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from everthread.core.branches import Branch, Line
+from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, redacted, text_of
+from everthread.core.logged import Logged, readable
+from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
+from everthread.language.naming import name_of
+from everthread.store.beside import leases
+from everthread.store.conversations import NEWEST, Conversation, Owner, page
+from everthread.store.engine import Ask, Outcome, Script, Tell
+from everthread.store.recall import index as recalling_index
+from everthread.store.scripts import quote
+from everthread.store.scripts.along import told
+from everthread.store.scripts.branch import Act, branches, mark
+from everthread.store.scripts.quote import Spot
+from everthread.store.scripts.read import head, onward
+
+PAGE = 500
+EVENT, CONVERSATION, USER, DOCUMENT = "event", "conversation", "user", "document"
+FORGET_USER = ("forget_user", "forget_forgotten_user")
+
+
+class Forgetting(NamedTuple):
+    """Something that is being forgotten, since `time`: an event, a conversation, a user or a document."""
+
+    tenant: str
+    conversation: str
+    branch: int
+    seq: int
+    user: str
+    what: str
+    time: int
+
+    def __str__(self) -> str:
+        """In words, without anything that was said."""
+        if self.what == EVENT:
+            return f"event {self.seq} on branch {self.branch} of conversation {self.conversation}"
+        return f"conversation {self.conversation}" if self.what == CONVERSATION else f"a {self.what}"
+
+
+def begun(one: Forgetting) -> Tell:
+    return Tell("insert_forgetting", [one._asdict()])
+
+
+def ended(done: Iterable[Forgetting]) -> Script[Outcome[None]]:
+    yield from ()
+    rows = [one._asdict() for one in done]
+    return Outcome(None, [Tell("end_forgetting", rows)] if rows else [])
+
+
+def pending(limit: int) -> Script[list[Forgetting]]:
+    """What is being forgotten, or was when its process died; the oldest first."""
+    return [Forgetting(*row) for row in (yield Ask("forgetting", {"limit": limit}))]
+
+
+# -- events ------------------------------------------------------------------------------------------------------
+
+
+def redact(line: Line, seq: int, act: Act, *, again: bool = False) -> Script[Outcome[bool]]:
+    """Redact an event and every copy of it in its conversation. Whether anything was left to do.
+
+    `again`: look whether there is a copy that was made while the others were being redacted, and do only that.
+    """
+    key = {"tenant": line.tenant, "conversation": line.conversation}
+    if (yield from act.tries.landed(key)):
+        return Outcome(True, landed=True)
+    newest = yield from head(line)
+    found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= newest.seq else []
+    if not found:
+        raise UnknownSeq(seq, last=newest.seq)
+    if found[0].kind in ("clear", "fork", "rewind"):
+        raise BadValue("seq", seq, f"an event with content; {seq} is a {found[0].kind} and has none")
+    here, elsewhere = yield from _copies(key, Spot(line.conversation, found[0].branch, seq), since=found[0].at)
+    if not (again and found[0].body.startswith(TOMBSTONE)):
+        here = {Spot(line.conversation, found[0].branch, seq): _tombstone(found[0]), **here}
+    still = [_still(line.tenant, spot, act.now) for spot in ([*here, *elsewhere] if here else elsewhere)]
+    if not here:
+        return Outcome(False, [begun(one) for one in still])
+    # Said on the branch from which it was asked for.
+    notes = [Command(name="redact", arguments={"seq": spot.seq, "branch": spot.branch}) for spot in here]
+    index = yield from recalling_index.forget(line.tenant, line.conversation, [spot[1:] for spot in here])
+    # The leases first, as a turn's appends have them, or the two would wait for each other. A reply that is on its way
+    # may tell of what is forgotten.
+    running = leases.forget(line.tenant, line.conversation)
+    writes = [running, *mark(line, newest, notes, act), Tell("count_redaction", [key]), *_unnamed(key, found[0])]
+    return Outcome(True, [*writes, *_gone(line.tenant, here), *index, *(begun(one) for one in still)])
+
+
+def _still(tenant: str, spot: Spot, now: int) -> Forgetting:
+    return Forgetting(tenant, *spot, user="", what=EVENT, time=now)
+
+
+def _gone(tenant: str, here: Mapping[Spot, Redacted]) -> list[Tell]:
+    """The statements that leave tombstones in place of events, and nothing else of them."""
+    spots = [{"tenant": tenant, **spot._asdict()} for spot in here]
+    bodies = [{**spot, "body": encode(tombstone)} for spot, tombstone in zip(spots, here.values(), strict=True)]
+    names = ("forget_receipts", "forget_blob_uses", "forget_model_call", "forget_quotes")
+    return [
+        Tell("redact_event", bodies),
+        *(Tell(name, spots) for name in names),
+        Tell("forget_unused_blobs", spots[:1]),
+    ]
+
+
+def _unnamed(key: Mapping[str, Any], said: Logged) -> list[Tell]:
+    """The conversation gets another name, where it has that of what was said."""
+    names = [name_of(text_of(one.event)) for one in readable([said]) if isinstance(one.event, User)]
+    return [Tell("unname", [{**key, "name": name}]) for name in names if name]
+
+
+def _tombstone(event: Logged) -> Redacted:
+    try:
+        return redacted(event.event)
+    except Corrupt:  # damaged content must be possible to forget as well
+        return Redacted(was=event.kind)
+
+
+# -- copies ------------------------------------------------------------------------------------------------------
+
+
+def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dict[Spot, Redacted], list[Spot]]]:
+    """What was made of an event and is not redacted yet: in its conversation, with tombstones, and in others."""
+    grown = yield from branches(key["tenant"], key["conversation"])
+    here: dict[Spot, Redacted] = {}
+    elsewhere: dict[Spot, None] = {}
+    looked, queue = {of}, [of]
+    unknown = yield from quote.unknown(key["tenant"], key["conversation"], since=since)
+    while queue:
+        spot = queue.pop()
+        quotes = (yield from quote.quoted_by(key["tenant"], spot)) + (unknown if spot == of else [])
+        own = {one: Redacted(was="tool_result") for one in quotes if one.conversation == of.conversation}
+        elsewhere |= dict.fromkeys(one for one in quotes if one.conversation != of.conversation)
+        own |= yield from _memory_since(key, grown, spot)
+        queue += own.keys() - looked
+        looked |= own.keys()
+        here |= own
+    here.pop(of, None)
+    return here, list(elsewhere)
+
+
+def _memory_since(key: Mapping[str, str], grown: list[Branch], spot: Spot) -> Script[dict[Spot, Redacted]]:
+    """What memory made after an event, on every branch that shares it: it may tell of it."""
+    pieces = told({branch: max(spot.seq, at) for branch, at in sharing(grown, spot)})
+    rows = yield Ask("memory_since", {**key, "pieces": pieces, "tombstone": TOMBSTONE})
+    return {Spot(spot.conversation, branch, seq): Redacted(was=kind) for branch, seq, kind in rows}
+
+
+def sharing(grown: list[Branch], spot: Spot) -> list[tuple[int, int]]:
+    """The branches that share an event, each with the seq before its own first. Parents come before children."""
+    shared: dict[int, int] = {}
+    for branch in grown:
+        if branch.number == spot.branch or (branch.parent in shared and branch.at >= spot.seq):
+            shared[branch.number] = branch.at
+    return list(shared.items())
+
+
+# -- conversations and users -------------------------------------------------------------------------------------
+
+
+def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
+    """Remove everything but the tombstone. Doing it again changes nothing."""
+    owner = Owner(conversation.tenant, conversation.user)
+    rows = yield Ask("conversation", {**owner._asdict(), "conversation": conversation.id})
+    if not rows or rows[0][2] != conversation.agent:
+        raise UnknownConversation(conversation.id)
+    if rows[0][-1] is not None:
+        return Outcome(None, landed=True)
+    key = {"tenant": conversation.tenant, "conversation": conversation.id}
+    copies = yield from quote.quoting(conversation.tenant, conversation.id)
+    unknown = yield from quote.unknown(conversation.tenant, conversation.id, since=conversation.began)
+    others = [one for one in dict.fromkeys([*copies, *unknown]) if one.conversation != conversation.id]
+    tables = (
+        *("blob_uses", "blobs", "receipts", "model_calls", "reminders", "quotes", "forgetting"),
+        *("events", "branches"),
+    )
+    held = leases.erase(conversation.tenant, conversation.id)  # first, as above
+    index = yield from recalling_index.erase(conversation.tenant, conversation.id)
+    rest = [Tell(f"erase_{table}", [key]) for table in tables]
+    self = Forgetting(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
+    still = [begun(one) for one in (self, *(_still(conversation.tenant, other, now) for other in others))]
+    return Outcome(None, [held, *index, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
+
+
+def erase_user(owner: Owner, *, now: int) -> Script[Outcome[list[Conversation]]]:
+    """Remove a user's documents, and write down which conversations go one by one: those that are there now, for the
+    user may begin others before it is done."""
+    found = yield from everything_of(owner)
+    rows = [Forgetting(owner.tenant, "", 0, 0, owner.user, USER, now)]
+    rows += [Forgetting(owner.tenant, one.id, 0, 0, owner.user, CONVERSATION, now) for one in found]
+    documents = [Tell("erase_documents", [owner._asdict()])] if owner.user else []  # those without one are the tenant's
+    return Outcome(found, [*documents, Tell("insert_forgetting", [row._asdict() for row in rows])])
+
+
+def forget_user(owner: Owner) -> Script[Outcome[None]]:
+    """Remove a user's name from the tombstones, and from what says that it is being done."""
+    yield from ()
+    return Outcome(None, [Tell(name, [owner._asdict()]) for name in FORGET_USER])
+
+
+def everything_of(owner: Owner) -> Script[list[Conversation]]:
+    """All of a user's conversations, to be erased one by one."""
+    found: list[Conversation] = []
+    while True:
+        before = found[-1].id if found else NEWEST
+        more = yield from page(owner, agent="", before=before, limit=PAGE)
+        found += more
+        if len(more) < PAGE:
+            return found

@@ -1,0 +1,353 @@
+"""The look-ups of `core.window` and `core.strategies`, answered from the indexes.
+
+What was said since the last clear is looked through in pieces. Those of ancestors are frozen, and know their sums and
+the turn that began last in them or before: so which of them a question is about is known without asking, and where
+only one turn begins in it, so is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
+
+from everthread.core.branches import ENDLESS, Begun, Line, Piece, Segment, oldest
+from everthread.core.events import Pin
+from everthread.core.logged import Logged, logged
+from everthread.core.strategies import At, Back, Level, Older, Ranked
+from everthread.core.turns import Head
+from everthread.core.window import From, Lookups, Start, Upto
+from everthread.errors import BadValue, UnknownSeq
+from everthread.store.engine import Ask, Row, Script
+from everthread.store.scripts.along import What, gather, key_of, only_turn, span, told
+from everthread.store.scripts.append import head_of
+from everthread.store.scripts.read import head, newest_markers, onward
+
+T = TypeVar("T")
+
+PINS = 1_000  # newest changes that are looked at
+
+
+def _said(down: str, among: str, share: int) -> What:
+    """In which turns messages are, of which one in `share` is taken to be of the wanted kind."""
+    return What(
+        down, "", among, 0, lambda piece: piece.end.spoken, counted=lambda piece: piece.end.messages_sum // share
+    )
+
+
+SAID = _said("turns_of_messages", "turns_of_some_messages", 1)
+SPOKEN = _said("turns_of_spoken", "turns_of_some_spoken", 2)
+
+
+class Tip(NamedTuple):
+    """The piece of a line that ends with a certain event, and those before it."""
+
+    segment: Segment
+    past: Piece | None
+
+
+def tip_of(line: Line, seq: int) -> Tip:
+    if (piece := line.piece(seq)) is not None:
+        return Tip(piece.segment(last=seq), piece.past)
+    return Tip(line.own._replace(last=max(seq, line.own.first)), line.past)
+
+
+class Ahead(NamedTuple):
+    """A window that is begun by size: the tokens that must leave, and how far its cutoff steps."""
+
+    excess: int
+    step: int
+
+
+class Pins(NamedTuple):
+    """Pinned turns, whether there may be more than were looked at, and the seq of the newest change."""
+
+    turns: tuple[Older, ...]
+    more: bool
+    changed: int
+
+
+class Lookup:
+    """The look-ups as of one head of a line, within what was said since the last clear."""
+
+    def __init__(self, line: Line, head: Head, newest: Start) -> None:
+        self._line = line
+        self._head = head
+        self._newest = newest
+        self._tip, self._past = tip_of(line, head.seq)
+        self._foreseen: dict[tuple[str, int], list[Row]] = {}  # answers, by the query and what it is asked with
+
+    def foresee(self, ahead: Ahead, memory: str) -> Script[None]:
+        """Ask at once for what a window that is begun by size mostly comes to, with its messages and a kind of memory.
+
+        Only what the newest piece has. Where it comes to something else after all, that is asked for as ever."""
+        floor = self._head.cleared_sum
+        low = floor + ahead.excess
+        if any(self._from_pieces(low)):
+            return
+        step = max(1, ahead.step)
+        asked = {**span(self._line, self._cut(None)), **self._bounds(None, low), "step": step, "kind": memory}
+        rows = yield Ask("window_ahead", asked)
+        found = {row[0]: row for row in rows if row[0] < 0}
+        if -3 not in found:
+            return
+        turns = {tag: (row[1], row[4], row[5], row[7]) for tag, row in found.items() if tag >= -5}
+        line = floor - (floor - turns[-1][1]) // step * step
+        begin = turns[-3][0]
+        self._foreseen = {
+            ("start_from", line - step + 1): [turns[tag] for tag in (-4, -5) if tag in turns],
+            ("start_from", low): [turns[tag] for tag in (-1, -2) if tag in turns],
+            ("start_upto", line): [turns[-3]],
+            ("messages", begin): sorted([row for row in rows if row[0] > 0], key=itemgetter(1)),
+        }
+        if -8 in found:
+            said, branch = found[-8][1], self._tip.branch
+            self._foreseen["versions", begin] = [(branch, *found[tag][1:], said) for tag in (-6, -7) if tag in found]
+
+    def messages(self, begin: Start) -> Script[list[Logged]]:
+        """What was said from the beginning of a turn on."""
+        rows = self._foreseen.get(("messages", begin.first))
+        if rows is None:
+            return (yield from onward(self._line, first=begin.first, last=self._head.seq, messages=True))
+        return logged(rows)
+
+    def versions(self, begin: Start) -> list[Row] | None:
+        """What `versions_at` gives for a window that begins there, if it was foreseen."""
+        return self._foreseen.get(("versions", begin.first))
+
+    def _ask(self, query: str, key: int | None, values: dict[str, Any]) -> Script[Sequence[Row]]:
+        """`key`: with what it may have been foreseen."""
+        rows = None if key is None else self._foreseen.get((query, key))
+        return (yield Ask(query, values)) if rows is None else rows
+
+    def drive(self, asking: Lookups[T]) -> Script[T]:
+        answer: Any = None
+        while True:
+            try:
+                asked = asking.send(answer)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            match asked:
+                case From(before):
+                    answer = yield from self._from(before)
+                case Upto(before):
+                    answer = yield from self._upto(before)
+                case At(seq):
+                    answer = yield from self._at(seq)
+                case Back(count, spoken):
+                    answer = yield from self._back(count, spoken)
+                case Level(below):
+                    answer = yield from self._level(below)
+                case Ranked(importance, before, limit):
+                    answer = yield from self._ranked(importance, before, limit)
+                case other:
+                    raise BadValue("strategy", other, "a function that asks for look-ups: From, Upto, At, Back")
+
+    # -- turns by their place ------------------------------------------------------------------------------
+
+    def _from(self, before: int) -> Script[tuple[Start, Start | None]]:
+        low = self._head.cleared_sum + before
+        for piece in self._from_pieces(low):
+            found, less = yield from self._around(piece, low)
+            if found is not None:
+                return found, less
+        found, less = yield from self._around(None, low)
+        if found is None and less is not None and less.first >= self._newest.first:
+            less = yield from self._before(less)  # the newest turn is not its own predecessor
+        return found or self._newest, less
+
+    def _from_pieces(self, low: int) -> Iterator[Piece]:
+        """The frozen pieces in which the first turn may begin that has at least `low` tokens before it: the first that
+        ends with as many, or where none begins there after as many, the next in which one begins at all."""
+        if (piece := self._oldest(lambda piece: piece.end.settled_sum >= low)) is None:
+            return
+        yield piece
+        last = piece.last
+        if (piece := self._oldest(lambda piece: piece.end.turn_first > last)) is not None:
+            yield piece
+
+    def _around(self, piece: Piece | None, low: int) -> Script[tuple[Start | None, Start | None]]:
+        """The first turn of a piece (None: the tip) with at least `low` tokens before it, and the last with less, there
+        or before."""
+        past = piece.past if piece else self._past
+        less = self._begun(past.begun) if past else None
+        if piece and (piece.end.turn_first < piece.first or piece.has_one_turn):
+            found = self._begun(piece.begun) if piece.end.turn_first >= piece.first else None
+            return (found, less) if found and piece.begun.settled_before >= low else (None, found or less)
+        segment = self._cut(piece)
+        if segment.first > segment.last:
+            return None, less
+        found = None
+        asked = {**span(self._line, segment), **self._bounds(piece, low)}
+        for row in (yield from self._ask("start_from", None if piece else low, asked)):
+            if row[1] < low:
+                less = self._start(row)
+            else:
+                found = self._start(row)
+        return found, less
+
+    def _bounds(self, piece: Piece | None, low: int) -> dict[str, int]:
+        return {
+            "floor": self._head.cleared_sum,
+            "low": low,
+            "high": piece.end.settled_before if piece else self._head.settled_before,
+            "previous": min(self._cut(piece).last, self._newest.first - 1),
+        }
+
+    def _upto(self, before: int) -> Script[Start]:
+        high, newest = self._head.cleared_sum + before, self._newest.first
+        # The first piece by whose end a turn has begun that is too late: it is one before that.
+        piece = self._oldest(lambda piece: piece.begun.settled_before > high or piece.begun.first >= newest)
+        return (yield from self._last(piece, newest - 1, high)) or self._newest
+
+    def _before(self, start: Start) -> Script[Start | None]:
+        """The turn before another."""
+        high = self._head.cleared_sum + start.before
+        return (yield from self._last(self._frozen(start.first), start.first - 1, high))
+
+    def _last(self, piece: Piece | None, last: int, high: int) -> Script[Start | None]:
+        """The last turn up to a seq with at most `high` tokens before it, in a piece (None: the tip) or before it."""
+        segment = self._cut(piece, last)
+        if segment.first <= segment.last and not (piece and piece.has_one_turn):
+            bounds = {"floor": self._head.cleared_sum, "high": high}
+            asked = {**span(self._line, segment), **bounds}
+            key = high if piece is None and last == self._newest.first - 1 else None
+            if rows := (yield from self._ask("start_upto", key, asked)):
+                return self._start(rows[0])
+        past = piece.past if piece else self._past
+        return self._begun(past.begun) if past else None
+
+    def _next(self, start: Start) -> Script[Start]:
+        """The turn after another that is not the newest."""
+        piece = self._oldest(lambda piece: piece.end.turn_first > start.first)
+        if piece and piece.has_one_turn:
+            return self._begun(piece.begun) or self._newest
+        # What comes before it is not asked for.
+        low = self._head.cleared_sum + start.before
+        high = piece.end.settled_before if piece else self._head.settled_before
+        segment = self._cut(piece)._replace(first=max(start.first + 1, self._cut(piece).first))
+        values = {**span(self._line, segment), "floor": low, "low": low, "high": high, "previous": 0}
+        rows = yield Ask("start_from", values)
+        return self._start(rows[0]) if rows else self._newest
+
+    def _at(self, seq: int) -> Script[Start]:
+        if not 0 < seq <= self._head.seq:
+            raise UnknownSeq(seq, last=self._head.seq)
+        piece = self._frozen(seq)
+        if piece and 0 < piece.begun.first <= seq:
+            start = self._begun(piece.begun)
+            return start or (yield from self._from(0))[0]
+        found = yield from head(self._line, at=seq)
+        if found.turn_first <= self._head.cleared:
+            return (yield from self._from(0))[0]
+        if found.turn_first == seq:
+            return _start_of(found)
+        return (yield from self._starts([found.turn_first]))[found.turn_first]
+
+    def _back(self, count: int, spoken: bool) -> Script[Start]:
+        first, last = self._head.cleared + 1, self._head.seq
+        rows = yield from gather(self._line, SPOKEN if spoken else SAID, limit=count, first=first, last=last)
+        # A turn of the newest messages may begin with fewer than were asked for: then it is the first there is.
+        return (yield from self._at(rows[-1][0])) if rows else self._newest
+
+    # -- turns by their importance -------------------------------------------------------------------------
+
+    def _level(self, below: int) -> Script[int | None]:
+        levels = yield from self._levels()
+        found = [level for level, seq in levels.items() if 0 <= level < below and seq > self._head.cleared]
+        rows = yield Ask("importance_below", {**span(self._line, self._tip), "below": below})
+        return max([*found, *(row[0] for row in rows)], default=None)
+
+    def _levels(self) -> Script[dict[int, int]]:
+        """By importance the newest turn of the past that follows one of it. Asked for once, with one question."""
+        unknown, piece = list[Piece](), self._past
+        while piece is not None and not piece.levels:
+            unknown.append(piece)
+            piece = piece.past
+        if unknown:
+            pieces = told({piece.branch: piece.last for piece in unknown})
+            own: dict[int, dict[int, int]] = {piece.branch: {-1: 0} for piece in unknown}  # so that none is empty
+            for branch, level, seq in (yield Ask("levels", {**key_of(self._line), "pieces": pieces})):
+                own[branch] |= {level: seq} if seq else {}
+            for piece in reversed(unknown):
+                piece.levels.update({**(piece.past.levels if piece.past else {}), **own[piece.branch]})
+        return self._past.levels if self._past else {}
+
+    def _ranked(self, importance: int, before: int, limit: int) -> Script[list[Older]]:
+        yield from self._levels()
+        what = What(
+            "turns_by_importance",
+            "",
+            "turns_by_importance_among",
+            0,
+            lambda piece: piece.levels.get(importance, 0),
+            only=only_turn,
+        )
+        first, last = self._head.cleared + 1, min(before, self._head.seq)
+        rows = yield from gather(self._line, what, limit=limit, first=first, last=last, importance=importance)
+        rows = [row for row in rows if (row[2] or 0) > self._head.cleared]
+        begun = {row[2]: self._start(row[2:]) for row in rows if row[3] is not None}
+        begun |= yield from self._starts([row[2] for row in rows if row[3] is None])
+        return [
+            Older(begun[first], after - 1, end - self._head.cleared_sum - begun[first].before, importance)
+            for after, end, first, *_ in rows
+        ]
+
+    # -- pins ----------------------------------------------------------------------------------------------
+
+    def pins(self) -> Script[Pins]:
+        """The pinned turns but the newest, newest pin first."""
+        first = self._head.cleared + 1
+        rows = yield from newest_markers(self._line, "pin", first=first, last=self._head.seq, limit=PINS)
+        said: dict[int, bool] = {}
+        for row in rows:
+            if isinstance(event := row.event, Pin):
+                said.setdefault(event.turn, event.pinned)
+        found = []
+        for turn in (turn for turn, pinned in said.items() if pinned and first <= turn < self._newest.first):
+            start = yield from self._at(turn)
+            after = yield from self._next(start)
+            found.append(Older(start, after.first - 1, after.before - start.before, why="pinned"))
+        return Pins(tuple(found), len(rows) == PINS, rows[0].seq if rows else 0)
+
+    # -- pieces of the line --------------------------------------------------------------------------------
+
+    def _oldest(self, holds: Callable[[Piece], bool]) -> Piece | None:
+        """The oldest frozen piece since the last clear for which something holds."""
+        cleared = self._head.cleared
+        return oldest(self._past, lambda piece: piece.last > cleared and holds(piece))
+
+    def _frozen(self, seq: int) -> Piece | None:
+        """The frozen piece that holds an event; None: the tip does."""
+        return self._line.piece(seq) if seq < self._tip.first else None
+
+    def _cut(self, piece: Piece | None, last: int = ENDLESS) -> Segment:
+        """A piece (None: the tip), since the last clear and up to a seq."""
+        branch, first, end = piece.segment() if piece else self._tip
+        return Segment(branch, max(first, self._head.cleared + 1), min(end, last))
+
+    def _starts(self, seqs: list[int]) -> Script[dict[int, Start]]:
+        """The turns that begin at these seqs."""
+        found, asked = dict[int, Start](), dict[int, int]()
+        for seq in seqs:
+            piece = self._frozen(seq)
+            if piece and piece.begun.first == seq and (start := self._begun(piece.begun)):
+                found[seq] = start
+            else:
+                asked[seq] = self._line.owner(seq)
+        if asked:
+            rows = yield Ask("heads_among", {**key_of(self._line), "spots": told(asked)})
+            found |= {row[0]: _start_of(head_of(row)) for row in rows}
+        return found
+
+    def _begun(self, begun: Begun) -> Start | None:
+        """A turn that a piece knows, if it began since the last clear."""
+        return self._start(begun[:4]) if begun.first > self._head.cleared else None
+
+    def _start(self, row: Row) -> Start:
+        first, before, number, messages = row[:4]
+        return Start(first, before - self._head.cleared_sum, number, messages)
+
+
+def _start_of(head: Head) -> Start:
+    return Start(head.seq, head.settled_before - head.cleared_sum, head.turn, head.messages_before)

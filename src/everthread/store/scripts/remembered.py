@@ -1,0 +1,164 @@
+"""What memory has of the turns that are not sent: the brief or summary that goes with a cutoff, and a recap.
+
+Which version is sent depends on the cutoff, not on the moment: it stays the same until the cutoff steps, or the user
+writes another in its place, which holds at once. Nothing is read here that was said, or summarised, before the last
+clear.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everthread.core.branches import KINDS, Line, oldest
+from everthread.core.events import BriefUpdated, SessionEnded, Summary
+from everthread.core.logged import Logged, logged, readable
+from everthread.core.turns import Head
+from everthread.store.engine import Ask, Row, Script
+from everthread.store.scripts.along import markers, span
+from everthread.store.scripts.lookups import tip_of
+from everthread.store.scripts.read import head, newest_markers
+
+PAGE, PAGES = 16, 16
+
+
+class Remembered(NamedTuple):
+    """`behind`: what it covers ends before the window begins. `since`: seq of the newest marker it is made of."""
+
+    brief: BriefUpdated | Summary | None = None
+    behind: bool = False
+    recap: SessionEnded | None = None
+    since: int = 0
+
+
+def brief(
+    line: Line, newest: Head, kind: str, cutoff: int, *, latest: int, ahead: list[Row] | None = None
+) -> Script[Remembered]:
+    """The earliest version that covers every message before the cutoff, one that is no extract where there is one; else
+    the last that was made before it, or the first after. None from before the user's own words for it.
+
+    `latest`: the seq of the newest version. `ahead`: what `versions_at` has told already."""
+    if cutoff <= newest.cleared + 1:
+        return Remembered()
+    said, versions = yield from _two(line, newest, kind, cutoff, latest, ahead)
+    if said <= newest.cleared:
+        return Remembered()
+    if (found := _mostly(said, versions)) is not None:
+        return found
+    last_of_all = yield from _newest(line, newest, kind)
+    first, extract, behind = max(said + 1, last_of_all.corrected), Remembered(), Remembered()
+    for number in range(PAGES):
+        page = yield from _onward(line, kind, first, newest.seq, limit=PAGE if number else 1)  # mostly the first it is
+        if not page:
+            break
+        for row in _told(page):
+            if _covers(row) < said:
+                behind = behind if behind.brief or _covers(row) <= newest.cleared else _remembered(row, behind=True)
+            elif not _is_extract(row) or last_of_all.told < first:
+                return _remembered(row)
+            elif not extract.brief:
+                extract = _remembered(row)  # serves until there is one that is none
+        first = page[-1].seq + 1
+    if extract.brief:
+        return extract
+    if last_of_all.row and _covers(last_of_all.row) >= said:  # beyond all that was looked through
+        return _remembered(last_of_all.row)
+    last = max(said, last_of_all.corrected)
+    earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=PAGE)
+    # One that was under way when somebody cleared tells of what was cleared.
+    made = [row for row in _told(earlier) if _covers(row) > newest.cleared]
+    return _remembered(made[0], behind=True) if made else behind
+
+
+def _two(
+    line: Line, newest: Head, kind: str, cutoff: int, latest: int, ahead: list[Row] | None
+) -> Script[tuple[int, list[Logged]]]:
+    """The seq of the last message before the cutoff, the newest version, and the first after that message: with a
+    single question where one piece has it all. Both may be the same."""
+    tip = tip_of(line, newest.seq)
+    if cutoff > tip.segment.first and latest >= tip.segment.first:
+        bounds = {"first": newest.cleared + 1, "last": newest.seq, "before_seq": cutoff - 1}
+        asked = {**span(line, tip.segment), **bounds, "kind": kind}
+        rows = (yield Ask("versions_at", asked)) if ahead is None else ahead
+        if rows and rows[0][-1] >= tip.segment.first - 1:
+            return rows[0][-1], logged(row[:-1] for row in rows)
+    said = (yield from head(line, at=cutoff - 1)).spoken
+    piece = oldest(tip.past, lambda piece: piece.marks[KINDS.index(kind)] > said)
+    segment = piece.segment(first=said + 1) if piece else tip.segment._replace(first=max(said + 1, tip.segment.first))
+    asked = {**span(line, segment), "kind": kind, "newest_branch": line.owner(latest), "newest_seq": latest}
+    return said, logged((yield Ask("versions_along", asked)))
+
+
+def _mostly(said: int, versions: list[Logged]) -> Remembered | None:
+    """The version that is sent, where the newest and the first after the cutoff tell enough."""
+    told = _told(versions)
+    if len(told) < 2 or len(told) < len(versions):  # or some are redacted, or damaged
+        return None
+    first, latest = told[1], _latest(told[0])
+    stands = first.seq > max(said, latest.corrected - 1) and _covers(first) >= said
+    return _remembered(first) if stands and not (_is_extract(first) and latest.told > said) else None
+
+
+class _Latest(NamedTuple):
+    """The newest version, and the seqs of the newest that the user wrote and of the newest that is no extract."""
+
+    row: Logged | None = None
+    corrected: int = 0
+    told: int = 0
+
+
+def _newest(line: Line, newest: Head, kind: str) -> Script[_Latest]:
+    last, limit = newest.seq, 1
+    for _ in range(PAGES):
+        rows = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=limit)
+        for row in _told(rows):
+            return _latest(row)
+        if not rows:
+            break
+        last, limit = rows[-1].seq - 1, PAGE
+    return _Latest()
+
+
+def _latest(row: Logged) -> _Latest:
+    event = row.event
+    assert isinstance(event, BriefUpdated | Summary)
+    told = event.base if event.extractive else row.seq
+    if isinstance(event, Summary):
+        return _Latest(row, 0, told)
+    return _Latest(row, row.seq if event.by else event.corrected, told)
+
+
+def _told(rows: list[Logged]) -> list[Logged]:
+    """The versions among them that are neither redacted nor damaged."""
+    return [row for row in readable(rows) if isinstance(row.event, BriefUpdated | Summary)]
+
+
+def _covers(row: Logged) -> int:
+    return int(getattr(row.event, "covers", 0))
+
+
+def _is_extract(row: Logged) -> bool:
+    return bool(getattr(row.event, "extractive", False))
+
+
+def _remembered(row: Logged, *, behind: bool = False) -> Remembered:
+    assert isinstance(row.event, BriefUpdated | Summary)
+    return Remembered(row.event, behind=behind, since=row.seq)
+
+
+def recap(line: Line, newest: Head, begin: Logged, covered: int) -> Script[Remembered]:
+    """The first that a model made of the session before the one in which the window begins, if all of that session came
+    after event `covered`. What is only an extract is told of in no other words than without it: see `context.gaps`."""
+    wanted = begin.session - 1
+    if wanted < 1 or (covered and (yield from head(line, at=covered)).session >= wanted):
+        return Remembered()
+    began = (yield from head(line, at=begin.seq)).session_first
+    rows = yield from _onward(line, "session_ended", began, newest.seq, limit=PAGE)
+    for row in readable(rows):
+        event = row.event
+        if isinstance(event, SessionEnded) and event.session == wanted and not event.extractive:
+            return Remembered(recap=event, since=row.seq)
+    return Remembered()
+
+
+def _onward(line: Line, kind: str, first: int, last: int, *, limit: int) -> Script[list[Logged]]:
+    return logged((yield from markers(line, kind, first=first, last=last, limit=limit, oldest_first=True)))

@@ -1,0 +1,98 @@
+"""Writing whole conversations at once, and documents: what import does, and what restoring an archive will do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from everthread.core.branches import Branch
+from everthread.core.turns import Head
+from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
+from everthread.store.beside.documents import Document, document, version_of
+from everthread.store.conversations import Conversation, Owner, insert
+from everthread.store.engine import Ask, Outcome, Script, Tell
+from everthread.store.scripts.append import Batch, Draft, Place, number
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation with all its branches, parents before children, each with its own events."""
+
+    conversation: Conversation
+    branches: list[tuple[Branch, list[Draft]]]
+    blobs: dict[str, bytes] = {}
+
+
+class Kept(NamedTuple):
+    """A version of a document, and whose it is."""
+
+    owner: Owner
+    document: Document
+
+
+def restore(
+    wholes: Sequence[Whole],
+    batches: Sequence[Sequence[Batch]],
+    kept: Sequence[Kept] = (),
+    *,
+    now: int,
+    gap: int,
+) -> Script[Outcome[None]]:
+    for whole, own in zip(wholes, batches, strict=True):
+        for batch in own:
+            if (
+                yield from batch.tries.landed(
+                    {"tenant": whole.conversation.tenant, "conversation": whole.conversation.id}
+                )
+            ):
+                return Outcome(None)  # all or none: where one is, all are
+    writes: list[Tell] = []
+    for whole, own in zip(wholes, batches, strict=True):
+        writes += yield from _restore(whole, own, now=now, gap=gap)
+    return Outcome(None, [*writes, *(yield from _documents(kept))])
+
+
+def _documents(kept: Sequence[Kept]) -> Script[list[Tell]]:
+    """The statements that write versions of documents; none for those that are there already, and say the same."""
+    writes = []
+    for owner, one in kept:
+        if (there := (yield from document(owner, one.name, version=one.version))) is None:
+            writes.append(version_of(owner, one))
+        elif there.body != one.body:
+            raise AlreadyExists("document", one.name)
+    return writes
+
+
+def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> Script[list[Tell]]:
+    new = whole.conversation
+    if rows := (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
+        raise AlreadyExists("conversation", new.id, erased=bool(rows[0][0]))
+    key = {"tenant": new.tenant, "conversation": new.id}
+    writes = insert(new)
+    writes += [Tell("insert_blob", [{**key, "hash": h, "data": data}]) for h, data in whole.blobs.items()]
+    heads: dict[int, list[Head]] = {}
+    for (branch, _), batch in zip(whole.branches, batches, strict=True):
+        if branch.parent is not None:
+            row = {"branch": branch.number, "name": branch.name, "parent": branch.parent}
+            writes.append(Tell("insert_branch", [{**key, **row, "at": branch.at, "time": branch.time}]))
+        start = _start(branch, heads, {b.number: b for b, _ in whole.branches})
+        numbered = number(Place(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
+        heads[branch.number] = numbered.heads
+        writes += numbered.writes
+    if new.current not in heads:
+        raise UnknownBranch(new.current, ", ".join(map(str, heads)))
+    return writes
+
+
+def _start(branch: Branch, heads: dict[int, list[Head]], branches: dict[int, Branch]) -> Head:
+    """The head at the fork point, among the events of the parent that were just numbered."""
+    if branch.at == 0 or branch.parent is None:
+        return Head()
+    own = heads.get(branch.parent)
+    if own is None:
+        raise UnknownBranch(branch.parent, ", ".join(map(str, heads)))
+    place = branch.at - branches[branch.parent].at - 1
+    if not 0 <= place < len(own):
+        raise UnknownSeq(branch.at, last=branches[branch.parent].at + len(own))
+    return own[place]

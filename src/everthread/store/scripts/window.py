@@ -1,0 +1,219 @@
+"""Reading a window: sees what there is, has turns chosen (`store.scripts.lookups` answers from the indexes), and
+fetches what was chosen. All of it in one script, as of any seq, and no more rows than are sent.
+
+Mostly with two questions: one for all that a plan is made from, and one for what a choice by size mostly comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from everthread.core.branches import ENDLESS, KINDS, NONE, Begun, Current, Line
+from everthread.core.events import Settings, System
+from everthread.core.logged import Logged, readable
+from everthread.core.strategies import Choice, Older
+from everthread.core.turns import Head
+from everthread.core.window import Lookups, Start
+from everthread.errors import UnknownConversation, UnknownSeq
+from everthread.store.conversations import main_of
+from everthread.store.engine import Ask, Row, Script
+from everthread.store.scripts import branch, remembered
+from everthread.store.scripts.along import span
+from everthread.store.scripts.append import head_of
+from everthread.store.scripts.lookups import Ahead, Lookup, Pins, tip_of
+from everthread.store.scripts.read import head, newest_markers, onward
+from everthread.store.scripts.remembered import Remembered
+
+T = TypeVar("T")
+
+OPENING = 8  # events among which are the system messages that open a conversation
+OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
+SETTINGS = 2_000  # newest changes that are looked at
+NOTHING = Remembered()
+
+
+class Sighted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known before anything is chosen. `opening`: the system messages with which the branch begins. `notes`:
+    the document that was asked for."""
+
+    line: Line
+    head: Head
+    notes: str
+    newest: Start | None
+    size: int  # of the newest turn, in full
+    settled: int  # and with its large results as stubs
+    changed: int  # seq of the newest marker that may have changed what is sent: settings, a pin
+    opening: tuple[Logged, ...]
+    settings: tuple[Settings, ...]
+    unread: int  # settings that are damaged
+    pins: tuple[Older, ...]
+    more_pins: bool
+    marks: Marks
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A window with everything that goes into its context."""
+
+    sighted: Sighted
+    choice: Choice | None
+    older: tuple[tuple[Older, list[Logged]], ...]
+    events: list[Logged]
+    brief: Remembered
+    recap: Remembered
+
+
+class Planned(NamedTuple):
+    """What is to be read: the turns that `choosing` comes to, and the kind of summary that goes with them. `ahead`:
+    what it will probably ask for, where it chooses by size."""
+
+    choosing: Lookups[Choice]
+    memory: str
+    recap: bool
+    ahead: Ahead | None = None
+
+
+class Asking(NamedTuple):
+    """Where a window is read: as of before event `at`, with the document `notes` of its user. `known`: the lines."""
+
+    at: int | None
+    notes: str
+    known: branch.Lines
+
+
+def window(way: Line | Current, asking: Asking, plan: Callable[[Sighted], Planned]) -> Script[Seen]:
+    """The window that `plan` makes of what is sighted."""
+    sighted = yield from _sight(way, asking)
+    planned, line = plan(sighted), sighted.line
+    if sighted.newest is None:
+        return Seen(sighted=sighted, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
+    memory = planned.memory if sighted.marks.of(planned.memory) > sighted.head.cleared else ""
+    look = Lookup(line, sighted.head, sighted.newest)
+    if planned.ahead:
+        yield from look.foresee(planned.ahead, memory)
+    choice = yield from look.drive(planned.choosing)
+    older: list[tuple[Older, list[Logged]]] = []
+    for turn in choice.older:
+        said = yield from onward(line, first=turn.start.first, last=turn.last, messages=True)
+        older += [(turn, said)] if said else []
+    events = yield from look.messages(choice.begin)
+    newest, brief, recap = sighted.head, NOTHING, NOTHING
+    if memory:
+        latest, ahead = sighted.marks.of(memory), look.versions(choice.begin)
+        brief = yield from remembered.brief(line, newest, memory, choice.begin.first, latest=latest, ahead=ahead)
+    if planned.recap and events and sighted.marks.of("session_ended") > newest.cleared:
+        covered = max(newest.cleared, brief.brief.covers if brief.brief else 0)
+        if not brief.brief or brief.behind:
+            recap = yield from remembered.recap(line, newest, events[0], covered)
+    return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap)
+
+
+def look(way: Line | Current, asking: Asking, ask: Callable[[Sighted], Lookups[T]], nothing: T) -> Script[T]:
+    """What a question about the turns of a line comes to; `nothing` where there are none."""
+    sighted = yield from _sight(way, asking)
+    if sighted.newest is None:
+        return nothing
+    return (yield from Lookup(sighted.line, sighted.head, sighted.newest).drive(ask(sighted)))
+
+
+def _sight(way: Line | Current, asking: Asking) -> Script[Sighted]:
+    at = asking.at
+    line, row = yield from _row_of(way, asking)
+    newest = head_of(row[-HEAD:]) if row[-HEAD] else Head()
+    marks = _marks(line, row, newest)
+    if at is not None and (at < 1 or newest.seq != at - 1):
+        raise UnknownSeq(at, last=(yield from head(line)).seq)
+    opening = (yield from onward(line, last=min(newest.seq, OPENING))) if marks.opening in OPENS else []
+    found: list[Logged] = []
+    if marks.of("settings"):
+        found = yield from newest_markers(line, "settings", last=newest.seq, limit=SETTINGS)
+    changes = readable(found)
+    start, pins = None, Pins((), False, 0)
+    if newest.turn_first > newest.cleared:
+        start = Start(newest.turn_first, *marks.begun[:3])
+        if marks.of("pin") > newest.cleared:
+            pins = yield from Lookup(line, newest, start).pins()
+    return Sighted(
+        line=line,
+        head=newest,
+        notes=bytes(row[3] or b"").decode("utf-8", "surrogatepass"),
+        newest=start,
+        size=newest.tokens_sum - marks.begun[3],
+        settled=newest.settled_sum - newest.cleared_sum - marks.begun[0],
+        changed=max(marks.of("settings"), pins.changed),
+        marks=marks,
+        opening=tuple(_opening(opening)),
+        settings=tuple(event for row in reversed(changes) if isinstance(event := row.event, Settings)),
+        unread=len(found) - len(changes),
+        pins=pins.turns,
+        more_pins=pins.more,
+    )
+
+
+MARKS = KINDS[:5]
+HEAD = len(Head.__struct_fields__)
+
+
+class Marks(NamedTuple):
+    """The newest seq of each of `MARKS`, 0 where there is none; the kind of event that the branch begins with; and of
+    the newest turn what came before it: settled tokens since the last clear, its number, messages, tokens."""
+
+    newest: tuple[int, ...] = (0,) * len(MARKS)
+    opening: str = ""
+    conversation: str = "{}"  # its settings
+    forgotten: int = 0  # how often something of it was redacted
+    begun: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def of(self, kind: str) -> int:
+        return self.newest[MARKS.index(kind)] if kind else 0
+
+
+def _row_of(way: Line | Current, asking: Asking) -> Script[tuple[Line, Row]]:
+    """What there is to see, on the line that is meant. Which branch is current is found out by the same question:
+    mostly it is the one that it was."""
+    if isinstance(way, Line):
+        return way, (yield from _seen_on(way, asking))
+    line = asking.known.get((way.tenant, way.conversation, 0)) or main_of(way)
+    row = yield from _seen_on(line, asking)
+    if row[0] != line.branch.number:
+        line = yield from branch.line(way.tenant, way.conversation, row[0], known=asking.known)
+        asking.known[way.tenant, way.conversation, 0] = line
+        row = yield from _seen_on(line, asking)
+    return line, row
+
+
+def _seen_on(line: Line, asking: Asking) -> Script[Row]:
+    """Of the piece that holds the newest event: those before it know the rest."""
+    last = ENDLESS if asking.at is None else asking.at - 1
+    piece = line.piece(last)
+    segment = piece.segment(last=last) if piece else line.own._replace(last=last)
+    asked = {"opening": line.owner(1), "notes": asking.notes}
+    rows = yield Ask("sight", {**span(line, segment), **asked})
+    if rows and not rows[0][-HEAD] and line.past and last > line.branch.at:  # a branch without events, even its fork
+        rows = yield Ask("sight", {**span(line, line.past.segment()), **asked})
+    if not rows:
+        raise UnknownConversation(line.conversation)
+    return rows[0]
+
+
+def _marks(line: Line, row: Row, head: Head) -> Marks:
+    _, settings, forgotten, _, *newest = row[: 4 + len(MARKS)]
+    opening, *first = row[4 + len(MARKS) : -HEAD]
+    tip = tip_of(line, head.seq)
+    inherited, begun = (tip.past.marks, tip.past.begun) if tip.past else (NONE, Begun())
+    if first[0]:
+        begun = Begun(*first)
+    # Numbers go on from piece to piece, so the newest of all pieces is the highest.
+    seqs = tuple([max(old, new or 0) for old, new in zip(inherited, newest, strict=False)])
+    before = (begun.settled_before - head.cleared_sum, *begun[2:]) if begun.first else (0, 0, 0, 0)
+    return Marks(seqs, opening or "", settings, forgotten, before)
+
+
+def _opening(events: Iterable[Logged]) -> Iterable[Logged]:
+    for event in events:
+        if isinstance(event.event, System):
+            yield event
+        elif event.kind not in OPENS:
+            return

@@ -1,0 +1,152 @@
+"""The two tools by which a model looks up what it is not sent: find something, and open it in full.
+
+They speak for one conversation: the one that the model is in, along the branch's own line, or all of its user's where
+the model asks for that. What they quote is fenced when it is sent, and stands in the log as it is. A fault of the
+database becomes a tool result that says so, as with every tool.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from everthread.context.items import stub
+from everthread.core.events import KINDS, MESSAGES, is_kind
+from everthread.core.logged import Logged
+from everthread.core.quotes import Quote
+from everthread.core.sections import RECALL
+from everthread.errors import BadValue, NotFound
+from everthread.store.beside.leases import FOREVER
+from everthread.store.conversations import Owner
+from everthread.store.log import Log
+from everthread.store.recall.hits import MOST, Hit, recall
+from everthread.tools import FunctionTool, tool
+from everthread.tools.results import Quoting
+
+OPEN = "open_event"
+FOUND = (*MESSAGES, "session_ended", "mark", "artifact_created", "flow_completed")  # kinds that are looked for
+PAGE = 6_000  # characters of an event that are opened at a time
+_REFERENCE = re.compile(r"(\d{1,15})(?: on branch (\d{1,9}))?(?: of conversation (\w{1,40}))?")
+
+
+async def _recall_context(
+    talk: Any,
+    query: Annotated[str, "What to look for: words that were probably used, names, numbers, ids."],
+    kinds: Annotated[list[str] | None, f"Only these kinds: {', '.join(FOUND)}, or the application's own."] = None,
+    since: Annotated[str | None, "Only from this day on, as 2026-01-31."] = None,
+    until: Annotated[str | None, "Only up to this day."] = None,
+    limit: Annotated[int, f"How many to find, {MOST} at most."] = 5,
+    scope: Annotated[Literal["conversation", "user"], "This conversation, or all of the user's."] = "conversation",
+) -> str | Quoting:
+    """Looks up what was said earlier, beyond what you see of this conversation. Any language; any words match."""
+    if not query.strip():
+        raise BadValue("query", query, "words to look for")
+    if limit < 1:
+        raise BadValue("limit", limit, f"from 1 to {MOST}")
+    first, end = _day("since", since, -FOREVER), _day("until", until, FOREVER, end=True)
+    if first >= end:
+        raise BadValue("since", since, f"a day that is not after until, which is {until}")
+    hits = await recall(
+        talk._log,
+        Owner(talk.conversation.tenant, talk.conversation.user),
+        await talk.line(),
+        query,
+        limit=min(limit, MOST),
+        scope=scope,
+        kinds=_kinds(kinds or []),
+        since=first,
+        until=end,
+    )
+    if not hits:
+        return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer.{_there_are(kinds or [])}"
+    quotes = (quote for hit in hits for quote in _quotes(hit))
+    return Quoting.of("\n\n".join(map(_told, hits)), quotes)
+
+
+async def _open_event(
+    talk: Any,
+    reference: Annotated[str, "As it was given; or the number of an event of this conversation."],
+    page: Annotated[int, "Which page of it; the first is 1."] = 1,
+) -> str | Quoting:
+    """Opens an earlier event in full, page by page: what a hit, a result or a stub refers to."""
+    conversation, events = await _referred(talk, reference)
+    if not events:
+        return f"There is no event {reference!r}."
+    whole = stub(events[0], head=10**9, tail=0)
+    pages = max(1, -(-len(whole) // PAGE))
+    if not 1 <= page <= pages:
+        return f"That event has {pages} pages."
+    part = whole[(page - 1) * PAGE : page * PAGE]
+    told = f"[event {events[0].seq}, {events[0].kind}, page {page} of {pages}]\n{part}"
+    return Quoting.of(told, [Quote(conversation, events[0].branch, events[0].seq)])
+
+
+async def _referred(talk: Any, reference: str) -> tuple[str, list[Logged]]:
+    """The event that a reference names, if it is one of this user's, and of which conversation it is."""
+    found = _REFERENCE.search(reference)
+    if found is None:
+        return talk.id, []
+    seq, branch, conversation = int(found[1]), found[2], found[3] or talk.id
+    if conversation == talk.id and branch is None:
+        return talk.id, await talk.range(seq, seq)
+    try:
+        owner = Owner(talk.conversation.tenant, talk.conversation.user)
+        log: Log = talk._log
+        whose = await log.find(owner, conversation)
+        return whose.id, await log.range(await log.line(whose, int(branch) if branch else None), seq, seq)
+    except NotFound:
+        return conversation, []
+
+
+def recall_tools() -> list[FunctionTool[..., Any]]:
+    return [tool(_recall_context, name=RECALL), tool(_open_event, name=OPEN)]
+
+
+def _told(hit: Hit) -> str:
+    said = f"[{hit.reference}, {hit.kind}, {hit.time:%Y-%m-%d %H:%M}]\n{hit.text}"
+    around = [f"  ({one.kind}, event {one.seq}) {one.text}" for one in hit.neighbours]
+    return "\n".join([said, *around])
+
+
+def _quotes(hit: Hit) -> Iterator[Quote]:
+    """The events of which something is told: itself, and what stood next to it."""
+    yield Quote(hit.conversation, hit.branch, hit.seq)
+    for one in hit.neighbours:
+        yield Quote(hit.conversation, one.branch, one.seq)
+
+
+def _kinds(named: list[str]) -> tuple[str, ...]:
+    """Kinds that something may be found of. One that is not ours may be an application's, unless it is misspelt."""
+    for kind in named:
+        ours = kind in KINDS or difflib.get_close_matches(kind, FOUND, n=1, cutoff=0.75)
+        if kind not in FOUND and (ours or not is_kind(kind)):
+            raise BadValue("kinds", kind, f"some of {', '.join(FOUND)}, or of the application's own kinds")
+    return tuple(named)
+
+
+def _among(kinds: list[str] | None, since: str | None, until: str | None) -> str:
+    """The filters that were asked for, in words."""
+    told = [f"kinds: {', '.join(kinds)}"] if kinds else []
+    told += [f"{word} {day}" for word, day in (("since", since), ("until", until)) if day]
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _there_are(kinds: list[str]) -> str:
+    """The kinds there are, where one was asked for that is not ours: it may be an application's, or a guess."""
+    if not set(kinds) - set(FOUND):
+        return ""
+    return f" The kinds there are: {', '.join(FOUND)}, and the application's own."
+
+
+def _day(what: str, said: str | None, otherwise: int, *, end: bool = False) -> int:
+    """A day in microseconds."""
+    if not said:
+        return otherwise
+    try:
+        day = datetime.strptime(said[:10], "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise BadValue(what, said, "a day, as 2026-01-31; or left out") from None
+    return int(day.timestamp() + (86_400 if end else 0)) * 1_000_000
