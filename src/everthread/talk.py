@@ -299,7 +299,8 @@ class Talk:
 
     async def brief(self) -> BriefUpdated | None:
         """The newest version of what is remembered since the last clear; None where nothing is yet."""
-        found = (await due(self._log, await self.line(), capable=False)).brief.event
+        line = await self.line()
+        found = (await self._log.ask(lambda: due(line, capable=False))).brief.event
         return found if isinstance(found, BriefUpdated) else None
 
     async def look_up(self, call: ToolCall) -> ToolResult:

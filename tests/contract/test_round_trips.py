@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -93,3 +93,60 @@ async def test_and_on_another_branch_once_it_is_known(address: str, someone: str
         with counted(talk) as asked:
             await talk.context()
         assert len(asked) <= 2, asked
+
+
+@contextmanager
+def calls(talk: Talk) -> Iterator[list[str]]:
+    """Which calls of the store are made meanwhile, whatever each of them asks."""
+    engine: Any = talk._log._engine
+    made: list[str] = []
+    read, write = engine.read, engine.write
+
+    async def reading(script: Any, **how: Any) -> Any:
+        made.append("read")
+        return await read(script, **how)
+
+    async def writing(script: Any, **how: Any) -> Any:
+        made.append(f"write {how['about']}")
+        return await write(script, **how)
+
+    engine.read, engine.write = reading, writing
+    try:
+        yield made
+    finally:
+        engine.read, engine.write = read, write
+
+
+@pytest.fixture
+async def remembering(address: str, someone: str) -> AsyncIterator[Talk]:
+    """A conversation with a scripted model, and one for its memory."""
+    settings = {"model": f"scripted:{someone}", "summary_model": f"scripted:{someone}-memory"}
+    script(someone, *["I see."] * 9)
+    script(f"{someone}-memory", *["They spoke of roses."] * 9)
+    async with Everthread.open(address, settings=settings, keys={}) as et:
+        talk = await et.begin(user=someone)
+        await talk.say("The roses are red.")
+        await talk.remember()
+        yield talk
+
+
+async def test_an_append_is_one_call(remembering: Talk) -> None:
+    with calls(remembering) as made:
+        await remembering.append(user("By the way."))
+    assert len(made) == 1, made
+
+
+async def test_memory_makes_two_calls_where_there_is_nothing_to_do(remembering: Talk) -> None:
+    await remembering.clear()  # an event for the index of recall, and nothing to tell
+    worker = remembering._worker
+    with calls(remembering) as made:
+        assert not await worker.once(remembering.conversation, 1)
+    assert len(made) <= 2, made
+
+
+async def test_memory_makes_ten_calls_for_a_brief(remembering: Talk) -> None:
+    await remembering.append(user("The tulips are blue."), assistant("I see."))
+    worker = remembering._worker
+    with calls(remembering) as made:
+        assert await worker.once(remembering.conversation, 1)
+    assert len(made) <= 10, made

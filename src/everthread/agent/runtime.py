@@ -36,7 +36,9 @@ from everthread.providers.client import Access, Client
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
 from everthread.store.conversations import Conversation, Owner
+from everthread.store.engine import Script
 from everthread.store.log import Log
+from everthread.store.scripts.read import newest_markers
 from everthread.tools import Toolbox
 
 FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
@@ -141,10 +143,20 @@ class Runtime:
     ) -> Resolved:
         """The same, with where each was set. `given`: for one call alone."""
         found = await self.agent(conversation.tenant, conversation.agent)
-        changes = await self.log.markers(line, "settings", limit=CHANGES)
+        return await self.log.ask(lambda: self.resolving(conversation, line, found, given))
+
+    def resolving(
+        self,
+        conversation: Conversation,
+        line: Line,
+        found: Versioned | None,
+        given: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Script[Resolved]:
+        """The same as a script, for an agent that was found before."""
+        changes = yield from newest_markers(line, "settings", limit=CHANGES)
         branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.Settings)]
         own = (source(found.agent),) if found else ()
-        replied = Source("the model that replied last", await self._replied(line))
+        replied = Source("the model that replied last", (yield from self._replied(line)))
         sources = (
             replied,
             *self.contexts.sources(),
@@ -155,11 +167,11 @@ class Runtime:
         )
         return resolve(*sources)
 
-    async def _replied(self, line: Line) -> dict[str, Any]:
+    def _replied(self, line: Line) -> Script[dict[str, Any]]:
         """The model and the address that a conversation was answered from last, as far as they are known."""
         if line.about in self.replies_from:
             return self.replies_from[line.about]
-        for logged in readable(await self.log.markers(line, "model_call", limit=RECORDS)):
+        for logged in readable((yield from newest_markers(line, "model_call", limit=RECORDS))):
             call = logged.event
             if isinstance(call, events.ModelCall) and call.agent != events.MEMORY:
                 return {"model": call.model, "address": call.address or None}

@@ -22,15 +22,21 @@ import msgspec
 
 from everthread.agent.lease import leased
 from everthread.agent.runtime import Runtime
+from everthread.config import Settings
 from everthread.core.branches import Line
 from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
-from everthread.memory.due import due
+from everthread.memory.due import Due, due
 from everthread.memory.make import Memory, Unusable
-from everthread.memory.spending import error_of, spending
+from everthread.memory.spending import Spending, error_of, spending
 from everthread.store.beside.leases import Held
 from everthread.store.beside.reminders import ABOUT, Reminder
 from everthread.store.beside.verbs import audit
-from everthread.store.conversations import Conversation, Owner
+from everthread.store.conversations import Conversation, Owner, find
+from everthread.store.engine import Script
+from everthread.store.recall.index import Due as Unindexed
+from everthread.store.recall.index import due as unindexed
+from everthread.store.scripts.branch import line as line_of
+from everthread.store.scripts.forget import pending
 
 MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
 AT_ONCE = 4  # branches that are worked on at the same time
@@ -77,6 +83,24 @@ class _Place(msgspec.Struct):
     first: float
     last: float
     written: Reminder | None = None
+
+
+class _Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """How a branch stands, all of it read at once: what to make it with, what is due, and what was spent. `model`: the
+    one that memory has, whether or not it may be asked now; `wait`: seconds until it may. Also what else there is to
+    do: events that the index of recall lacks, and whether something is half-forgotten."""
+
+    memory: Memory
+    model: str
+    due: Due
+    spent: Spending
+    wait: float
+    unindexed: list[Unindexed]
+    half_forgotten: bool
+
+    @property
+    def settings(self) -> Settings:
+        return self.memory.settings
 
 
 class Worker:
@@ -128,27 +152,25 @@ class Worker:
                 await asyncio.wait(rest)
 
     async def status(self, conversation: Conversation, branch: int | None = None) -> Status:
-        line, now = await self._runtime.log.line(conversation, branch), self._runtime.log.now
-        memory, spent = await self.memory_of(conversation, line), await spending(self._runtime.log, conversation, now)
-        found = await due(self._runtime.log, line, capable=False)
-        version, behind = found.standing(memory.settings.strategy)
+        looked = await self._look(conversation, branch, as_is=True)
+        found, spent = looked.due, looked.spent
+        version, behind = found.standing(looked.settings.strategy)
         return Status(
             covers=max(found.head.cleared, version.covers),
             behind=behind,
             extractive=bool(version.event and version.event.extractive),
-            on=memory.settings.memory,
-            model=memory.model,
+            on=looked.settings.memory,
+            model=looked.model,
             failures=spent.failures,
             error=await error_of(self._runtime.log, conversation, spent),
-            wait=spent.wait(memory.settings, now) if memory.model else 0.0,
+            wait=looked.wait,
             calls=spent.calls,
             dollars=spent.dollars,
         )
 
     async def once(self, conversation: Conversation, branch: int | None = None, *, all: bool = True) -> bool:
         """Do what is due on a branch. Whether anything was. Not `all`: extracts only once they are worth it."""
-        line = await self._runtime.log.line(conversation, branch)
-        did, _ = await self._once(conversation, line, all=all)
+        did, _ = await self._once(conversation, branch, all=all)
         return did
 
     async def serve(self, *, until_idle: bool = False, tell: Callable[[Did], None] | None = None) -> None:
@@ -191,8 +213,7 @@ class Worker:
     async def _see_to(self, name: str, place: _Place) -> None:
         conversation, wait = place.conversation, FAULT
         try:
-            line = await self._runtime.log.line(conversation, place.branch)
-            _, wait = await self._once(conversation, line, all=False)
+            _, wait = await self._once(conversation, place.branch, all=False)
         except NotFound:
             return  # erased meanwhile
         except EverthreadError as problem:
@@ -233,39 +254,38 @@ class Worker:
 
     # -- what --------------------------------------------------------------------------------------------------
 
-    async def _once(self, conversation: Conversation, line: Line, *, all: bool) -> tuple[bool, float]:
+    async def _once(self, conversation: Conversation, branch: int | None, *, all: bool) -> tuple[bool, float]:
         """Whether anything was done, and after how many seconds to look again; 0 where that is not needed."""
-        if not all and not self._apart and await self._is_anothers(conversation, line):
+        looked = await self._look(conversation, branch)
+        if not looked.settings.memory:
             return False, 0.0
+        line, log = looked.memory.line, self._runtime.log
+        if not all and not self._apart and looked.settings.worker != "here":
+            await log.remind(Owner(conversation.tenant, conversation.user), line)  # who is apart sees to it
+            return False, 0.0
+        if looked.half_forgotten:
+            await log.finish_later()  # what a process that died has left
+        await log.index_these(Owner(conversation.tenant, conversation.user), looked.unindexed)
+        if looked.memory.todo(looked.due, all=all) is None:
+            return False, looked.wait
         name = f"memory/{line.conversation}/{line.branch.number}"
-        async with leased(self._runtime.log, line, name, wait=all) as held:
-            return await self._rounds(conversation, line, held, all=all) if held else (False, AGAIN)
+        async with leased(log, line, name, wait=all) as held:
+            return await self._rounds(looked, held, all=all) if held else (False, AGAIN)
 
-    async def _is_anothers(self, conversation: Conversation, line: Line) -> bool:
-        """Whether this is left to a worker that is apart; it is reminded."""
-        settings = (await self.memory_of(conversation, line)).settings
-        if settings.worker == "here" or not settings.memory:
-            return False
-        await self._runtime.log.remind(Owner(conversation.tenant, conversation.user), line)
-        return True
-
-    async def _rounds(self, conversation: Conversation, line: Line, held: Held, *, all: bool) -> tuple[bool, float]:
-        did, failed, outrun, wait, log = False, False, 0, 0.0, self._runtime.log
+    async def _rounds(self, looked: _Looked, held: Held, *, all: bool) -> tuple[bool, float]:
+        """What is due, one piece after the other. Should another worker have been at it since we looked, what we make
+        is refused, and we look again."""
+        conversation, line = looked.memory.conversation, looked.memory.line
+        did, failed, outrun = False, False, 0
         for number in range(ROUNDS):
-            memory = await self.memory_of(conversation, line)
+            if number:
+                looked = await self._look(conversation, line.branch.number, failed=failed)
+            memory = looked.memory
             memory.lease = held.lease
             if not memory.settings.memory or held.lost:
                 return did, 0.0
-            if not number:
-                await log.finish_later()  # what a process that died has left half-forgotten
-                await log.index(Owner(conversation.tenant, conversation.user), conversation.id)
-            if memory.model:
-                wait = (await spending(log, conversation, log.now)).wait(memory.settings, log.now)
-                memory.model = "" if wait or failed else memory.model  # what can be told without it serves until then
-            found = await due(log, line, capable=bool(memory.model))
-            todo = memory.todo(found, all=all)
-            if todo is None:
-                return did, wait
+            if (todo := memory.todo(looked.due, all=all)) is None:
+                return did, looked.wait
             try:
                 await todo[1]()
                 did = True
@@ -280,6 +300,36 @@ class Worker:
                 failed = True
                 _log.info("Memory of conversation %s waits: %s", conversation.id, problem)
         return did, AGAIN
+
+    async def _look(
+        self, conversation: Conversation, branch: int | None, *, failed: bool = False, as_is: bool = False
+    ) -> _Looked:
+        """How a branch stands now: it may have been named, or set otherwise, since somebody reminded us. `failed`: the
+        model was asked in vain just now, and what can be told without it serves until then. `as_is`: extracts are taken
+        for what they are, though a model could do better."""
+        runtime, now = self._runtime, self._runtime.log.now
+        owner = Owner(conversation.tenant, conversation.user)
+        agent = await runtime.agent(conversation.tenant, conversation.agent)
+
+        def script() -> Script[_Looked]:
+            found = yield from find(owner, conversation.id)
+            line = yield from line_of(found.tenant, found.id, branch, known=runtime.log.lines)
+            settings = (yield from runtime.resolving(found, line, agent)).settings
+            memory = Memory(runtime, found, line, settings)
+            spent = yield from spending(found, now)
+            model, wait = memory.model, spent.wait(settings, now) if memory.model else 0.0
+            memory.model = "" if wait or failed else model
+            return _Looked(
+                memory=memory,
+                model=model,
+                due=(yield from due(line, capable=bool(memory.model) and not as_is)),
+                spent=spent,
+                wait=wait,
+                unindexed=(yield from unindexed(owner, found.id)),
+                half_forgotten=bool((yield from pending(1))),
+            )
+
+        return await runtime.log.ask(script)
 
     async def memory_of(self, conversation: Conversation, line: Line) -> Memory:
         """As the conversation is now: it may have been named, or set otherwise, since somebody reminded us."""

@@ -44,7 +44,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def remembered(memory: Memory, *, notes: str) -> Remembered:
-    found = await due(memory.log, memory.line, capable=False)
+    found = await memory.log.ask(lambda: due(memory.line, capable=False))
     ended = readable(await memory.log.markers(memory.line, "session_ended", limit=1))
     recap = ended[0].event if ended and ended[0].seq > found.head.cleared else None
     version, _ = found.standing(memory.settings.strategy)
@@ -85,7 +85,7 @@ def _check(memory: Memory, text: str | None) -> None:
 
 
 async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> BriefUpdated:
-    found = await due(memory.log, memory.line, capable=False)
+    found = await memory.log.ask(lambda: due(memory.line, capable=False))
     brief, covers = found.brief.event, found.covered if found.brief.event else found.upto
     if covers <= found.head.cleared:
         raise BadValue("the brief", text or "", "written once something was said; nothing is remembered yet")

@@ -11,8 +11,10 @@ from everthread.core.branches import Line
 from everthread.core.events import BriefUpdated, SessionEnded, Summary
 from everthread.core.logged import Logged, readable
 from everthread.core.turns import Head
-from everthread.store.log import Log
-from everthread.store.scripts.append import Basis
+from everthread.store.engine import Script
+from everthread.store.scripts.along import key_of
+from everthread.store.scripts.append import Basis, forgotten
+from everthread.store.scripts.read import head, newest_markers, onward
 
 RECAPS = 10  # sessions that are recapped at most, where that was left undone
 PAGE = 20  # newest versions that are read at a time: some may be redacted
@@ -63,38 +65,39 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
         return Basis(kind, (self.summary if kind == "summary" else self.brief).newest, self.forgotten)
 
 
-async def due(log: Log, line: Line, *, capable: bool) -> Due:
+def due(line: Line, *, capable: bool) -> Script[Due]:
     """What is due. `capable`: a model can summarise, so that extractive versions are replaced."""
-    forgotten = await log.forgotten(line)  # before anything else is read
-    head = await log.head(line)
-    upto = head.spoken
-    if head.state in ("open", "waiting") and head.turn_first:
-        upto = (await log.head(line, at=head.turn_first - 1)).spoken if head.turn_first > 1 else 0
-    newest = await _newest(log, line, "brief_updated", head)
-    brief = await _base(log, line, newest, head) if capable else newest
-    newest_summary = await _newest(log, line, "summary", head)
-    summary = await _base(log, line, newest_summary, head) if capable else newest_summary
-    ended = await log.markers(line, "session_ended", limit=1)
-    over = await _messages(log, line, head.cleared, head.session_first - 1)
-    oldest = (await log.head(line, at=head.cleared)).session if head.cleared else 1
+    redacted = yield from forgotten(key_of(line))  # before anything else is read
+    newest_head = yield from head(line)
+    upto = newest_head.spoken
+    if newest_head.state in ("open", "waiting") and newest_head.turn_first:
+        upto = (yield from head(line, at=newest_head.turn_first - 1)).spoken
+    newest = yield from _newest(line, "brief_updated", newest_head)
+    brief = (yield from _base(line, newest, newest_head)) if capable else newest
+    newest_summary = yield from _newest(line, "summary", newest_head)
+    summary = (yield from _base(line, newest_summary, newest_head)) if capable else newest_summary
+    ended = yield from newest_markers(line, "session_ended", limit=1)
+    cleared = newest_head.cleared
+    over = yield from _messages(line, cleared, newest_head.session_first - 1)
+    oldest = (yield from head(line, at=cleared)).session if cleared else 1
     return Due(
-        head=head,
+        head=newest_head,
         upto=upto,
-        forgotten=forgotten,
+        forgotten=redacted,
         brief=brief,
-        behind=await _messages(log, line, max(head.cleared, brief.covers), upto),
-        known=await _known(log, line, max(newest, newest_summary, key=lambda version: version.seq), head),
+        behind=(yield from _messages(line, max(cleared, brief.covers), upto)),
+        known=(yield from _known(line, max(newest, newest_summary, key=lambda version: version.seq), newest_head)),
         summary=summary,
-        unsummarised=await _messages(log, line, max(head.cleared, summary.covers), upto),
-        recap=_recap_due(head.session, readable(ended), capable, oldest) if over else 0,
+        unsummarised=(yield from _messages(line, max(cleared, summary.covers), upto)),
+        recap=_recap_due(newest_head.session, readable(ended), capable, oldest) if over else 0,
         newest_recap=ended[0].seq if ended else 0,
     )
 
 
-async def _newest(log: Log, line: Line, kind: str, head: Head) -> Version:
+def _newest(line: Line, kind: str, head: Head) -> Script[Version]:
     """The newest version that tells something since the last clear."""
     newest, last = 0, head.seq
-    while page := await log.markers(line, kind, last=last, limit=PAGE):
+    while page := (yield from newest_markers(line, kind, last=last, limit=PAGE)):
         newest = newest or page[0].seq
         for logged in readable(page):
             if (found := _version(logged, head, newest)).event:
@@ -105,22 +108,22 @@ async def _newest(log: Log, line: Line, kind: str, head: Head) -> Version:
     return Version(newest)
 
 
-async def _base(log: Log, line: Line, newest: Version, head: Head) -> Version:
+def _base(line: Line, newest: Version, head: Head) -> Script[Version]:
     """The version that a model goes on from: the newest that is no extract."""
     if newest.event is None or not newest.event.extractive:
         return newest
-    return await _at(log, line, newest.event.base, head, newest.newest)
+    return (yield from _at(line, newest.event.base, head, newest.newest))
 
 
-async def _known(log: Log, line: Line, newest: Version, head: Head) -> Version:
+def _known(line: Line, newest: Version, head: Head) -> Script[Version]:
     event = newest.event
     if event is None or event.known:
         return newest
-    return await _at(log, line, event.known_at, head, newest.newest)
+    return (yield from _at(line, event.known_at, head, newest.newest))
 
 
-async def _at(log: Log, line: Line, seq: int, head: Head, newest: int) -> Version:
-    found = readable(await log.range(line, seq, seq)) if seq else []
+def _at(line: Line, seq: int, head: Head, newest: int) -> Script[Version]:
+    found = readable((yield from onward(line, first=seq, last=seq))) if seq else []
     return _version(found[0], head, newest) if found else Version(newest)
 
 
@@ -130,12 +133,12 @@ def _version(logged: Logged, head: Head, newest: int) -> Version:
     return Version(newest, logged.seq, event) if tells else Version(newest)  # type: ignore[arg-type]
 
 
-async def _messages(log: Log, line: Line, first: int, last: int) -> int:
+def _messages(line: Line, first: int, last: int) -> Script[int]:
     """How many messages came after seq `first`, up to seq `last`."""
     if last <= first:
         return 0
-    before = (await log.head(line, at=first)).messages_sum if first else 0
-    return (await log.head(line, at=last)).messages_sum - before
+    before = (yield from head(line, at=first)).messages_sum if first else 0
+    return (yield from head(line, at=last)).messages_sum - before
 
 
 def _recap_due(session: int, ended: list[Logged], capable: bool, oldest: int) -> int:

@@ -31,7 +31,9 @@ from everthread.memory.due import Due
 from everthread.providers.summariser import summariser
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import Conversation
+from everthread.store.engine import Script
 from everthread.store.scripts.append import Place
+from everthread.store.scripts.read import head
 
 Todo = Callable[[], Awaitable[None]]
 
@@ -104,7 +106,7 @@ class Memory:
         facts = _known(before.known) if before else NOTHING
         first = max(due.head.cleared, facts.seq) + 1
         known_at = due.known.seq if facts.seq and last - facts.seq < KNOWN_EVERY else 0
-        while events := await self._messages(first, last):
+        while first <= last and (events := await self._messages(first, last)):
             facts, first = await asyncio.to_thread(fold, facts, events), events[-1].seq + 1
         return facts, known_at
 
@@ -217,8 +219,12 @@ class Memory:
 
     async def _turns(self, covered: int, upto: int) -> int:
         """How many turns ended after seq `covered`, up to seq `upto`."""
-        before = (await self.log.head(self.line, at=covered)).turn if covered else 0
-        return (await self.log.head(self.line, at=upto)).turn - before
+
+        def script() -> Script[int]:
+            before = (yield from head(self.line, at=covered)).turn
+            return (yield from head(self.line, at=upto)).turn - before
+
+        return await self.log.ask(script)
 
     async def _messages(self, first: int, last: int) -> list[Logged]:
         """A page of the messages from `first` to `last`, whole turns where there are several."""

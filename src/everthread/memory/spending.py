@@ -11,8 +11,9 @@ import msgspec
 from everthread.config import Settings
 from everthread.core.events import ModelCall
 from everthread.memory.ask import AGENT
-from everthread.store.beside.usage import Called
+from everthread.store.beside.usage import Called, calls_of
 from everthread.store.conversations import Conversation, Owner
+from everthread.store.engine import Script
 from everthread.store.log import Log
 
 HOUR = 3_600_000_000  # microseconds
@@ -41,9 +42,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, pause)
 
 
-async def spending(log: Log, conversation: Conversation, now: int) -> Spending:
-    owner = Owner(conversation.tenant, conversation.user)
-    made = await log.calls_of(owner, AGENT, since=now - LOOKED_BACK)
+def spending(conversation: Conversation, now: int) -> Script[Spending]:
+    made = yield from calls_of(Owner(conversation.tenant, conversation.user), AGENT, now - LOOKED_BACK)
     lately = [one for one in made if one.time >= now - HOUR]
     failed: list[Called] = []
     for one in reversed(made):

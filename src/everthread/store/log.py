@@ -343,6 +343,15 @@ class Log(Beside, Recalling, Forgets):
         asking = windowing.Asking(at, notes, self._lines)
         return await self._engine.read(lambda: windowing.look(way, asking, ask, nothing), large=True)
 
+    async def ask(self, script: Callable[[], Script[T]]) -> T:
+        """Run a script that only asks: what belongs together is read together."""
+        return await self._engine.read(script)
+
+    @property
+    def lines(self) -> branching.Lines:
+        """Those that are known, for scripts that ask for one."""
+        return self._lines
+
     async def fence(self, line: Line | Current) -> Fence:
         """The tags that only this store can make in a request of this conversation."""
         if self._secret is None:

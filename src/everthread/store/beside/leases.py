@@ -89,9 +89,12 @@ def term(holder: str, now: int, seconds: float) -> Term:
     return Term(holder, min(FOREVER, now + math.ceil(seconds * 1_000_000)))
 
 
-def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[None]]:
-    yield from ()
-    return Outcome(None, [Tell("take_lease", [{**name._asdict(), **term._asdict(), "now": now, "over": over}])])
+def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[str]]:
+    """Take it, unless another has it: then nothing is written, which would wake everybody who waits for it."""
+    found = yield from newest(name)
+    if found and found.until > now and found.holder not in (term.holder, over):
+        return Outcome(found.holder)
+    return Outcome("", [Tell("take_lease", [{**name._asdict(), **term._asdict(), "now": now, "over": over}])])
 
 
 def renew(lease: Lease, until: int) -> Script[Outcome[None]]:

@@ -3,7 +3,7 @@
     leases        lease  renew  release  leased;  of a running reply: hold  keep  partial
     documents     put  document  documents  versions
     calibrations  calibrate  calibrations
-    usage         usage  usage_of_tenant  calls_of
+    usage         usage  usage_of_tenant
     reminders     remind  remind_all  reminders  settle
 
 Their rows are each a value by itself: no event refers to them, and none is needed to understand what was said.
@@ -20,7 +20,7 @@ from everthread.store.beside import calibrations, documents, leases, reminders, 
 from everthread.store.beside.documents import Document
 from everthread.store.beside.leases import FOREVER, Kept, Lease, Name, Term
 from everthread.store.beside.reminders import ABOUT, Reminder
-from everthread.store.beside.usage import By, Called, Usage
+from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import Owner
 from everthread.store.engine import Engine
 
@@ -42,20 +42,18 @@ class Beside:
         """
         wanted, seconds = leases.name_of(tenant, name), leases.check(holder, seconds)
         while True:
-            # Asked first, because writing in vain would wake everybody who waits for it.
-            found = await self.leased(tenant, name)
-            if found and found.holder not in (holder, over):
-                return found.holder
-            await self._take(wanted, holder, seconds, over)
+            if other := await self._take(wanted, holder, seconds, over):
+                return other
             # Another may have been faster; and may have released it already, then once more.
             if found := await self._engine.read(lambda: leases.newest(wanted)):
                 return found.holder
 
-    async def _take(self, wanted: Name, holder: str, seconds: float, over: str) -> None:
+    async def _take(self, wanted: Name, holder: str, seconds: float, over: str) -> str:
+        """Take it, unless another has it: who."""
         now = self._clock()
         term = leases.term(holder, now, seconds)
         # Holders of a file's leases all end with its machine, so no flush to disk is waited for.
-        await self._engine.write(
+        return await self._engine.write(
             lambda: leases.take(wanted, term, now=now, over=over), about=wanted.about, durable=False
         )
 
@@ -155,10 +153,6 @@ class Beside:
         span = usage.span(by, since, until, limit)
         audit.info("an operator listed the usage of tenant %s", tenant)
         return await self._engine.read(lambda: usage.of_tenant(tenant, span), large=True)
-
-    async def calls_of(self, owner: Owner, agent: str, *, since: int) -> list[Called]:
-        """The model calls that an agent made for a user since then, oldest first."""
-        return await self._engine.read(lambda: usage.calls_of(owner, agent, since))
 
     # -- reminders -----------------------------------------------------------------------------------------
 

@@ -29,11 +29,12 @@ Hash = Callable[[str], int]
 
 
 class Due(NamedTuple):
-    """A branch that has `events` more than the index knows."""
+    """A branch that has `events` more than the index knows. `begun`: it knows some."""
 
     conversation: str
     branch: int
     events: int
+    begun: bool
 
 
 class Known(NamedTuple):
@@ -78,8 +79,8 @@ def due_in(line: Line, pieces: list[Segment]) -> Script[list[Due]]:
     lasts = told({piece.branch: piece.last for piece in pieces})
     rows = yield Ask("recall_behind", {"tenant": line.tenant, "conversation": line.conversation, "pieces": lasts})
     before = {piece.branch: piece.first - 1 for piece in pieces}
-    behind = [(branch, (newest or 0) - (last or before[branch])) for branch, newest, last in rows]
-    return [Due(line.conversation, branch, events) for branch, events in behind if events > 0]
+    behind = [(branch, (newest or 0) - (last or before[branch]), last is not None) for branch, newest, last in rows]
+    return [Due(line.conversation, branch, events, begun) for branch, events, begun in behind if events > 0]
 
 
 def begin(owner: Owner, found: Due) -> Script[Outcome[None]]:

@@ -6,6 +6,8 @@ worker, indexes as things are said.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from everthread.core.branches import Line
 from everthread.errors import BadValue
 from everthread.store.beside.leases import FOREVER
@@ -60,9 +62,13 @@ class Recalling:
         if not owner.user:
             return 0
         behind = await self._engine.read(lambda: recalling_index.due(owner, conversation), large=not conversation)
+        await self.index_these(owner, behind)
+        return sum(found.events for found in behind)
+
+    async def index_these(self, owner: Owner, behind: Iterable[Due]) -> None:
+        """Index what was found to be behind."""
         for found in behind:
             await self._index(owner, found)
-        return sum(found.events for found in behind)
 
     async def _index_along(self, owner: Owner, line: Line) -> None:
         """What is frozen and was found in the index once is not looked for again."""
@@ -77,8 +83,9 @@ class Recalling:
 
     async def _index(self, owner: Owner, found: Due) -> None:
         about = f"{owner.tenant}/{found.conversation}"
-        await self._engine.write(lambda: recalling_index.begin(owner, found), about=about, alone=True)
         large, more = found.events > AT_ONCE, True
+        if not found.begun:
+            await self._engine.write(lambda: recalling_index.begin(owner, found), about=about, alone=True)
         while more:
             more = await self._engine.write(
                 lambda: recalling_index.advance(owner, found), about=about, large=large, alone=True

@@ -1250,11 +1250,11 @@ ORDER BY time, conversation, branch, seq
 
 -- name: recall_due
 -- The branches of a user, in conversations from `low_id` to `high_id`, that have events after what is in the index of recall,
--- and how many.
+-- how many, and whether the branch is in it at all.
 SELECT b.conversation, b.branch, (
         SELECT e.seq FROM events e
         WHERE e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
-        ORDER BY e.seq DESC LIMIT 1) - coalesce(r.last, b.at)
+        ORDER BY e.seq DESC LIMIT 1) - coalesce(r.last, b.at), r.last IS NOT NULL
 FROM conversations c
 JOIN branches b ON b.tenant = c.tenant AND b.conversation = c.conversation
 LEFT JOIN recall_branches r ON r.tenant = b.tenant AND r.conversation = b.conversation AND r.branch = b.branch
