@@ -270,16 +270,12 @@ class Worker:
             return False, looked.wait
         name = f"memory/{line.conversation}/{line.branch.number}"
         async with leased(log, line, name, wait=all) as held:
-            return await self._rounds(looked, held, all=all) if held else (False, AGAIN)
+            return await self._rounds(conversation, line, held, all=all) if held else (False, AGAIN)
 
-    async def _rounds(self, looked: _Looked, held: Held, *, all: bool) -> tuple[bool, float]:
-        """What is due, one piece after the other. Should another worker have been at it since we looked, what we make
-        is refused, and we look again."""
-        conversation, line = looked.memory.conversation, looked.memory.line
+    async def _rounds(self, conversation: Conversation, line: Line, held: Held, *, all: bool) -> tuple[bool, float]:
         did, failed, outrun = False, False, 0
-        for number in range(ROUNDS):
-            if number:
-                looked = await self._look(conversation, line.branch.number, failed=failed)
+        for _ in range(ROUNDS):
+            looked = await self._look(conversation, line.branch.number, failed=failed)
             memory = looked.memory
             memory.lease = held.lease
             if not memory.settings.memory or held.lost:

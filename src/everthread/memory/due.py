@@ -38,6 +38,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
     head: Head
     upto: int
+    turns: tuple[int, int]  # that had begun up to where the brief covers, and up to `upto`
     forgotten: int
     brief: Version
     behind: int
@@ -83,6 +84,7 @@ def due(line: Line, *, capable: bool) -> Script[Due]:
     return Due(
         head=newest_head,
         upto=upto,
+        turns=((yield from head(line, at=max(cleared, brief.covers))).turn, (yield from head(line, at=upto)).turn),
         forgotten=redacted,
         brief=brief,
         behind=(yield from _messages(line, max(cleared, brief.covers), upto)),

@@ -31,9 +31,7 @@ from everthread.memory.due import Due
 from everthread.providers.summariser import summariser
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import Conversation
-from everthread.store.engine import Script
 from everthread.store.scripts.append import Place
-from everthread.store.scripts.read import head
 
 Todo = Callable[[], Awaitable[None]]
 
@@ -91,7 +89,7 @@ class Memory:
             covers=last,
             facts=facts,
             known="" if known_at else msgspec.json.encode(known).decode(),
-            turns=base.turns + await self._turns(due.covered, last),
+            turns=base.turns + (turns[-1][-1].turn if turns else due.turns[1]) - due.turns[0],
             extractive=base.extractive if nothing_new else told is None,
             base=due.brief.seq if before and not before.extractive else base.base,
             known_at=known_at,
@@ -216,15 +214,6 @@ class Memory:
     async def _portion(self, covered: int, upto: int) -> Sequence[Sequence[Logged]]:
         """The turns after seq `covered` that one model call takes; none where no model is asked."""
         return await asyncio.to_thread(_portion, await self._messages(covered + 1, upto), 0) if self.model else ()
-
-    async def _turns(self, covered: int, upto: int) -> int:
-        """How many turns ended after seq `covered`, up to seq `upto`."""
-
-        def script() -> Script[int]:
-            before = (yield from head(self.line, at=covered)).turn
-            return (yield from head(self.line, at=upto)).turn - before
-
-        return await self.log.ask(script)
 
     async def _messages(self, first: int, last: int) -> list[Logged]:
         """A page of the messages from `first` to `last`, whole turns where there are several."""
