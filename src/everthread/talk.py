@@ -214,7 +214,9 @@ class Talk:
         asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
         told = arguments.instructions(instructions)
         async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
-            return await self._runtime.contexts.build(self._log, await self._way(), ready.asked)
+            context = await self._runtime.contexts.build(self._log, await self._way(), ready.asked)
+            self.notes_seen = context.notes  # by whoever calls the model with it
+            return context
 
     async def steps(
         self,

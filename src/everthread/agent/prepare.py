@@ -133,11 +133,15 @@ def the_one(found: list[Logged], named: str | int | None, *, lost: bool = False)
         if len(found) > 1:
             raise NotWaiting(f"{len(found)} tool calls wait for approval, so name one by its id or seq")
         return found[0]
-    for logged in found:
-        assert isinstance(logged.event, ToolCall)
-        if named in (logged.seq, logged.event.id):
-            return logged
-    raise NotWaiting(f"The tool call {named!r} does not wait for approval{gone}")
+    meant = [one for one in found if isinstance(one.event, ToolCall) and named in (one.seq, one.event.id)]
+    if not meant:
+        raise NotWaiting(f"The tool call {named!r} does not wait for approval{gone}")
+    if len(meant) > 1:  # a server that counts its ids afresh in every reply
+        seqs = ", ".join(str(one.seq) for one in meant)
+        raise NotWaiting(
+            f"{len(meant)} tool calls with the id {named!r} wait for approval, so name one by its seq: {seqs}"
+        )
+    return meant[0]
 
 
 # -- a past request --------------------------------------------------------------------------------------------

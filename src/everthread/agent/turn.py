@@ -283,9 +283,9 @@ class Turn:
         except NoModel:
             self._asked = await self._runtime.with_default_model(self._asked)
             context = await self._runtime.contexts.build(self._runtime.log, self.line, self._asked)
-        if self._asked.notes_of:  # MEMORY.md stays as it is to the end of the turn: it stands before all that is cached
+        if not self._figures.calls:
             self._talk.notes_seen = context.notes
-            self._asked = msgspec.structs.replace(self._asked, notes=context.notes, notes_of="")
+            self._asked = msgspec.structs.replace(self._asked, notes=context.notes)
         return context
 
     def _check_limits(self) -> None:

@@ -69,7 +69,7 @@ class Context:
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
         self.window = plan.window
         self.place = place_of(plan.settings)
-        self.degraded = (*packing.degraded, *_doubts(plan))
+        self.degraded = (*packing.degraded, *_unasked(packing, self.past), *_doubts(plan))
         self.repaired = (*packing.repaired, *rendered.repaired)
 
     def __repr__(self) -> str:
@@ -335,6 +335,14 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
         except UnknownBlob:
             found[hash] = None
     return found
+
+
+def _unasked(packing: Packing, past: int) -> list[str]:
+    """Whether results that arrived late have left no room for the message that they follow."""
+    turns = (*packing.older, *packing.turns)
+    if not past or any(event.kind == "user" for turn in reversed(turns) for event in turn.events):
+        return []
+    return ["the user's newest message is not sent: results that arrived after it take the room"]
 
 
 def _doubts(plan: Plan) -> list[str]:

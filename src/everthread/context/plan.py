@@ -59,8 +59,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str | Mapping[str, str] | None = None
     tools: tuple[Tool, ...] = ()
     lookups: tuple[Tool, ...] = ()  # memory's own, for models that can use them
-    notes: str = ""  # MEMORY.md
-    notes_of: str = ""  # or the document that it is, to be read with the rest
+    notes_of: str = ""  # the document that MEMORY.md is
+    notes: str | None = None  # what it said when the turn began; None: what it says now
     at: int | None = None
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
     record: Source | None = None  # more specific than all but what was asked: of the model call that is gone on from
@@ -167,7 +167,9 @@ def plan(
     if asked.uncounted:
         measure = Measure(counter=uncounted)
     told = _told(asked.instructions, settings.instructions, fence)
-    sections = instructions_of(_noted(told, asked.notes or sighted.notes, settings, fence))
+    # Until the turn ends it stays as it is, because it stands before all that is cached; unless it was forgotten.
+    notes = asked.notes if asked.notes is not None and sighted.notes else sighted.notes
+    sections = instructions_of(_noted(told, notes, settings, fence))
     opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
     if opening := without(fence, opening):
         sections["opening"] = opening
@@ -176,14 +178,14 @@ def plan(
     usual = about.budget if resolved.source_of["budget"] == DEFAULT else 0
     budget = min(usual or settings.budget or limit, limit)
     lookups = asked.lookups if about.looks_up and remembers(settings) else ()
-    offered, notes = _offered(asked.tools, lookups, about, measure, budget=budget)
+    offered, given_up = _offered(asked.tools, lookups, about, measure, budget=budget)
     tools = tuple([_unfenced(tool, fence) for tool in offered.tools])
     # A window that the application chooses by itself has the default's memory.
     strategy = settings.strategy if asked.strategy is None else "own"
     choose = asked.strategy or STRATEGIES[settings.strategy]
     if asked.uncounted:
         strategy, choose = "messages", STRATEGIES["messages"]
-        notes.append(
+        given_up.append(
             f"tokens could not be counted ({asked.uncounted}): the newest {settings.messages} messages are sent, "
             "however many tokens they have"
         )
@@ -194,13 +196,13 @@ def plan(
     room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     running = sighted.head.state in ("open", "waiting")
     pins, room = _pinned(sighted.pins, room, settings)
-    notes += [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
+    given_up += [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
     if sighted.unread:
-        notes.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
+        given_up.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
     if left := len(sighted.pins) - len(pins):
-        notes.append(f"pinned turns that do not fit into the share for pins: {left}")
+        given_up.append(f"pinned turns that do not fit into the share for pins: {left}")
     if sighted.more_pins:
-        notes.append("there may be more pinned turns than were looked at")
+        given_up.append("there may be more pinned turns than were looked at")
     return Plan(
         resolved=resolved,
         model=about,
@@ -219,7 +221,7 @@ def plan(
         shares=shares,
         room=room,
         pins=pins,
-        notes=tuple(notes),
+        notes=tuple(given_up),
         running=running,
         size=sighted.size if running else sighted.settled,
     )

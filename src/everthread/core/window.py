@@ -97,7 +97,7 @@ def above(cut: Cut, room: Room) -> Lookups[int]:
     if previous is not None and cut.line is not None and previous.before > cut.line - room.step:
         first, previous = yield From(cut.line - room.step + 1)
         # Where a turn larger than a step left, the window began right after it for a while.
-        if first.before - previous.before > room.step:
+        if previous is not None and first.before - previous.before > room.step:
             previous = first
     return -1 if previous is None else previous.before
 

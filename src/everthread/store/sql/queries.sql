@@ -572,7 +572,7 @@ LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND 
         AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1)
 LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
     AND f.seq = h.turn_first
-WHERE c.tenant = :tenant AND c.conversation = :conversation
+WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
 
 -- name: window_ahead
 -- All that a window begun by size mostly comes to, in one question. Turns first, in the columns of events: -1 the first
