@@ -9,7 +9,8 @@ import everthread
 
 BRANCHES, USUAL_BRANCHES, LINES = 15, 6, 450  # of any function, of nine functions in ten, of any file
 BRANCHING = (
-    ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.BoolOp, ast.comprehension, ast.match_case
+    ast.If, ast.IfExp, ast.BoolOp, ast.For, ast.AsyncFor, ast.While,
+    ast.comprehension, ast.match_case, ast.ExceptHandler,
 )  # fmt: skip
 ROOT = Path(everthread.__file__).parent
 
