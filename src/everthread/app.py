@@ -24,7 +24,7 @@ from everthread import arguments
 from everthread.agent.personas import Agents
 from everthread.agent.runtime import DEFAULT_AGENT, Runtime
 from everthread.config import Source, general_sources, keys_of, resolve
-from everthread.context.build import Contexts
+from everthread.context.build import Contexts, forgotten
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting
@@ -36,7 +36,7 @@ from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import NEWEST, Conversation, Totals
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
-from everthread.talk import Talk, forgotten
+from everthread.talk import Talk
 from everthread.tools import Toolbox
 
 _log = logging.getLogger("everthread")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
@@ -184,6 +185,21 @@ def asked(
     )
 
 
+def given(
+    *,
+    model: str | None = None,
+    instructions: str | Mapping[str, str] | None = None,
+    tools: Iterable[Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    when_busy: str = "wait",
+    detached: bool = False,
+) -> Given:
+    """What `talk.say` and its like are given beside what they do."""
+    wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
+    wanted, told = asked(settings, model=model), check_instructions(instructions)
+    return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)
+
+
 def message(given: User) -> User:
     if not media_of(given) and not text_of(given).strip():
         raise BadValue("the message", text_of(given), "something to say: text that is not blank, or a picture or file")
@@ -196,7 +212,7 @@ def one_of(what: str, value: object, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def instructions(given: Any) -> str | dict[str, str] | None:
+def check_instructions(given: Any) -> str | dict[str, str] | None:
     if given is None or isinstance(given, str):
         return given
     if not isinstance(given, Mapping) or not all(isinstance(said, str) for pair in given.items() for said in pair):

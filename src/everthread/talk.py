@@ -1,4 +1,4 @@
-"""A conversation in the hand.
+"""A conversation, and all that can be done with it.
 
 A `Talk` reads and writes the conversation's current branch, wherever that points at the moment, unless it was made for
 one branch (`talk.on("main")`, or what `fork` returns).
@@ -6,36 +6,37 @@ one branch (`talk.on("main")`, or what `fork` returns).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from everthread import arguments
-from everthread.agent.approval import Left, waiting
-from everthread.agent.prepare import Rebuilt, memory_tools, prepared, rebuilt, the_one
+from everthread.agent.approval import waiting
+from everthread.agent.prepare import Rebuilt, memory_tools, prepared, rebuilt
 from everthread.agent.reply import Reply
 from everthread.agent.runtime import Runtime
+from everthread.agent.start import Act, settling, start
 from everthread.agent.stop import stop
-from everthread.agent.turn import Accept, Tell, Turn
-from everthread.context.build import Context, Contexts
+from everthread.agent.turn import Turn
+from everthread.context.build import Context, Contexts, forgotten
 from everthread.context.explain import StepLine
+from everthread.context.pins import turn_of
 from everthread.core.branches import ENDLESS, Current, Line
-from everthread.core.deltas import Delta, Notice
+from everthread.core.deltas import Delta
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, ToolCall, ToolResult, media_of, user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.strategies import Strategy
-from everthread.core.turns import Head, Session
+from everthread.core.turns import Session
 from everthread.core.turns import Turn as TurnRow
-from everthread.errors import BadValue, UnknownSeq
+from everthread.errors import UnknownSeq
 from everthread.jobs.worker import Status, Worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
-from everthread.store.beside.leases import FOREVER, Held
+from everthread.store.beside.leases import FOREVER
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.log import Log
@@ -44,14 +45,10 @@ from everthread.store.scripts.append import Place
 from everthread.tools import notes
 
 LOOK_UP_SECONDS = 60.0
-WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
-
-T = TypeVar("T")
-Act = Callable[[Turn], Awaitable[None]]
 
 
 class Talk:
-    """A conversation in the hand, on its current branch or on one of its own choosing."""
+    """A conversation, on its current branch or on one that was chosen."""
 
     def __init__(
         self, log: Log, conversation: Conversation, branch: int | None = None, *, runtime: Runtime | None = None
@@ -212,7 +209,7 @@ class Talk:
         them; they are sent in the order of their names. `settings`: any others, for this context alone.
         """
         asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
-        told = arguments.instructions(instructions)
+        told = arguments.check_instructions(instructions)
         async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
             context = await self._runtime.contexts.build(self._log, await self._way(), ready.asked)
             self.notes_seen = context.notes  # by whoever calls the model with it
@@ -231,37 +228,23 @@ class Talk:
     ) -> list[StepLine]:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
         asked = arguments.asked(settings, model=model, budget=budget, at=at)
-        told, limit = arguments.instructions(instructions), arguments.count("limit", limit)
+        told, limit = arguments.check_instructions(instructions), arguments.count("limit", limit)
         async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
             return await self._runtime.contexts.steps(self._log, await self._way(), ready.asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
-        turn, newest = await self._turn_of(seq)
-        if turn <= newest.cleared:
-            allowed = f"an event after the last clear, which is event {newest.cleared}: nothing before it is sent"
-            raise BadValue("seq", seq, allowed)
+        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq), to_pin=True)
         return (await self.append(Pin(turn=turn)))[0]
 
     async def unpin(self, seq: int) -> Logged:
-        """No longer."""
-        turn, _ = await self._turn_of(seq)
+        """Stop sending the turn that holds event `seq` once it has left the window."""
+        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq))
         return (await self.append(Pin(turn=turn, pinned=False)))[0]
 
     async def configure(self, **settings: str | int | float | bool | None) -> Logged:
         """Set settings of this branch from here on; None takes one back."""
         return (await self.append(Settings(values=settings)))[0]
-
-    async def _turn_of(self, seq: int) -> tuple[int, Head]:
-        """The first seq of the turn that holds an event, and the newest head."""
-        line = await self.line()
-        head = await self._log.head(line, at=arguments.seq("seq", seq))
-        newest = await self._log.head(line)
-        if not head.seq:
-            raise UnknownSeq(seq, last=newest.seq)
-        if not head.turn_first:
-            raise BadValue("seq", seq, "an event of a turn; this one came before the first message")
-        return head.turn_first, newest
 
     async def recall(
         self,
@@ -381,12 +364,12 @@ class Talk:
         arguments.name("key", key, empty=True)
         given: dict[str, Any] = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
         given |= {"when_busy": when_busy, "detached": detached}
-        return self._saying(lambda turn: turn.say(message, key=key), **given)
+        return self._start(lambda turn: turn.say(message, key=key), **given)
 
     def resume(self, **given: Any) -> Reply:
         """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
         the message."""
-        return self._saying(lambda turn: turn.resume(), **given)
+        return self._start(Turn.resume, **given)
 
     async def stop(self) -> bool:
         """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
@@ -400,11 +383,11 @@ class Talk:
     def approve(self, call: str | int | None = None, **given: Any) -> Reply:
         """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
         takes: give it the same tools."""
-        return self._saying(self._settling(call, approved=True), **given)
+        return self._start(settling(self._log, call, approved=True), **given)
 
     def refuse(self, call: str | int | None = None, why: str = "", **given: Any) -> Reply:
         """Refuse it; the model is told why, and goes on."""
-        return self._saying(self._settling(call, approved=False, why=arguments.text("why", why)), **given)
+        return self._start(settling(self._log, call, approved=False, why=arguments.text("why", why)), **given)
 
     async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[Usage]:
         """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
@@ -421,53 +404,8 @@ class Talk:
         """The request of the model call that event `seq` records, built again, and what is no longer the same."""
         return await rebuilt(self._runtime, self.conversation, await self.line(), arguments.seq("seq", seq))
 
-    def _saying(
-        self,
-        act: Act,
-        *,
-        model: str | None = None,
-        instructions: str | Mapping[str, str] | None = None,
-        tools: Iterable[Any] | None = None,
-        settings: Mapping[str, Any] | None = None,
-        when_busy: str = "wait",
-        detached: bool = False,
-    ) -> Reply:
-        wait = arguments.one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
-        asked, told = arguments.asked(settings, model=model), arguments.instructions(instructions)
-
-        async def work(tell: Tell, accept: Accept) -> None:
-            async with (
-                self._runtime.running(self.id) as running,
-                self._ours(wait, tell) as (line, held),
-                prepared(self._runtime, self.conversation, asked, told, tools, afresh=True) as ready,
-            ):
-                with self._runtime.live.run(line, held, running) as run:
-                    await act(Turn(self._runtime, self, run, held, ready, tell=tell, accept=accept))
-
-        return Reply(work, detached=detached)
-
-    @asynccontextmanager
-    async def _ours(self, wait: bool, tell: Tell) -> AsyncIterator[tuple[Line, Held]]:
-        """The branch, for us alone: the one that is current when it is our turn, not when we began to wait."""
-        while True:
-            line = await self.line()
-            waits = partial(tell, Notice(text=WAITS))
-            async with self._runtime.queues.turn(self._log, line, wait=wait, waits=waits) as held:
-                if (await self.line()).branch.number == line.branch.number:
-                    yield line, held
-                    return
-
-    def _settling(self, call: str | int | None, *, approved: bool, why: str = "") -> Act:
-        async def act(turn: Turn) -> None:
-            _, closed = await turn.close_left()
-            lost = any(isinstance(event, ToolResult) for event in closed)
-            upto = (await self._log.head(turn.line)).seq
-            calls = await waiting(self._log, turn.line)
-            found = the_one(calls, call, lost=lost)
-            others = tuple(one.seq for one in calls if one.seq != found.seq and one.seq <= upto)
-            await turn.settle(found, Left(upto, others), approved=approved, why=why)
-
-        return act
+    def _start(self, act: Act, **given: Any) -> Reply:
+        return start(self._runtime, self, act, arguments.given(**given))
 
     # -- changing and forgetting ---------------------------------------------------------------------------
 
@@ -511,12 +449,3 @@ class Talk:
     @property
     def _place(self) -> Place:
         return Place(self.conversation.tenant, self.conversation.id, self._branch)
-
-
-async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
-    """The work done, and nothing of it in memory: a context that was made meanwhile has read what is gone now."""
-    contexts.forget()
-    try:
-        return await work
-    finally:
-        contexts.forget()

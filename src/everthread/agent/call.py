@@ -19,7 +19,7 @@ from everthread.context.build import Context
 from everthread.context.record import record
 from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ModelCall
-from everthread.errors import BrokenOff, ModelError, WrongKey
+from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from everthread.providers.client import Client, Replied
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+SHRINK = 0.95  # of what should fit after the provider found a request too long
 MOST_PATIENCE = 120.0  # seconds that a provider may ask to wait; beyond that the call has failed
 
 
@@ -127,3 +128,11 @@ class Calling:
             ms=round((now - self._began) * 1000),
             tries=max(1, self._tries),
         )
+
+
+def smaller_budget(context: Context, problem: TooLong) -> int:
+    """A budget that should fit, from the provider's own figures where it gave them."""
+    needed = problem.needed or context.estimate
+    limit = problem.limit or int(needed * 0.75)
+    room = max(1, limit - context.settings.reply_tokens) if problem.limit else limit
+    return max(1, int(min(context.budget, context.estimate) * min(1.0, room / needed) * SHRINK))

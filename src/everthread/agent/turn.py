@@ -16,29 +16,26 @@ from typing import Any
 
 import msgspec
 
-from everthread.agent.abandoned import as_of, closing, is_without_memory, left_open
+from everthread.agent.abandoned import as_of, closing, left_open
 from everthread.agent.approval import Left, is_late, refusal, verdict
-from everthread.agent.call import Calling
+from everthread.agent.call import Calling, smaller_budget
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished
+from everthread.agent.resumed import first_reply, is_said_again, why_over, with_same_memory, with_same_model
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
 from everthread.context.build import Context
 from everthread.context.plan import Asked
-from everthread.context.record import as_recorded
 from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
 from everthread.core.events import (
-    MEMORY,
     Assistant,
     Event,
-    ModelCall,
     ToolCall,
     ToolResult,
-    detach,
     text_of,
     unremembered,
 )
-from everthread.core.logged import Logged, readable
+from everthread.core.logged import Logged
 from everthread.core.partial import Piece
 from everthread.core.parts import Text
 from everthread.core.sections import ago
@@ -68,10 +65,7 @@ SAID_AGAIN = (
     "it again, and with a key it is said once."
 )
 CANCELLED, STOPPED = "cancelled", "stopped"
-RECORDS = 200  # newest model calls among which the turn's own is looked for
-REPEATED = 1_000  # messages of a turn among which its reply is looked for
 FORGOTTEN = "What the tool gave quotes something that was redacted meanwhile. Look again."
-SHRINK = 0.95  # of what should fit after the provider found a request too long
 
 Tell = Callable[[Delta], None]
 Accept = Callable[[Logged], None]
@@ -129,7 +123,7 @@ class Turn:
                 self._greet(head, logged)
                 return True
             here = self.line.owner(logged.seq) == logged.branch
-            if here and logged.seq == head.turn_first and not _over(head):
+            if here and logged.seq == head.turn_first and not why_over(head):
                 return await self._go_on(head)
             await self._repeat(logged)
             return False
@@ -149,11 +143,7 @@ class Turn:
 
     async def _offer(self, head: Head, message: Event, key: str) -> None:
         """Say so where the same was said last and had no reply."""
-        if key or head.state != "interrupted" or head.spoken != head.turn_first:
-            return
-        before = await self._runtime.log.range(self.line, head.turn_first, head.turn_first)
-        said = unremembered(detach(message))
-        if any(unremembered(one.event) == said for one in readable(before)):
+        if not key and await is_said_again(self._runtime.log, self.line, head, message):
             self._tell(Notice(text=SAID_AGAIN))
 
     def _greet(self, head: Head, message: Logged) -> None:
@@ -168,9 +158,9 @@ class Turn:
 
         async def begin() -> bool:
             head, _ = await self.close_left()  # so that those who heard some of its reply know that another one begins
-            if over := _over(head):
+            if over := why_over(head):
                 raise NothingToResume(over)
-            await self._as_before()
+            self._asked = await with_same_model(self._runtime.log, self.line, self._asked)
             return await self._go_on(head)
 
         await self._run(begin)
@@ -187,7 +177,7 @@ class Turn:
 
     async def _go_on(self, head: Head) -> bool:
         """From the newest event on, with nothing to append before the model is called."""
-        await self._as_begun(head.turn_first, head.seq)
+        await self._keep_memory(head.turn_first, head.seq)
         await self._runtime.log.hold(self._held.lease, at=head.seq)
         self._live.moved(head.seq)
         self._begun = True
@@ -201,8 +191,8 @@ class Turn:
             raise BadTool(event.name, "it is not among the tools given; the call goes on waiting")
 
         async def begin() -> bool:
-            await self._as_before()
-            await self._as_begun(call.seq, call.seq)
+            self._asked = await with_same_model(self._runtime.log, self.line, self._asked)
+            await self._keep_memory(call.seq, call.seq)
             self._limits = (await self._context()).settings
             said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
             if approved:
@@ -217,28 +207,13 @@ class Turn:
 
         await self._run(begin)
 
-    async def _as_before(self) -> None:
-        """A turn goes on with the model that it was with, unless another is asked for."""
-        if "model" in self._asked.settings:
-            return
-        for logged in await self._runtime.log.markers(self.line, "model_call", limit=RECORDS):
-            if isinstance(call := logged.event, ModelCall) and call.agent != MEMORY:
-                self._asked = msgspec.structs.replace(self._asked, record=as_recorded(logged.seq, call))
-                return
-
-    async def _as_begun(self, first: int, last: int) -> None:
-        """A turn that was to be without memory stays so, whoever goes on with it."""
-        if await is_without_memory(self._runtime.log, self.line, first, last):
-            settings = {**self._asked.settings, "memory": False}
-            self._asked = msgspec.structs.replace(self._asked, settings=settings)
+    async def _keep_memory(self, first: int, last: int) -> None:
+        self._asked = await with_same_memory(self._runtime.log, self.line, self._asked, first, last)
 
     async def _repeat(self, message: Logged) -> None:
-        """Tell the caller the reply that a message had when it was first said, on whichever branch. Others have heard
-        it."""
-        line = await self._runtime.log.line(self._talk.conversation, message.branch)
-        for logged in await self._runtime.log.after(line, message.seq, limit=REPEATED, messages=True):
-            if logged.turn == message.turn and isinstance(logged.event, Assistant) and logged.text:
-                self._tell_caller(TextDelta(text=logged.text))
+        """Tell the caller the reply that a message had when it was first said. Others have heard it."""
+        for text in await first_reply(self._runtime.log, self._talk.conversation, message):
+            self._tell_caller(TextDelta(text=text))
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
@@ -304,7 +279,7 @@ class Turn:
             self._tell(Notice(text="The provider found the request too long; it is built again, smaller."))
             await self._failed(problem)
             self._runtime.learn_window(context, problem.limit)
-            otherwise: dict[str, Any] = {"budget": _smaller(context, problem)}
+            otherwise: dict[str, Any] = {"budget": smaller_budget(context, problem)}
         except (Overloaded, Unreachable, BrokenOff) as problem:
             fallback = context.settings.fallback
             if self._said or not fallback or fallback == context.model:
@@ -392,7 +367,7 @@ class Turn:
         known = isinstance(problem, EverthreadError)
         try:
             head = await self._surely(self._end(str(problem) if known else f"{type(problem).__name__}: {problem}"))
-            if isinstance(problem, EverthreadError) and self._begun and not _over(head):
+            if isinstance(problem, EverthreadError) and self._begun and not why_over(head):
                 problem.kept = head.turn_first
         except TakenOver:
             raise
@@ -464,20 +439,3 @@ class Turn:
         """As the log keeps them: where this call was to be without memory, memory is not told of them later either."""
         off = self._asked.settings.get("memory") is False
         return [unremembered(event) for event in events] if off else list(events)
-
-
-def _over(head: Head) -> str:
-    """Why the newest turn cannot be gone on with; nothing where it was cut short, and closed."""
-    if not head.turn_first:
-        return "not begun"
-    if head.cleared > head.turn_first:
-        return "cleared"
-    return "" if head.state == "interrupted" else head.state
-
-
-def _smaller(context: Context, problem: TooLong) -> int:
-    """A budget that should fit, from the provider's own figures where it gave them."""
-    needed = problem.needed or context.estimate
-    limit = problem.limit or int(needed * 0.75)
-    room = max(1, limit - context.settings.reply_tokens) if problem.limit else limit
-    return max(1, int(min(context.budget, context.estimate) * min(1.0, room / needed) * SHRINK))

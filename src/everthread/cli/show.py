@@ -139,31 +139,40 @@ class Page:
 
 
 def describe(event: Event) -> str:
-    """One event in words."""
+    """One event in words, though not for pages."""
+    said = _in_words(event)
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
+
+
+def _in_words(event: Event) -> str:
     match event:
         case Redacted():
             return "(redacted)"
-        case ToolCall():
-            said = text_of(event)
         case Mark():
-            said = event.name
+            return event.name
         case Fork():
-            said = f"from branch {event.branch} after event {event.at}"
+            return f"from branch {event.branch} after event {event.at}"
         case Rewind():
-            said = f"to event {event.to} of branch {event.branch}"
+            return f"to event {event.to} of branch {event.branch}"
         case Command():
-            said = " ".join([event.name, *(f"{k}={v}" for k, v in event.arguments.items())])
+            return " ".join([event.name, *(f"{k}={v}" for k, v in event.arguments.items())])
         case ModelCall():
-            said = _called(event)
+            return _called(event)
         case AgentKilled():
-            said = event.reason
+            return event.reason
         case Other():
-            said = json.dumps(event.data, ensure_ascii=False)
+            return json.dumps(event.data, ensure_ascii=False)
         case _:
-            shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
-            broken = ["[broken off]"] if isinstance(event, Assistant) and event.interrupted else []
-            said = " ".join([text_of(event), *shown, *broken]).strip()
-    return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
+            return _message(event)
+
+
+def _message(event: Event) -> str:
+    """What was said, what was shown with it, and whether it broke off."""
+    if isinstance(event, ToolCall):
+        return text_of(event)
+    shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
+    broken = ["[broken off]"] if isinstance(event, Assistant) and event.interrupted else []
+    return " ".join([text_of(event), *shown, *broken]).strip()
 
 
 def _called(call: ModelCall) -> str:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from everthread.config import Settings, Source, resolve
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.gaps import Gaps
+from everthread.context.give_way import can_give_way, fit
 from everthread.context.items import BROKEN_UP
 from everthread.context.pack import Packing
 from everthread.context.plan import Asked, Learnt, Plan, as_packed, chosen, foreseen, place_of, plan
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from everthread.providers.models import Model
 
 _log = logging.getLogger("everthread.tokens")
+
+T = TypeVar("T")
 
 TRIES = 3
 BODY = attrgetter("body")  # for every event of a window: quicker than naming it
@@ -173,7 +176,7 @@ class Contexts:
                 continue
             rendered = await _rendered(log, line, packing, heavy=heavy)
             # The form adds more than was reckoned with: once more, with less of the history.
-            if packing.form <= form or not packing.can_give_way or tried >= 2 * TRIES:
+            if packing.form <= form or not can_give_way(packing) or tried >= 2 * TRIES:
                 return Context(packing, rendered, estimate - form + packing.form)
             form, at = packing.form, seen.sighted.head.seq + 1
 
@@ -207,10 +210,19 @@ class Contexts:
         pictures.forget()
 
 
+async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
+    """The work done, and nothing of it in memory: a context that was made meanwhile has read what is gone now."""
+    contexts.forget()
+    try:
+        return await work
+    finally:
+        contexts.forget()
+
+
 def _packed(plan: Plan, seen: Seen, turn_cache: TurnCache, **given: Any) -> tuple[Packing, int]:
     """What was read, packed, and its estimate."""
     packing = Packing(plan, seen, turn_cache, **given)
-    return packing, packing.fit()
+    return packing, fit(packing)
 
 
 async def _rendered(log: Log, line: Line, packing: Packing, *, heavy: bool) -> Rendered:

@@ -6,21 +6,21 @@ happens to hold: so the room stays the same from turn to turn, and with it the g
 
 from __future__ import annotations
 
-import json
-from collections.abc import Container, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.context.items import Ways
-from everthread.core.estimates import Measure, cl100k, counting, four_bytes, rounded, uncounted
+from everthread.context.offer import offer, unfenced, weighed
+from everthread.core.estimates import Measure, cl100k, four_bytes, rounded, uncounted
 from everthread.core.events import BriefUpdated, Summary
 from everthread.core.fence import Fence, without
 from everthread.core.request import Tool, clean
 from everthread.core.sections import RECALL, instructions_of, noted
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose, fewer, noting
-from everthread.core.tokens import JOINT, WRAPPING, tools_size
+from everthread.core.tokens import JOINT, WRAPPING
 from everthread.core.window import Lookups, Room, Start, excess, room_of, rung
 from everthread.errors import NoModel
 from everthread.providers.models import Limits, Model, model, warn
@@ -38,7 +38,6 @@ MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
 FIRST = ("facts_tokens", "brief_tokens", "summary_tokens", "recap_tokens")  # in which order they take what there is
 MEMORY_SHARE, FACTS_SHARE = 1 / 7, 3 / 5  # of the budget for all of memory, and of that for facts
 SMALL_SHARE, SMALL = 1 / 3, 400  # of a small budget, and up to how many tokens
-LOOKUPS_SHARE = 1 / 3  # of the budget, the most for memory's own tools
 FENCE = 120  # tokens around a text that is fenced
 PRIMING = 3
 WAYS = {  # of the providers, where they are not OpenAI's of old
@@ -149,69 +148,33 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan(
     asked: Asked, sources: Sequence[Source], sighted: Sighted, fence: Fence, learnt: Learnt = NOTHING_LEARNT
 ) -> Plan:
-    given = Source("the settings given", asked.settings)
-    conversation = usable(from_conversation(msgspec.json.decode(sighted.marks.conversation)))
-    branch = from_branch(sighted.settings)
-    record = (asked.record,) if asked.record else ()
-    resolved = resolve(*sources, *asked.sources, conversation, branch, *record, given)
+    resolved, passed_over = _resolved(asked, sources, sighted)
     settings = resolved.settings
-    if not settings.model:
-        raise NoModel
-    about = model(settings.model)
-    if settings.address:  # a server of one's own has limits of its own
-        about = msgspec.structs.replace(about, limits=Limits())
-    if not about.known and not (settings.factor and settings.model_window):
-        warn(settings.model)
-    place = place_of(settings)
-    measure = measure_of(about, settings, learnt.factors.get(place) if asked.factor is None else asked.factor)
-    if asked.uncounted:
-        measure = Measure(counter=uncounted)
-    told = _told(asked.instructions, settings.instructions, fence)
-    # Until the turn ends it stays as it is, because it stands before all that is cached; unless it was forgotten.
-    notes = asked.notes if asked.notes is not None and sighted.notes else sighted.notes
-    sections = instructions_of(_noted(told, notes, settings, fence))
-    opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
-    if opening := without(fence, opening):
-        sections["opening"] = opening
-    window = settings.model_window or asked.window or min(about.window, learnt.windows.get(place, about.window))
+    model, place = _model(settings), place_of(settings)
+    measure = _measure(asked, model, settings, learnt.factors.get(place))
+    sections = _sections(asked, sighted, settings, fence)
+    window = settings.model_window or asked.window or min(model.window, learnt.windows.get(place, model.window))
     limit = max(0, window - settings.reply_tokens)
-    usual = about.budget if resolved.source_of["budget"] == DEFAULT else 0
-    budget = min(usual or settings.budget or limit, limit)
-    lookups = asked.lookups if about.looks_up and remembers(settings) else ()
-    offered, given_up = _offered(asked.tools, lookups, about, measure, budget=budget)
-    tools = tuple([_unfenced(tool, fence) for tool in offered.tools])
-    # A window that the application chooses by itself has the default's memory.
-    strategy = settings.strategy if asked.strategy is None else "own"
-    choose = asked.strategy or STRATEGIES[settings.strategy]
-    if asked.uncounted:
-        strategy, choose = "messages", STRATEGIES["messages"]
-        given_up.append(
-            f"tokens could not be counted ({asked.uncounted}): the newest {settings.messages} messages are sent, "
-            "however many tokens they have"
-        )
+    budget = _budget(resolved, model, limit)
+    lookups = asked.lookups if model.looks_up and remembers(settings) else ()
+    offered, left_out = offer(asked.tools, lookups, model, measure, budget=budget)
+    strategy, choose = _strategy(asked, settings)
     output_tokens = measure.tokens(measure.text(settings.output)) if settings.output else 0
     size = sum(measure.text(text) + JOINT for text in sections.values())
     fixed = offered.tokens + output_tokens + measure.tokens(size + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
-    room = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
+    whole = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
+    pins, room = _pinned(sighted.pins, whole, settings)
     running = sighted.head.state in ("open", "waiting")
-    pins, room = _pinned(sighted.pins, room, settings)
-    given_up += [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
-    if sighted.unread:
-        given_up.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
-    if left := len(sighted.pins) - len(pins):
-        given_up.append(f"pinned turns that do not fit into the share for pins: {left}")
-    if sighted.more_pins:
-        given_up.append("there may be more pinned turns than were looked at")
     return Plan(
         resolved=resolved,
-        model=about,
+        model=model,
         measure=measure,
         strategy=strategy,
         choose=choose,
         fence=fence,
         sections=sections,
-        tools=tools,
+        tools=tuple([unfenced(tool, fence) for tool in offered.tools]),
         tools_tokens=offered.tokens,
         lookups=tuple([tool.name for tool in lookups]),
         output_tokens=output_tokens,
@@ -221,10 +184,84 @@ def plan(
         shares=shares,
         room=room,
         pins=pins,
-        notes=tuple(given_up),
+        notes=(*left_out, *_uncounted(asked, settings), *passed_over, *_pins_passed_over(sighted, pins)),
         running=running,
         size=sighted.size if running else sighted.settled,
     )
+
+
+def _resolved(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> tuple[Resolved, list[str]]:
+    """The settings in force, and those that could not be used."""
+    given = Source("the settings given", asked.settings)
+    conversation = usable(from_conversation(msgspec.json.decode(sighted.marks.conversation)))
+    branch = from_branch(sighted.settings)
+    record = (asked.record,) if asked.record else ()
+    resolved = resolve(*sources, *asked.sources, conversation, branch, *record, given)
+    notes = [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
+    if sighted.unread:
+        notes.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
+    return resolved, notes
+
+
+def _model(settings: Settings) -> Model:
+    """What is known of the model; a warning where that is nothing, and the settings do not say it either."""
+    if not settings.model:
+        raise NoModel
+    about = model(settings.model)
+    if settings.address:  # a server of one's own has limits of its own
+        about = msgspec.structs.replace(about, limits=Limits())
+    if not about.known and not (settings.factor and settings.model_window):
+        warn(settings.model)
+    return about
+
+
+def _measure(asked: Asked, model: Model, settings: Settings, learnt: float | None) -> Measure:
+    if asked.uncounted:
+        return Measure(counter=uncounted)
+    return measure_of(model, settings, learnt if asked.factor is None else asked.factor)
+
+
+def _sections(asked: Asked, sighted: Sighted, settings: Settings, fence: Fence) -> dict[str, str]:
+    """The instructions by section: those given, MEMORY.md, and those that open the conversation."""
+    told = _told(asked.instructions, settings.instructions, fence)
+    # Until the turn ends it stays as it is, because it stands before all that is cached; unless it was forgotten.
+    notes = asked.notes if asked.notes is not None and sighted.notes else sighted.notes
+    sections = instructions_of(_noted(told, notes, settings, fence))
+    opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
+    if opening := without(fence, opening):
+        sections["opening"] = opening
+    return sections
+
+
+def _budget(resolved: Resolved, model: Model, limit: int) -> int:
+    """The budget that was set, else the one that suits the model; never more than the model takes."""
+    usual = model.budget if resolved.source_of["budget"] == DEFAULT else 0
+    return min(usual or resolved.settings.budget or limit, limit)
+
+
+def _strategy(asked: Asked, settings: Settings) -> tuple[str, Strategy]:
+    """The strategy by name, and the function that chooses."""
+    if asked.uncounted:
+        return "messages", STRATEGIES["messages"]
+    if asked.strategy is not None:
+        return "own", asked.strategy  # a window that the application chooses by itself has the default's memory
+    return settings.strategy, STRATEGIES[settings.strategy]
+
+
+def _uncounted(asked: Asked, settings: Settings) -> Iterator[str]:
+    """What to say where tokens could not be counted."""
+    if asked.uncounted:
+        yield (
+            f"tokens could not be counted ({asked.uncounted}): the newest {settings.messages} messages are sent, "
+            "however many tokens they have"
+        )
+
+
+def _pins_passed_over(sighted: Sighted, kept: tuple[Older, ...]) -> Iterator[str]:
+    if left := len(sighted.pins) - len(kept):
+        yield f"pinned turns that do not fit into the share for pins: {left}"
+    if sighted.more_pins:
+        yield "there may be more pinned turns than were looked at"
 
 
 def place_of(settings: Settings) -> str:
@@ -304,74 +341,10 @@ def _noted(told: Mapping[str, str], notes: str, settings: Settings, fence: Fence
     return {**told, "memory": noted(fence, notes)}
 
 
-class Offered(NamedTuple):
-    tools: tuple[Tool, ...]
-    tokens: int
-
-
-def _offered(
-    tools: tuple[Tool, ...], lookups: tuple[Tool, ...], model: Model, measure: Measure, *, budget: int
-) -> tuple[Offered, list[str]]:
-    """The tools that the model is told of, in the order of their names, and what was given up: memory's own, where they
-    would take too much of a small budget."""
-    both = tuple(sorted((*tools, *lookups), key=lambda tool: tool.name)) if lookups else tools
-    every, notes = _taken(both, model.limits)
-    found, most = _weighed(every, model, measure), int(budget * LOOKUPS_SHARE)
-    if not lookups or found.tokens <= most:
-        return found, notes
-    own, own_notes = _taken(tools, model.limits)
-    without = _weighed(own, model, measure)
-    if found.tokens - without.tokens <= most:
-        return found, notes
-    return without, [*own_notes, "memory's own tools were left out: they would take more than a third of the budget"]
-
-
 def without_lookups(plan: Plan) -> Plan:
     """The same without memory's own tools."""
     own = tuple([tool for tool in plan.tools if tool.name not in plan.lookups])
-    return msgspec.structs.replace(plan, tools=own, tools_tokens=_weighed(own, plan.model, plan.measure).tokens)
-
-
-def _weighed(tools: tuple[Tool, ...], model: Model, measure: Measure) -> Offered:
-    hidden = model.hidden if tools else 0
-    return Offered(tools, measure.tokens(_tools_size(tools, model, measure)) + hidden)
-
-
-def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], list[str]]:
-    """As many tools as the provider takes, none described at greater length than it takes; and what was given up."""
-    notes = []
-    if limits.tools and len(tools) > limits.tools:
-        left = len(tools) - limits.tools
-        notes.append(f"tools beyond the {limits.tools} that the provider takes, left out: {left}")
-        tools = tools[: limits.tools]
-    most = limits.description
-    if most and (long := sum(len(tool.description) > most for tool in tools)):
-        notes.append(f"descriptions of tools, shortened to the {most:,} characters that the provider takes: {long}")
-        tools = tuple(_shortened(tool, most) for tool in tools)
-    return tools, notes
-
-
-def _unfenced(tool: Tool, fence: Fence) -> Tool:
-    """A tool's description may be a server's own words."""
-    told = without(fence, tool.description)
-    return tool if told is tool.description else msgspec.structs.replace(tool, description=told)
-
-
-def _shortened(tool: Tool, most: int) -> Tool:
-    if len(tool.description) <= most:
-        return tool
-    return msgspec.structs.replace(tool, description=f"{tool.description[: most - 1]}…")
-
-
-def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:
-    """OpenAI turns the schemas into a shorter text first; the others are told them as they are."""
-    if not tools:
-        return 0
-    plain = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
-    if model.encoding and measure.counter is not uncounted:
-        with counting():
-            return tools_size(plain, model.encoding)
-    return measure.text(json.dumps(plain, ensure_ascii=False))
+    return msgspec.structs.replace(plan, tools=own, tools_tokens=weighed(own, plan.model, plan.measure).tokens)
 
 
 def _shares(budget: int, measure: Measure, settings: Settings, names: tuple[str, ...]) -> dict[str, int]:

@@ -182,12 +182,10 @@ def _state(state: State, pending: int, event: Event) -> State:
             return "waiting" if state == "waiting" and still > 0 else "open"
         case ToolCall():
             return "waiting" if event.waits_for or (state == "waiting" and pending) else "open"
-        case Assistant():
-            if event.interrupted:
-                return "interrupted"
-            return state if pending else "idle"  # text beside calls whose results are still to come
-        case AgentKilled():
+        case Assistant(interrupted=True) | AgentKilled():
             return "interrupted"
+        case Assistant():
+            return state if pending else "idle"  # text beside calls whose results are still to come
         case Clear():
             return "idle" if state == "idle" else "interrupted"
         case _:

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.errors import BadFormat
@@ -123,10 +125,8 @@ def _read(given: object, id: str, calls: _Calls, where: str) -> tuple[list[Timed
             events, calls = _assistant(message, parts, id, calls, where)
         case "tool":
             name = _string(author.get("name"), f"{where}.author.name")
-            call = _answered(name, calls)
-            if parts or (call and not call.answered):
-                result = ToolResult(id=call.id if call else id, name=name, parts=parts, error=kind == "system_error")
-                events, calls = [result], tuple(c._replace(answered=True) if c == call else c for c in calls)
+            result = ToolResult(id=id, name=name, parts=parts, error=kind == "system_error")
+            events, calls = _tool(result, calls)
         case _:
             raise unknown("role", role, _ROLES, f"{where}.author")
     return [(time, event) for event in events], calls
@@ -149,6 +149,15 @@ def _assistant(
         events.append(ToolCall(id=id, name=recipient, arguments=arguments))
         calls = (*calls, _Call(id, recipient))
     return events, calls
+
+
+def _tool(result: ToolResult, calls: _Calls) -> tuple[list[Event], _Calls]:
+    """A tool's message, as the result of the call that it answers; an empty one only where that call still waits."""
+    call = _answered(result.name, calls)
+    if not result.parts and (call is None or call.answered):
+        return [], calls
+    settled = tuple(one._replace(answered=True) if one == call else one for one in calls)
+    return [msgspec.structs.replace(result, id=call.id) if call else result], settled
 
 
 def _answered(name: str, calls: _Calls) -> _Call | None:

@@ -143,12 +143,20 @@ def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:
         said = ""
         for answer in reply.answers[first : first + most]:
             messages.append(_answer(answer, media))
-            others = [part for part in answer.parts if not isinstance(part, Text)]
-            beside += [piece for part in others for piece in content_part(part, media)]
-    if beside:
-        opening, closing = ({"type": "text", "text": tag} for tag in media.tags())
-        messages.append({"role": "user", "content": [opening, *beside, closing]})
-    return messages
+            beside += _shown(answer, media)
+    return [*messages, _beside(beside, media)] if beside else messages
+
+
+def _shown(answer: Answer, media: Media) -> list[Message]:
+    """The pictures and files of a result."""
+    others = [part for part in answer.parts if not isinstance(part, Text)]
+    return [piece for part in others for piece in content_part(part, media)]
+
+
+def _beside(shown: list[Message], media: Media) -> Message:
+    """A message of the user's, with what results show and no tool message takes."""
+    opening, closing = (_text(tag) for tag in media.tags())
+    return {"role": "user", "content": [opening, *shown, closing]}
 
 
 def _call(call: Call) -> Message:

@@ -239,16 +239,9 @@ def _body(event: Event) -> bytes:
 def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[list[Logged]]]:
     """The events, written. `asks`: where the gap matters, it has to be asked for; Pausing is raised."""
     where = place._asdict()
-    if landed := (yield from batch.tries.landed(where)):
-        events = yield from _own(where, landed.branch, landed.first, landed.last)
-        return Outcome(events, news=events)
-    if batch.key and (first := (yield from _first_result(where, batch))) is not None:
-        return Outcome(first)
-    for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
-        if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
-            raise UnknownBlob(hash)
-    if batch.quotes:
-        yield from quoting.check(where, batch.quotes)
+    if (before := (yield from _written_before(where, batch))) is not None:
+        return before
+    yield from _check_content(where, batch)
     branch, head = yield from newest_head(where)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
@@ -261,6 +254,25 @@ def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False
     events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
     held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
     return Outcome(events[len(begun) :], writes, to_current=place.branch is None, under=held, news=events)
+
+
+def _written_before(where: dict[str, Any], batch: Batch) -> Script[Outcome[list[Logged]] | None]:
+    """What an earlier run of this script, or an earlier append with the same key, has written already."""
+    if landed := (yield from batch.tries.landed(where)):
+        events = yield from _own(where, landed.branch, landed.first, landed.last)
+        return Outcome(events, news=events)
+    if batch.key and (first := (yield from _first_result(where, batch))) is not None:
+        return Outcome(first)
+    return None
+
+
+def _check_content(where: dict[str, Any], batch: Batch) -> Script[None]:
+    """Whether the images and files that come without their bytes are kept already, and what is quoted still stands."""
+    for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
+        if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
+            raise UnknownBlob(hash)
+    if batch.quotes:
+        yield from quoting.check(where, batch.quotes)
 
 
 def _speaks_now(batch: Batch) -> bool:

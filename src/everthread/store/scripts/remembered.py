@@ -44,8 +44,25 @@ def brief(
         return Remembered()
     if (found := _mostly(said, versions)) is not None:
         return found
-    last_of_all = yield from _newest(line, newest, kind)
-    first, extract, behind = max(said + 1, last_of_all.corrected), Remembered(), Remembered()
+    latest_of_all = yield from _newest(line, newest, kind)
+    found, first_behind = yield from _after(line, newest, kind, said, latest_of_all)
+    if found:
+        return found
+    if latest_of_all.row and _covers(latest_of_all.row) >= said:  # beyond all that was looked through
+        return _remembered(latest_of_all.row)
+    last = max(said, latest_of_all.corrected)
+    earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=PAGE)
+    # One that was under way when somebody cleared tells of what was cleared.
+    made = [row for row in _told(earlier) if _covers(row) > newest.cleared]
+    return _remembered(made[0], behind=True) if made else first_behind
+
+
+def _after(
+    line: Line, newest: Head, kind: str, said: int, latest: _Latest
+) -> Script[tuple[Remembered | None, Remembered]]:
+    """The first version after message `said` that covers it, one that is no extract where there is one; and the first
+    that does not cover it."""
+    first, extract, behind = max(said + 1, latest.corrected), None, Remembered()
     for number in range(PAGES):
         page = yield from _onward(line, kind, first, newest.seq, limit=PAGE if number else 1)  # mostly the first it is
         if not page:
@@ -53,20 +70,12 @@ def brief(
         for row in _told(page):
             if _covers(row) < said:
                 behind = behind if behind.brief or _covers(row) <= newest.cleared else _remembered(row, behind=True)
-            elif not _is_extract(row) or last_of_all.told < first:
-                return _remembered(row)
-            elif not extract.brief:
+            elif not _is_extract(row) or latest.told < first:
+                return _remembered(row), behind
+            elif not extract:
                 extract = _remembered(row)  # serves until there is one that is none
         first = page[-1].seq + 1
-    if extract.brief:
-        return extract
-    if last_of_all.row and _covers(last_of_all.row) >= said:  # beyond all that was looked through
-        return _remembered(last_of_all.row)
-    last = max(said, last_of_all.corrected)
-    earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=PAGE)
-    # One that was under way when somebody cleared tells of what was cleared.
-    made = [row for row in _told(earlier) if _covers(row) > newest.cleared]
-    return _remembered(made[0], behind=True) if made else behind
+    return extract, behind
 
 
 def _two(
