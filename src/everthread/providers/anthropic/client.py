@@ -20,6 +20,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Part, Text
 from everthread.errors import BadFormat, BrokenOff, MissingExtra, ModelError, NoKey, Unreachable, WrongKey
+from everthread.providers.anthropic import ABOUT
 from everthread.providers.anthropic.blocks import THINKING, read_call, read_part
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
 from everthread.providers.faults import fault, hidden, reason
@@ -39,8 +40,7 @@ try:
 except ImportError:
     raise MissingExtra("anthropic") from None
 
-PROVIDER = "anthropic"
-VARIABLE = "ANTHROPIC_API_KEY"
+PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
 NO_KEY = "no-key"  # for servers of one's own, which want none
 _LAST_SECONDS = 1.0  # to wait for the end of a stream after the end of its reply
@@ -73,7 +73,7 @@ _BROKEN = (*_CONNECTION, AnthropicError, msgspec.MsgspecError, ValueError)
 def connect(access: Access) -> Client:
     """A client for Anthropic, or for a server that speaks its API. NoKey, WrongKey: the key cannot be one."""
     if not access.key and not access.address:
-        raise NoKey(PROVIDER, VARIABLE)
+        raise NoKey(PROVIDER, ABOUT.keys[0])
     if not (access.key.isascii() and access.key.isprintable()) or " " in access.key:
         # The HTTP client would refuse it with an error that repeats it.
         raise WrongKey(PROVIDER, "it has characters that no key has")

@@ -33,6 +33,7 @@ from everthread.errors import (
 )
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
 from everthread.providers.faults import fault, hidden, reason
+from everthread.providers.google import ABOUT
 from everthread.providers.google.request import SIGNATURE
 
 try:
@@ -42,8 +43,7 @@ try:
 except ImportError:
     raise MissingExtra("google") from None
 
-PROVIDER = "google"
-VARIABLE = "GEMINI_API_KEY"
+PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
 ADDRESS = "https://generativelanguage.googleapis.com"
 VERSION = "v1beta"  # where new fields come first; the SDK would take v1, or what the environment says
@@ -65,7 +65,7 @@ def connect(access: Access) -> Client:
     """A client for Gemini, or for a server that speaks its API. NoKey, WrongKey: the key cannot be one."""
     key = access.key.strip()
     if not key and not access.address:
-        raise NoKey(PROVIDER, VARIABLE)
+        raise NoKey(PROVIDER, ABOUT.keys[0])
     if not key.isascii() or not key.isprintable():  # the HTTP client would refuse it, and repeat it
         raise WrongKey(PROVIDER, "it has characters that no key has")
     _quieten()

@@ -21,6 +21,7 @@ from everthread.core.parts import Part, Reasoning, Text
 from everthread.errors import BrokenOff, MissingExtra, ModelError, NoKey, RequestRefused, TooLong, Unreachable, WrongKey
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
 from everthread.providers.faults import fault, shortened
+from everthread.providers.openai import ABOUT
 
 try:
     import httpx2
@@ -340,7 +341,7 @@ def _key(access: Access) -> str:
     key = access.key.strip()
     if not key:
         if not access.address:
-            raise NoKey("openai", "OPENAI_API_KEY")  # both APIs have the same
+            raise NoKey(ABOUT.name, ABOUT.keys[0])  # both APIs have the same
         return NO_KEY
     if not (key.isascii() and key.isprintable()):  # no header can carry it, and the error would quote it
         raise WrongKey(access.provider, "it has characters that no key has")
