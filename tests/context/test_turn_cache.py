@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from everthread.context.items import Items, Ways
+from everthread.context.items import Items
 from everthread.context.turn_cache import TurnCache
 from everthread.core.events import Event, Redacted, assistant, encode, tool_call, tool_result, user
 from everthread.core.fence import Fence
 from everthread.core.logged import Logged
+from everthread.core.request import Ways
 
 
 def _logged(*events: Event, first: int = 1) -> list[Logged]:

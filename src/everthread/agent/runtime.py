@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -35,6 +34,7 @@ from everthread.providers.choose import Chosen, access_of, default_model, notice
 from everthread.providers.client import Access, Client
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
+from everthread.providers.registry import provider
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
 from everthread.store.log import Log
@@ -201,8 +201,7 @@ class Runtime:
             window=settings.model_window,
         )
         if access not in self._clients:
-            module = f"everthread.providers.{access.provider.replace('-', '.')}.client"
-            connect = await asyncio.to_thread(_imported, module)
+            connect = await asyncio.to_thread(_imported, access.provider)
             self._clients.setdefault(access, connect(access))
         return self._clients[access]
 
@@ -238,8 +237,8 @@ class Runtime:
     async def learn(self, context: Context, reported: int) -> None:
         """Compare the provider's count of a request with ours, where ours is not exact."""
         about, tools = context.about, context.inputs["tools"]
-        if not about.calibrate or (about.provider == "local" and tools):
-            return  # the model in the process is not told of every tool
+        if not about.calibrate or (tools and provider(about.provider).leaves_out_tools):
+            return  # what was reported is not of all that was counted
         step = calibration.step_of(reported - (about.hidden if tools else 0), context.canonical)
         if step is None:
             return
@@ -312,11 +311,10 @@ class Runtime:
             self._clients = {}
 
 
-def _imported(module: str) -> Callable[[Access], Client]:
+def _imported(name: str) -> Callable[[Access], Client]:
     """A provider's way to connect. Off the event loop: an SDK takes a second to import, prices a fifth of one."""
     prices_known()
-    connect: Callable[[Access], Client] = import_module(module).connect
-    return connect
+    return provider(name).client()
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -33,11 +32,12 @@ from everthread.core.request import Request
 from everthread.core.tokens import BROKEN, WRAPPING
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
+from everthread.providers.registry import provider
 from everthread.store.log import HEAVY, LARGE, Log
 from everthread.store.scripts.window import Planned, Seen, Sighted
 
 if TYPE_CHECKING:
-    from everthread.providers.base import Provider, Rendered
+    from everthread.providers.base import Rendered, RequestForm
     from everthread.providers.models import Model
 
 _log = logging.getLogger("everthread.tokens")
@@ -245,7 +245,7 @@ def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> R
 
     rendered = render(packing, blobs, key=key)
     plan, packing.form = packing.plan, 0
-    spelt = packing.calls and getattr(provider_of(plan.model.provider), "SPELT", False)
+    spelt = packing.calls and plan.ways.spelt
     if packing.simple and not spelt and not rendered.flat:  # all is sent as the log has counted it
         put_in = [STAND_INS[what] for what in rendered.repaired if what in STAND_INS]
         packing.form = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
@@ -285,7 +285,7 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     from everthread.providers.base import Media, flattened, told  # with the provider that is asked for, not before
 
     about, settings = packing.plan.model, packing.plan.settings
-    provider = provider_of(about.provider)
+    form = provider(about.provider).request_form()
     request = Request(
         model=about.name,
         instructions=tuple(packing.sections.values()),
@@ -302,9 +302,9 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     )
     media = Media(blobs, packing.plan.fence)
     request = told(request, media) if about.blind else request
-    rendered = provider.render(request, about, media)
-    if problems := provider.check(rendered.body):
-        rendered = provider.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
+    rendered = form.render(request, about, media)
+    if problems := form.check(rendered.body):
+        rendered = form.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
         rendered.flat = True
     if media.parted:
@@ -314,11 +314,9 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     return rendered
 
 
-@cache
-def provider_of(name: str) -> Provider:
-    """A provider's file, imported when it is first needed."""
-    form = "openai" if name in ("local", "scripted") else name.replace("-", ".")
-    return cast("Provider", import_module(f"everthread.providers.{form}.request"))
+def provider_of(name: str) -> RequestForm:
+    """The request form of a provider."""
+    return provider(name).request_form()
 
 
 async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:

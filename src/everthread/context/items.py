@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from everthread.core.events import Assistant, Event, Redacted, System, ToolCall, ToolResult, User, stand_in
 from everthread.core.fence import BREAK, INSTRUCTIONS, RESULT, Fence
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, ReplyItem, Said, clean, compact, object_of, spelled
+from everthread.core.request import Answer, Call, Item, ReplyItem, Said, Ways, clean, compact, object_of, spelled
 from everthread.core.sections import quoted
 from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
 
@@ -33,14 +32,6 @@ _WAITS = {
     "approval": "No result yet: this tool call waits for approval. If one comes, a later message tells it",
     "job": "No result yet: this tool call takes longer. If one comes, a later message tells it",
 }
-
-
-class Ways(NamedTuple):
-    """What a provider's form has no place for: instructions later on are told `as_user`; pictures and files of a result
-    stand `beside` it, where the user speaks."""
-
-    as_user: bool = False
-    beside: bool = False
 
 
 QUOTES = {"recall_context": "recall", "open_event": "event"}  # tools that quote what was said, and what they quote

@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
-from everthread.context.items import Ways
 from everthread.context.offer import offer, unfenced, weighed
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded, uncounted
 from everthread.core.events import BriefUpdated, Summary
 from everthread.core.fence import Fence, without
-from everthread.core.request import Tool, clean
+from everthread.core.request import Tool, Ways, clean
 from everthread.core.sections import RECALL, instructions_of, noted
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose, fewer, noting
 from everthread.core.tokens import JOINT, WRAPPING
 from everthread.core.window import Lookups, Room, Start, excess, room_of, rung
 from everthread.errors import NoModel
 from everthread.providers.models import Limits, Model, model, warn
+from everthread.providers.registry import provider
 from everthread.store.scripts.lookups import Ahead
 from everthread.store.scripts.window import Sighted
 
@@ -40,12 +40,6 @@ MEMORY_SHARE, FACTS_SHARE = 1 / 7, 3 / 5  # of the budget for all of memory, and
 SMALL_SHARE, SMALL = 1 / 3, 400  # of a small budget, and up to how many tokens
 FENCE = 120  # tokens around a text that is fenced
 PRIMING = 3
-WAYS = {  # of the providers, where they are not OpenAI's of old
-    "anthropic": Ways(as_user=True),
-    "google": Ways(as_user=True, beside=True),
-    "local": Ways(as_user=True, beside=True),
-    "openai-responses": Ways(),
-}
 PINNED = "pinned"  # why a turn is sent that the log gives as a pin
 OWN = ("brief_updated", True, ("brief_tokens", "facts_tokens", "recap_tokens"))
 
@@ -108,7 +102,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ways(self) -> Ways:
-        ways = WAYS.get(self.model.provider, Ways(beside=True))
+        ways = provider(self.model.provider).ways
         return ways._replace(beside=False) if self.model.blind else ways  # which is told all of it in words
 
     @property

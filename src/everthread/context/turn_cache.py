@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from everthread.context.items import Items, Ways
+from everthread.context.items import Items
 from everthread.core.logged import Logged
-from everthread.core.request import Item
+from everthread.core.request import Item, Ways
 
 MOST = 8_000_000  # bytes of events, as they are stored
 

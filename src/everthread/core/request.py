@@ -7,7 +7,7 @@ call gave, with exactly one answer for each of its tool calls. How events become
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -16,6 +16,15 @@ from everthread.core.parts import Part
 
 # Some providers take an object for arguments: text that spells none travels under this key, told apart by being none.
 INVALID = "INVALID_JSON"
+
+
+class Ways(NamedTuple):
+    """What a provider's form has no place for: instructions later on are told `as_user`; pictures and files of a result
+    stand `beside` it, where the user speaks. `spelt`: results go as JSON, longer than the log has counted them."""
+
+    as_user: bool = False
+    beside: bool = False
+    spelt: bool = False
 
 
 # Thousands of these make a large request, and none can be part of a cycle: kept from the garbage collector.

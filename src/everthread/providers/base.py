@@ -1,4 +1,4 @@
-"""What a provider's file offers: its request form, its rules, its quirks.
+"""What a provider's `request.py` offers: its request form, its rules, its quirks.
 
 `render` puts a neutral request into the provider's form; `check` looks at the finished body once more, by the
 provider's rules, and says what would be refused. What must be mended to keep a rule is mended in the outgoing
@@ -96,7 +96,7 @@ class Media:
         return self._fence.opening(RESULT), self._fence.closing(RESULT)
 
 
-class Provider(Protocol):
+class RequestForm(Protocol):
     def render(self, request: Request, model: Model, media: Media) -> Rendered:
         """The provider's request body, ready for its SDK."""
 

@@ -17,13 +17,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from everthread.providers.client import Access
+from everthread.providers.registry import provider, providers
 
-# In this order: where the key is in the environment, this model replies.
-KEYS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("anthropic", ("ANTHROPIC_API_KEY",), "anthropic:claude-sonnet-4-6"),
-    ("openai", ("OPENAI_API_KEY",), "openai:gpt-5"),
-    ("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "google:gemini-2.5-flash"),
-)
 SERVERS = (  # on this machine, by the ports that they have unless told otherwise
     "http://127.0.0.1:11434/v1",  # Ollama
     "http://127.0.0.1:8080/v1",  # llama.cpp
@@ -40,12 +35,6 @@ TINY = (
 PATIENCE = 0.3  # seconds; a server on this machine answers in a few milliseconds
 _MOST = 1_000_000  # bytes of a list of models
 _NO_TALKER = re.compile(r"embed|rerank|minilm|bge-|whisper", re.I)  # such models stand in the same lists
-_BASES = {
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "openai": "OPENAI_BASE_URL",
-    "openai-responses": "OPENAI_BASE_URL",
-    "google": "GOOGLE_GEMINI_BASE_URL",
-}
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,10 +50,10 @@ async def default_model(environ: Mapping[str, str], *, probe: bool = True) -> Ch
 
     EVERTHREAD_SERVERS lists the addresses to ask, with commas between them, in place of the usual ones; empty for none.
     """
-    for _, names, model in KEYS:
-        for name in names:
-            if environ.get(name, "").strip():
-                return Chosen(model=model, why=f"{name} is set.")
+    for known in providers():
+        name = next((name for name in known.keys if environ.get(name, "").strip()), "")
+        if name and known.default_model:
+            return Chosen(model=known.default_model, why=f"{name} is set.")
     servers = _servers(environ) if probe else ()
     if named := environ.get("EVERTHREAD_ADDRESS", "").strip():
         servers = (named.rstrip("/"), *servers)
@@ -83,13 +72,12 @@ def notice(model: str) -> str:
 # -- keys --------------------------------------------------------------------------------------------------
 
 
-def key_of(provider: str, environ: Mapping[str, str], keys: Mapping[str, str]) -> str:
+def key_of(name: str, environ: Mapping[str, str], keys: Mapping[str, str]) -> str:
     """The key for a provider's own address: of the keys given, else the environment's; empty where there is none."""
-    same = provider.removesuffix("-responses")
-    if given := keys.get(provider) or keys.get(same):
+    known = provider(name)
+    if given := keys.get(name) or keys.get(known.payee):
         return given
-    names = next((names for one, names, _ in KEYS if one == same), ())
-    return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+    return next(filter(None, (environ.get(variable, "").strip() for variable in known.keys)), "")
 
 
 def access_of(
@@ -103,14 +91,14 @@ def access_of(
 ) -> Access:
     """How a model is reached. An address from the settings gets the key that was meant for it, never the provider's.
     Who sets a provider's base address in the environment, beside its key, means both."""
-    provider, foreign = model.partition(":")[0], bool(address)
+    name, foreign = model.partition(":")[0], bool(address)
     if foreign:
         key = _key_for(address, environ, keys)
     else:
-        key = key_of(provider, environ, keys)
-        address = environ.get(_BASES.get(provider, ""), "").strip()
+        key = key_of(name, environ, keys)
+        address = environ.get(provider(name).base_address, "").strip()
     return Access(
-        provider=provider,
+        provider=name,
         key=key.strip(),
         address=address,
         foreign=foreign,

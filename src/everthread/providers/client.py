@@ -5,7 +5,7 @@ is the same for every provider: pieces as they arrive, then one `Replied` with t
 call that fails raises one of the errors under `everthread.errors.ModelError`, whatever the SDK raised, before the first
 piece or after any; it never ends without `Replied` and without an error. SDKs do not retry: the engine does.
 
-A client lives in `providers/<provider>_client.py`, which has a function `connect(access) -> Client`, and is the
+A client lives in its provider's folder, in `client.py`, which has a function `connect(access) -> Client`, and is the
 only module that imports the SDK.
 """
 

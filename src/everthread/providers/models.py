@@ -136,14 +136,19 @@ def _window_of_file(name: str, window: int) -> int:
 
 def _limits(provider: str) -> Limits:
     """They are the provider's, whichever of its models is called."""
-    table = _tables()[provider]
+    table = _table(provider)
     return _limits(table.same_as) if table.same_as else table.limits
 
 
 @cache
 def _entries(provider: str) -> tuple[_Entry, ...]:
-    table = _tables()[provider]
+    table = _table(provider)
     return _entries(table.same_as) if table.same_as else table.entries()
+
+
+def _table(provider: str) -> _Provider:
+    """Nothing, where nothing is known of its models: they can be used all the same."""
+    return _tables().get(provider, _Provider())
 
 
 @cache

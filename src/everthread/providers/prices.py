@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from everthread.core.deltas import Usage
-
-HERE = ("local", "scripted")
+from everthread.providers.registry import provider as known
 
 
 def prices_known() -> bool:
@@ -34,7 +33,7 @@ def input_price(provider: str, name: str, *, tokens: int, read: int, write: int,
 
 
 def _price(provider: str, name: str, usage: Usage, ttl: str) -> Any:
-    if provider in HERE:
+    if known(provider).free:
         return 0.0
     try:
         from genai_prices import Usage as Tokens
@@ -49,6 +48,6 @@ def _price(provider: str, name: str, usage: Usage, ttl: str) -> Any:
             cache_write_tokens=usage.cache_write,
             cache_write_1h_tokens=usage.cache_write if ttl == "1h" else 0,
         )
-        return calc_price(tokens, model_ref=name, provider_id=provider.partition("-")[0])
+        return calc_price(tokens, model_ref=name, provider_id=known(provider).payee)
     except (LookupError, ValueError):  # not known; or figures that cannot be, such as more read than there was
         return None

@@ -17,12 +17,13 @@ from typing import Any
 import msgspec
 
 from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
-from everthread.core.events import Assistant, ToolCall
-from everthread.core.parts import Part, Text
+from everthread.core.parts import Text
 from everthread.errors import BadFormat, BrokenOff, MissingExtra, ModelError, NoKey, Unreachable, WrongKey
+from everthread.providers.anthropic import ABOUT
 from everthread.providers.anthropic.blocks import THINKING, read_call, read_part
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
 from everthread.providers.faults import fault, hidden, reason
+from everthread.providers.reply import ReplyBuilder
 
 try:
     import httpx2
@@ -39,8 +40,7 @@ try:
 except ImportError:
     raise MissingExtra("anthropic") from None
 
-PROVIDER = "anthropic"
-VARIABLE = "ANTHROPIC_API_KEY"
+PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
 NO_KEY = "no-key"  # for servers of one's own, which want none
 _LAST_SECONDS = 1.0  # to wait for the end of a stream after the end of its reply
@@ -73,7 +73,7 @@ _BROKEN = (*_CONNECTION, AnthropicError, msgspec.MsgspecError, ValueError)
 def connect(access: Access) -> Client:
     """A client for Anthropic, or for a server that speaks its API. NoKey, WrongKey: the key cannot be one."""
     if not access.key and not access.address:
-        raise NoKey(PROVIDER, VARIABLE)
+        raise NoKey(PROVIDER, ABOUT.keys[0])
     if not (access.key.isascii() and access.key.isprintable()) or " " in access.key:
         # The HTTP client would refuse it with an error that repeats it.
         raise WrongKey(PROVIDER, "it has characters that no key has")
@@ -266,8 +266,7 @@ class _Reading:
     """Takes the events of one reply; `whole` is the reply, when all of it has come."""
 
     def __init__(self, model: str) -> None:
-        self._model = f"{PROVIDER}:{model}"
-        self._reported = ""
+        self._reply = ReplyBuilder(f"{PROVIDER}:{model}")
         self._blocks: list[_Block] = []
         self._used: dict[str, int] = {}
         self._stopped: str | None = None
@@ -285,7 +284,7 @@ class _Reading:
             case "message_start":
                 if event.message is None:
                     raise ValueError("the reply begins without a message")
-                self._reported = event.message.model
+                self._reply.reported = event.message.model
                 self._use(event.message.usage)
             case "message_delta":
                 self._stopped = (event.delta.stop_reason if event.delta else None) or self._stopped
@@ -329,37 +328,27 @@ class _Reading:
         self._used |= {name: figure for name, figure in figures.items() if figure is not None}
 
     def whole(self) -> Replied:
-        if not self._reported or self._stopped is None or any(block.is_open for block in self._blocks):
+        if not self._reply.reported or self._stopped is None or any(block.is_open for block in self._blocks):
             raise ValueError("a part of the reply is missing")
         used = {name: self._used.get(name, 0) for name in _Usage.__struct_fields__}
         read, written = used["cache_read_input_tokens"], used["cache_creation_input_tokens"]
-        return Replied(
-            events=tuple(self._said()),
-            usage=Usage(
-                input=used["input_tokens"] + written + read,
-                output=used["output_tokens"],
-                cache_read=read,
-                cache_write=written,
-                reasoning=used["output_tokens_details"],
-            ),
-            finish=_FINISHES.get(self._stopped, "other"),
-            model=self._reported,
+        self._reply.usage = Usage(
+            input=used["input_tokens"] + written + read,
+            output=used["output_tokens"],
+            cache_read=read,
+            cache_write=written,
+            reasoning=used["output_tokens_details"],
         )
-
-    def _said(self) -> list[Assistant | ToolCall]:
-        """One event for what stands between two tool calls, in the order in which it came; one there always is."""
-        events: list[Assistant | ToolCall] = []
-        run: list[Part] = []
         for number, block in enumerate(self._blocks):
-            kind = block.begun.get("type")
-            if kind == "tool_use":
-                events += [Assistant(parts=tuple(run), model=self._model)] if run else []
-                run = []
-                read = read_call({**block.begun, "input": None}, f"content[{number}]")
-                events.append(msgspec.structs.replace(read, arguments=block.arguments()))
-            elif kind in THINKING:
-                run.append(read_part(block.grown("thinking", "signature"), f"content[{number}]", understood=THINKING))
-            elif kind == "text":
-                text = block.grown("text").get("text", "")
-                run += [Text(text=text)] if text else []
-        return [*events, Assistant(parts=tuple(run), model=self._model)] if run or not events else events
+            self._say(block, f"content[{number}]")
+        return self._reply.whole(_FINISHES.get(self._stopped, "other"))
+
+    def _say(self, block: _Block, where: str) -> None:
+        kind = block.begun.get("type")
+        if kind == "tool_use":
+            read = read_call({**block.begun, "input": None}, where)
+            self._reply.call(msgspec.structs.replace(read, arguments=block.arguments()))
+        elif kind in THINKING:
+            self._reply.part(read_part(block.grown("thinking", "signature"), where, understood=THINKING))
+        elif kind == "text" and (text := block.grown("text").get("text", "")):
+            self._reply.part(Text(text=text))

@@ -20,8 +20,8 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
-from everthread.core.events import Assistant, ToolCall
-from everthread.core.parts import Part, Reasoning, Text, file, image
+from everthread.core.events import ToolCall
+from everthread.core.parts import file, image
 from everthread.errors import (
     BrokenOff,
     MissingExtra,
@@ -33,7 +33,9 @@ from everthread.errors import (
 )
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
 from everthread.providers.faults import fault, hidden, reason
+from everthread.providers.google import ABOUT
 from everthread.providers.google.request import SIGNATURE
+from everthread.providers.reply import ReplyBuilder
 
 try:
     import httpx2  # which the SDK stands on
@@ -42,8 +44,7 @@ try:
 except ImportError:
     raise MissingExtra("google") from None
 
-PROVIDER = "google"
-VARIABLE = "GEMINI_API_KEY"
+PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
 ADDRESS = "https://generativelanguage.googleapis.com"
 VERSION = "v1beta"  # where new fields come first; the SDK would take v1, or what the environment says
@@ -65,7 +66,7 @@ def connect(access: Access) -> Client:
     """A client for Gemini, or for a server that speaks its API. NoKey, WrongKey: the key cannot be one."""
     key = access.key.strip()
     if not key and not access.address:
-        raise NoKey(PROVIDER, VARIABLE)
+        raise NoKey(PROVIDER, ABOUT.keys[0])
     if not key.isascii() or not key.isprintable():  # the HTTP client would refuse it, and repeat it
         raise WrongKey(PROVIDER, "it has characters that no key has")
     _quieten()
@@ -210,24 +211,19 @@ async def _unhurried(request: httpx2.Request) -> None:
 
 
 class _Reading:
-    """Puts a reply together: neighbouring texts are one part, and neighbouring parts one message."""
+    """Takes the chunks of one reply; `whole` is the reply, when all of it has come."""
 
     def __init__(self, model: str) -> None:
-        self._model = f"{PROVIDER}:{model}"
-        self._events: list[Assistant | ToolCall] = []
-        self._parts: list[Part] = []
-        self._text: list[str] = []
-        self._kind: type[Text | Reasoning] = Text
-        self._calls = 0
+        self._reply = ReplyBuilder(f"{PROVIDER}:{model}")
         self._finish: Finish | None = None
         self._tokens: dict[str, int] = {}
-        self._id = self._reported = ""
+        self._id = ""
 
     def take(self, chunk: _Chunk) -> Iterator[TextDelta | ReasoningDelta]:
         if not (chunk.candidates or chunk.prompt_feedback or chunk.usage_metadata or chunk.response_id):
             raise BrokenOff(PROVIDER, "an event of it says nothing")  # to the SDK, whatever is JSON is a chunk
         self._id = chunk.response_id or self._id
-        self._reported = chunk.model_version or self._reported
+        self._reply.reported = chunk.model_version or self._reply.reported
         if chunk.usage_metadata:
             self._tokens |= chunk.usage_metadata.model_dump(include=set(_TOKENS), exclude_none=True)
         if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
@@ -242,47 +238,25 @@ class _Reading:
     def whole(self) -> Replied:
         if self._finish is None:
             raise BrokenOff(PROVIDER, "it ended without a finish reason")
-        self._end_message()
-        if not self._events:
-            self._events.append(Assistant(model=self._model))
-        finish: Finish = "tools" if self._calls and self._finish == "stop" else self._finish
-        return Replied(events=tuple(self._events), usage=_usage(self._tokens), finish=finish, model=self._reported)
+        self._reply.usage = _usage(self._tokens)
+        return self._reply.whole("tools" if self._reply.calls and self._finish == "stop" else self._finish)
 
     def _take(self, part: types.Part) -> Iterator[TextDelta | ReasoningDelta]:
         if part.function_call:
-            self._end_message()
-            self._events.append(self._called(part.function_call, part.thought_signature))
+            self._reply.call(self._called(part.function_call, part.thought_signature))
         elif part.text:
-            kind = Reasoning if part.thought else Text
-            if kind is not self._kind:
-                self._end_text()
-            self._kind = kind
-            self._text.append(part.text)
-            yield ReasoningDelta(text=part.text) if part.thought else TextDelta(text=part.text)
+            yield from self._reply.thought(part.text) if part.thought else self._reply.text(part.text)
         elif part.inline_data and part.inline_data.data:
-            self._end_text()
             data, media_type = part.inline_data.data, part.inline_data.mime_type or ""
             shows = media_type.startswith("image/")
-            self._parts.append(image(data, media_type=media_type) if shows else file(data, media_type=media_type))
+            self._reply.part(image(data, media_type=media_type) if shows else file(data, media_type=media_type))
 
     def _called(self, call: types.FunctionCall, signature: bytes | None) -> ToolCall:
-        self._calls += 1
         # Gemini matches by position and often gives no id. The reply's own id keeps this one apart from other replies'.
-        id = call.id or "_".join(filter(None, ("call", self._id[:24], str(self._calls))))
+        id = call.id or "_".join(filter(None, ("call", self._id[:24], str(self._reply.calls + 1))))
         meta = {PROVIDER: json.dumps({SIGNATURE: base64.b64encode(signature).decode()})} if signature else {}
         arguments = json.dumps(call.args or {}, ensure_ascii=False)
         return ToolCall(id=id, name=call.name or "", arguments=arguments, meta=meta)
-
-    def _end_text(self) -> None:
-        if self._text:
-            self._parts.append(self._kind(text="".join(self._text)))
-            self._text = []
-
-    def _end_message(self) -> None:
-        self._end_text()
-        if self._parts:
-            self._events.append(Assistant(parts=tuple(self._parts), model=self._model))
-            self._parts = []
 
 
 _TOKENS = (

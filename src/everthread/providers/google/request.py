@@ -35,7 +35,6 @@ SIGNATURE = "thoughtSignature"
 UNSIGNED = "skip_thought_signature_validator"
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _FILES = ("application/pdf", "audio/", "video/")
-SPELT = True  # results go as JSON, in which a text is longer than the log has counted it
 BUDGETS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
 
 

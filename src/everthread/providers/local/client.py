@@ -9,15 +9,13 @@ result the model replies in words. A choice that fails in any way is no choice: 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from everthread.config import Settings
 from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
-from everthread.core.events import Assistant, ToolCall
-from everthread.core.parts import Part, Reasoning, Text
+from everthread.core.events import ToolCall
 from everthread.core.request import object_of
 from everthread.errors import BrokenOff, RequestRefused, TooLong
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
@@ -25,6 +23,7 @@ from everthread.providers.local import files as local_files
 from everthread.providers.local import messages as local_messages
 from everthread.providers.local.files import ModelFile
 from everthread.providers.local.server import PROVIDER, Chunk, Place, asked
+from everthread.providers.reply import ReplyBuilder, new_id
 
 Body = dict[str, Any]
 
@@ -69,12 +68,12 @@ class _LocalClient:
         if functions and (call := await self._call(place, messages, functions, spent)):
             yield Replied(events=(call,), usage=_together(spent), finish="tools", model=file.name)
             return
-        said = _Said()
+        said = _Said(file)
         async with asked(place, request_of(body, messages, file), seconds=access.seconds) as chunks:
             async for chunk in chunks:
                 for piece in said.take(chunk):
                     yield piece
-        yield said.whole(file.name, spent)
+        yield said.whole(spent)
 
     async def _call(
         self, place: Place, messages: list[Body], functions: list[Body], spent: list[Usage]
@@ -88,22 +87,21 @@ class _LocalClient:
         arguments = await self._answer(place, *local_messages.filling(messages, function), ARGUMENT_TOKENS, spent)
         if not arguments or object_of(arguments) is None:
             return None
-        return ToolCall(id=f"call_{uuid.uuid4().hex[:24]}", name=name, arguments=arguments)
+        return ToolCall(id=new_id(), name=name, arguments=arguments)
 
     async def _answer(self, place: Place, messages: list[Body], schema: Body, most: int, spent: list[Usage]) -> str:
         """The text that the model gives under a schema: its likeliest; nothing where it cannot be asked."""
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         body = _streamed(messages) | {"max_tokens": most, "temperature": 0.0, "response_format": form}
-        said = _Said()
+        said, texts = _Said(place.file), list[str]()
         try:
             async with asked(place, body, seconds=self._access.seconds) as chunks:
                 async for chunk in chunks:
-                    for _ in said.take(chunk):
-                        pass
+                    texts += [str(piece) for piece in said.take(chunk)]  # a thought prints as nothing
         except (TooLong, RequestRefused):  # no room for the question, or a schema that llama.cpp does not know
             return ""
-        spent.append(said.usage)
-        return "".join(said.texts)
+        spent.append(said.reply.usage)
+        return "".join(texts)
 
 
 def request_of(body: Body, messages: list[Body], file: ModelFile) -> Body:
@@ -124,37 +122,27 @@ def _streamed(messages: list[Body]) -> Body:
 class _Said:
     """What the chunks of a stream say, taken together."""
 
-    def __init__(self) -> None:
-        self.usage = Usage()
-        self.texts: list[str] = []
-        self._reasons: list[str] = []
+    def __init__(self, file: ModelFile) -> None:
+        self.reply = ReplyBuilder(f"{PROVIDER}:{file.name}", in_order=False)
+        self.reply.reported = file.name
         self._finish = ""
 
     def take(self, chunk: Chunk) -> Iterator[TextDelta | ReasoningDelta]:
         if usage := chunk.get("usage"):
             cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-            self.usage = Usage(input=usage["prompt_tokens"], output=usage["completion_tokens"], cache_read=cached)
+            read, written = usage["prompt_tokens"], usage["completion_tokens"]
+            self.reply.usage = Usage(input=read, output=written, cache_read=cached)
         for choice in chunk.get("choices", ()):
             delta = choice.get("delta") or {}
-            if thought := delta.get("reasoning_content"):
-                self._reasons.append(thought)
-                yield ReasoningDelta(text=thought)
-            if text := delta.get("content"):
-                self.texts.append(text)
-                yield TextDelta(text=text)
+            yield from self.reply.thought(delta.get("reasoning_content") or "")
+            yield from self.reply.text(delta.get("content") or "")
             self._finish = choice.get("finish_reason") or self._finish
 
-    def whole(self, name: str, spent: list[Usage]) -> Replied:
+    def whole(self, spent: list[Usage]) -> Replied:
         if not self._finish:
             raise BrokenOff(PROVIDER, "it ended before the model had finished")
-        parts: list[Part] = []
-        if self._reasons:
-            parts.append(Reasoning(text="".join(self._reasons)))
-        if self.texts:
-            parts.append(Text(text="".join(self.texts)))
-        spoke = Assistant(parts=tuple(parts), model=f"{PROVIDER}:{name}")
-        usage = _together([*spent, self.usage])
-        return Replied(events=(spoke,), usage=usage, finish=_FINISH.get(self._finish, "other"), model=name)
+        self.reply.usage = _together([*spent, self.reply.usage])
+        return self.reply.whole(_FINISH.get(self._finish, "other"))
 
 
 def _together(spent: list[Usage]) -> Usage:

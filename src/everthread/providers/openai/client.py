@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
-from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
-from everthread.core.events import Assistant, ToolCall
-from everthread.core.parts import Part, Reasoning, Text
+from everthread.core.deltas import Usage
+from everthread.core.events import ToolCall
 from everthread.errors import BrokenOff, MissingExtra, ModelError, NoKey, RequestRefused, TooLong, Unreachable, WrongKey
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
 from everthread.providers.faults import fault, shortened
+from everthread.providers.openai import ABOUT
+from everthread.providers.reply import ReplyBuilder, new_id
 
 try:
     import httpx2
@@ -94,14 +94,14 @@ class _ChatClient:
         return await self._caller.safely(model, create)
 
     async def _pieces(self, model: str, stream: Stream) -> AsyncGenerator[Piece]:
-        said = _Said()
+        said = _Said(f"{self._caller.provider}:{model}")
         async with aclosing(self._caller.told(model, stream)) as chunks:
             async for chunk in chunks:
                 for piece in self._caller.read(said.take, chunk):
                     yield piece
         if not said.finish and not is_done(stream):
             raise BrokenOff(self._caller.provider, "it ended before the model had finished")
-        yield said.whole(f"{self._caller.provider}:{model}")
+        yield said.whole()
 
 
 # -- what a stream adds up to ------------------------------------------------------------------------------
@@ -119,51 +119,34 @@ class _Called:
         return ToolCall(id=self.id or new_id(), name=self.name, arguments="".join(self.arguments))
 
 
-def new_id() -> str:
-    """For a tool call to which the server gave none."""
-    return f"call_{uuid.uuid4().hex[:24]}"
-
-
 class _Said:
     """What the chunks of a stream say, taken together."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: str) -> None:
         self.finish = ""
-        self._model = ""
-        self._usage = Usage()
+        self._reply = ReplyBuilder(model, in_order=False)
         self._refused = False
-        self._texts: list[str] = []
-        self._reasons: list[str] = []
         self._calls: list[_Called] = []
         self._at: dict[int, _Called] = {}
 
     def take(self, chunk: object) -> Iterator[Piece]:
-        self._model = text_in(chunk, "model") or self._model
+        self._reply.reported = text_in(chunk, "model") or self._reply.reported
         if (usage := getattr(chunk, "usage", None)) is not None:
-            self._usage = usage_of(usage, "prompt", "completion")
+            self._reply.usage = usage_of(usage, "prompt", "completion")
         for choice in listed(chunk, "choices"):
             delta = getattr(choice, "delta", None)
-            if thought := text_in(delta, "reasoning_content") or text_in(delta, "reasoning"):
-                self._reasons.append(thought)
-                yield ReasoningDelta(text=thought)
+            yield from self._reply.thought(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
             refusal = text_in(delta, "refusal")
             self._refused = self._refused or bool(refusal)
-            if text := text_in(delta, "content") + refusal:
-                self._texts.append(text)
-                yield TextDelta(text=text)
+            yield from self._reply.text(text_in(delta, "content") + refusal)
             for call in listed(delta, "tool_calls"):
                 self._call(call)
             self.finish = text_in(choice, "finish_reason") or self.finish
 
-    def whole(self, model: str) -> Replied:
-        parts: list[Part] = []
-        if self._reasons:
-            parts.append(Reasoning(text="".join(self._reasons)))
-        if self._texts:
-            parts.append(Text(text="".join(self._texts)))
-        calls = [call.event() for call in self._calls]
-        spoke = [Assistant(parts=tuple(parts), model=model)] if parts or not calls else []
-        return Replied(events=(*spoke, *calls), usage=self._usage, finish=self._finished(), model=self._model)
+    def whole(self) -> Replied:
+        for call in self._calls:
+            self._reply.call(call.event())
+        return self._reply.whole(self._finished())
 
     def _finished(self) -> Finish:
         if self._refused:
@@ -340,7 +323,7 @@ def _key(access: Access) -> str:
     key = access.key.strip()
     if not key:
         if not access.address:
-            raise NoKey("openai", "OPENAI_API_KEY")  # both APIs have the same
+            raise NoKey(ABOUT.name, ABOUT.keys[0])  # both APIs have the same
         return NO_KEY
     if not (key.isascii() and key.isprintable()):  # no header can carry it, and the error would quote it
         raise WrongKey(access.provider, "it has characters that no key has")

@@ -24,6 +24,7 @@ from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Reasoning, Text
 from everthread.errors import BadValue, BrokenOff, ModelError
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.reply import ReplyBuilder
 
 PROVIDER = "scripted"
 Body = dict[str, Any]
@@ -125,11 +126,11 @@ async def _pieces(body: Body) -> AsyncGenerator[Piece]:
     name = body["model"]
     scripted = _scripts.get(name) or _Script((), 0.0)
     reply = _next(scripted, body)
-    said = _Whole(body.get("max_completion_tokens") or body.get("max_tokens") or _MOST)
+    said = _Whole(name, body.get("max_completion_tokens") or body.get("max_tokens") or _MOST)
     for piece in said.take(reply):
         await asyncio.sleep(scripted.pace)
         yield piece
-    yield said.replied(name, scripted, _input(body))
+    yield said.replied(scripted, _input(body))
 
 
 def _next(scripted: _Script, body: Body) -> list[Said]:
@@ -154,11 +155,12 @@ def _text(content: object) -> str:
 
 
 class _Whole:
-    """What a reply comes to, within the length that was allowed. Texts that follow each other are one."""
+    """What a reply comes to, within the length that was allowed. Tool calls come last."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, name: str, limit: int) -> None:
+        self._reply = ReplyBuilder(f"{PROVIDER}:{name}")
+        self._reply.reported = name
         self._room = limit
-        self._parts: list[Text | Reasoning] = []
         self._calls: list[Called] = []
         self._finish: Finish = "stop"
 
@@ -176,7 +178,7 @@ class _Whole:
                 if not self._fits(word):
                     return
                 words += 1
-                yield self._keep(word, thinks=isinstance(one, Thought))
+                yield from self._reply.thought(word) if isinstance(one, Thought) else self._reply.text(word)
         if breaks is not None:
             raise BrokenOff(PROVIDER, f"as scripted, after {words} words")
 
@@ -186,25 +188,20 @@ class _Whole:
             self._finish = "length"
         return self._room >= 0
 
-    def _keep(self, word: str, *, thinks: bool) -> TextDelta | ReasoningDelta:
-        kind: type[Text | Reasoning] = Reasoning if thinks else Text
-        if self._parts and isinstance(self._parts[-1], kind):
-            self._parts[-1] = kind(text=self._parts[-1].text + word)
-        else:
-            self._parts.append(kind(text=word))
-        return ReasoningDelta(text=word) if thinks else TextDelta(text=word)
+    def replied(self, scripted: _Script, input: int) -> Replied:
+        for one in self._calls:
+            self._reply.call(scripted.event(one))
+        whole = self._reply.whole("tools" if self._calls and self._finish == "stop" else self._finish)
+        return msgspec.structs.replace(whole, usage=_usage(whole.events, input))
 
-    def replied(self, name: str, scripted: _Script, input: int) -> Replied:
-        calls = [scripted.event(one) for one in self._calls]
-        spoke = [Assistant(parts=tuple(self._parts), model=f"{PROVIDER}:{name}")] if self._parts or not calls else []
-        finish: Finish = "tools" if calls and self._finish == "stop" else self._finish
-        return Replied(events=(*spoke, *calls), usage=self._usage(input), finish=finish, model=name)
 
-    def _usage(self, input: int) -> Usage:
-        said = sum(tokens.count(part.text) for part in self._parts)
-        thought = sum(tokens.count(part.text) for part in self._parts if isinstance(part, Reasoning))
-        called = sum(tokens.count(one.name) + tokens.count(one.arguments) for one in self._calls)
-        return Usage(input=input, output=said + called, reasoning=thought)
+def _usage(events: tuple[Assistant | ToolCall, ...], input: int) -> Usage:
+    parts = [part for event in events if isinstance(event, Assistant) for part in event.parts]
+    said = sum(tokens.count(part.text) for part in parts if isinstance(part, Text))
+    thought = sum(tokens.count(part.text) for part in parts if isinstance(part, Reasoning))
+    calls = [event for event in events if isinstance(event, ToolCall)]
+    called = sum(tokens.count(one.name) + tokens.count(one.arguments) for one in calls)
+    return Usage(input=input, output=said + thought + called, reasoning=thought)
 
 
 def _words(said: str | Thought | Broken) -> list[str]:

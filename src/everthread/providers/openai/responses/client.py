@@ -15,12 +15,13 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 from everthread.core.deltas import ReasoningDelta, TextDelta
-from everthread.core.events import Assistant, ToolCall
-from everthread.core.parts import Part, Reasoning, Text
+from everthread.core.events import ToolCall
+from everthread.core.parts import Reasoning, Text
 from everthread.errors import BrokenOff, ModelError, RequestRefused, UnknownModel
 from everthread.providers.client import Access, Client, Finish, Piece, Replied
-from everthread.providers.openai.client import Caller, Odd, Stream, listed, new_id, text_in, usage_of
+from everthread.providers.openai.client import Caller, Odd, Stream, listed, text_in, usage_of
 from everthread.providers.openai.responses.request import META
+from everthread.providers.reply import ReplyBuilder, new_id
 
 _DRAIN = 0.1  # seconds that the end of a stream is waited for, so that the connection can be used again
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text")
@@ -122,34 +123,20 @@ class _Streamed:
 
 def _whole(model: str, response: Any, streamed: list[object]) -> Replied:
     items = listed(response, "output") or streamed
-    return Replied(
-        events=tuple(_events(model, items)),
-        usage=usage_of(getattr(response, "usage", None), "input", "output"),
-        finish=_finish(response, items),
-        model=text_in(response, "model"),
-    )
-
-
-def _events(model: str, items: list[Any]) -> Iterator[Assistant | ToolCall]:
-    """Calls, and what was said and thought before each, in the order of the items: a reasoning item belongs to the
-    item that follows it."""
-    parts: list[Part] = []
-    silent = True
-    for item in items:
+    reply = ReplyBuilder(model)
+    reply.usage = usage_of(getattr(response, "usage", None), "input", "output")
+    reply.reported = text_in(response, "model")
+    for item in items:  # in their order: a reasoning item belongs to the item that follows it
         match text_in(item, "type"):
             case "reasoning":
-                parts.append(_reasoning(item))
+                reply.part(_reasoning(item))
             case "message":
                 if text := "".join(_texts(item)):
-                    parts.append(Text(text=text, meta=_phase(item)))
+                    reply.part(Text(text=text, meta=_phase(item)))
             case "function_call":
-                if parts:
-                    yield Assistant(parts=tuple(parts), model=model)
-                parts, silent = [], False
                 id, name = text_in(item, "call_id") or new_id(), text_in(item, "name")
-                yield ToolCall(id=id, name=name, arguments=text_in(item, "arguments"))
-    if parts or silent:
-        yield Assistant(parts=tuple(parts), model=model)
+                reply.call(ToolCall(id=id, name=name, arguments=text_in(item, "arguments")))
+    return reply.whole(_finish(response, items))
 
 
 def _reasoning(item: Any) -> Reasoning:

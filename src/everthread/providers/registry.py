@@ -1,0 +1,69 @@
+"""The providers by their names: whatever differs from one to the next outside of their folders is asked here.
+
+A provider is a folder. Its `__init__.py` says what is known of it, as `ABOUT`; its request form and its client are
+files beside that, imported when they are first needed, so that no SDK is imported before its provider is called. The
+names are those that settings accept, `config.PROVIDERS`: a new provider is a folder, and its name there. A dash in a
+name is a folder within a folder: `openai-responses` is `openai/responses/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from everthread.config import PROVIDERS
+from everthread.core.request import Ways
+
+if TYPE_CHECKING:
+    from everthread.providers.base import RequestForm
+    from everthread.providers.client import Access, Client
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a provider before it is called."""
+
+    name: str
+    keys: tuple[str, ...] = ()  # the environment variables that may hold its key: the first that is set counts
+    base_address: str = ""  # the environment variable that names another address than its own
+    account: str = ""  # the provider whose keys and prices it shares; its own where empty
+    default_model: str = ""  # replies where no model is named and a key is set
+    small_model: str = ""  # summarises for memory
+    form: str = ""  # the provider whose request form it takes; its own where empty
+    ways: Ways = Ways(beside=True)
+    many_servers: bool = False  # servers of one's own speak its API, and nobody knows which models they have
+    free: bool = False  # runs in this process
+    leaves_out_tools: bool = False  # is not told of every tool of a request
+
+    @property
+    def payee(self) -> str:
+        """The provider that gives the keys and asks the price."""
+        return self.account or self.name
+
+    def request_form(self) -> RequestForm:
+        """Its file `request.py`, or that of the provider whose form it takes."""
+        return cast("RequestForm", _file(self.form or self.name, "request"))
+
+    def client(self) -> Callable[[Access], Client]:
+        """What makes a client, from its file `client.py`, which imports its SDK. Raises MissingExtra."""
+        connect: Callable[[Access], Client] = _file(self.name, "client").connect
+        return connect
+
+
+@cache
+def provider(name: str) -> Provider:
+    """What is known of a provider, by its name: one of `config.PROVIDERS`."""
+    found: Provider = _file(name).ABOUT
+    return found
+
+
+def providers() -> tuple[Provider, ...]:
+    """All of them, in the order of their names in the settings: of several whose key is set, the first replies."""
+    return tuple(map(provider, PROVIDERS))
+
+
+def _file(name: str, *file: str) -> Any:
+    return import_module(".".join((__package__, *name.split("-"), *file)))
