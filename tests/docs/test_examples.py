@@ -107,6 +107,7 @@ def test_no_other_section_comes_into_an_account() -> None:
         "README.md",
         "CONTRIBUTING.md",
         "docs/tutorial.md",
+        "docs/benchmarks.md",
         "docs/stepped-cutoff.md",
         "docs/decisions/README.md",
         "docs/howto/models.md",
