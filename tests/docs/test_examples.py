@@ -17,7 +17,7 @@ import pytest
 from everthread import Everthread
 from everthread.core.sections import ORDER, SECTIONS
 from everthread.jobs.worker import Worker
-from everthread.testing.postgres import Server
+from tests.postgres_server import Server
 from tests.providers.behaviours import BEHAVIOURS
 from tests.redis_server import RedisServer
 from tests.waiting import WHOLE
