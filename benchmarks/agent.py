@@ -39,8 +39,8 @@ from everthread import Everthread, Talk, user
 from everthread.config import Settings
 from everthread.core.deltas import Done, TextDelta
 from everthread.providers.choose import host_of
-from everthread.testing.postgres import postgres_for_tests
 from everthread.transfer import from_openai
+from tests.postgres_server import postgres_for_tests
 
 MODELS = {"anthropic": "anthropic:claude-sonnet-4-6", "openai": "openai:gpt-5.6-terra"}
 SHORT = 1_000

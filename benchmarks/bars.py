@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
+from tests.postgres_server import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
 
 
 class Result(NamedTuple):

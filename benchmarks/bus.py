@@ -22,7 +22,7 @@ import asyncpg
 from everthread.store.bus import address as bus_address
 from everthread.store.bus.base import Bus
 from everthread.store.bus.postgres import CHANNEL, PostgresBus
-from everthread.testing.postgres import postgres_for_tests
+from tests.postgres_server import postgres_for_tests
 
 STREAMS = 200
 EVERY = 0.03  # seconds

@@ -28,7 +28,7 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.branches import Line
 from everthread.core.events import Event
 from everthread.core.logged import Logged
-from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
+from tests.postgres_server import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
 
 WINDOW = 200  # events of the tail that is read
 PAGE = 50

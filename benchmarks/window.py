@@ -35,8 +35,8 @@ from benchmarks.peering import COMPARED, Peers, Unanswered, timed
 from benchmarks.peers import PEERS, TURNS, History, made_up_history
 from everthread import Everthread, Talk
 from everthread.core.events import Event
-from everthread.testing.postgres import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
 from everthread.transfer import from_openai
+from tests.postgres_server import ENVIRONMENT_VARIABLE, PrivatePostgres, postgres_for_tests
 
 MODEL = "anthropic:claude-sonnet-4-6"
 SHORT, MIDDLE = 1_000, 100_000

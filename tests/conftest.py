@@ -15,8 +15,8 @@ from everthread import Everthread, Talk
 from everthread.context import plan
 from everthread.context.gaps import Gap, Gaps
 from everthread.jobs.worker import Worker
-from everthread.testing.postgres import Server, postgres_for_tests
 from tests import examples  # noqa: F401 -- the profiles
+from tests.postgres_server import Server, postgres_for_tests
 from tests.redis_server import RedisServer
 
 _numbers = count(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.bus import EVERY, STREAMS, listen
-from everthread.testing.postgres import Server
+from tests.postgres_server import Server
 
 
 @pytest.mark.parametrize("how", ["postgres", "each"])

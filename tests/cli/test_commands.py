@@ -346,6 +346,16 @@ def test_bench_says_what_it_is_for(run: Run) -> None:
     assert run("bench", "nothing").exit_code == 2
 
 
+@pytest.mark.parametrize("given", [("bench",), ("bench", "log"), ("bench", "--help")])
+def test_without_a_clone_bench_says_so_in_a_sentence(
+    given: tuple[str, ...], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everthread.cli.bench.FOLDER", tmp_path)
+    done = run(*given)
+    assert done.exit_code == 1
+    assert done.stderr == "Error: `everthread bench` works only in a clone of Everthread's repository.\n"
+
+
 def test_a_benchmark_has_its_own_help_which_says_how_long_it_takes(run: Run) -> None:
     said = run("bench", "cache", "--help").output
     assert "--quick" in said

@@ -19,7 +19,7 @@ from everthread.store.bus.base import Bus
 from everthread.store.bus.gather import GatheringBus
 from everthread.store.bus.postgres import PostgresBus
 from everthread.store.bus.redis import RedisBus
-from everthread.testing.postgres import PrivatePostgres
+from tests.postgres_server import PrivatePostgres
 from tests.redis_server import RedisServer
 
 PATIENCE = 60  # seconds, only so that a broken bus fails instead of hanging

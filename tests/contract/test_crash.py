@@ -13,8 +13,8 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.core.events import Mark
 from everthread.errors import NotFound
 from everthread.store.postgres.engine import PostgresEngine
-from everthread.testing.postgres import PrivatePostgres, Server
 from tests.contract.support import assert_sound, everything, texts
+from tests.postgres_server import PrivatePostgres, Server
 
 
 @pytest.mark.parametrize(("kills", "seed"), [(10, 1), pytest.param(200, 2, marks=pytest.mark.prove)])

@@ -17,7 +17,7 @@ import pytest
 from everthread import Everthread
 from everthread.core.sections import ORDER, SECTIONS
 from everthread.jobs.worker import Worker
-from everthread.testing.postgres import Server
+from tests.postgres_server import Server
 from tests.providers.behaviours import BEHAVIOURS
 from tests.redis_server import RedisServer
 from tests.waiting import WHOLE
@@ -107,6 +107,7 @@ def test_no_other_section_comes_into_an_account() -> None:
         "README.md",
         "CONTRIBUTING.md",
         "docs/tutorial.md",
+        "docs/benchmarks.md",
         "docs/stepped-cutoff.md",
         "docs/decisions/README.md",
         "docs/howto/models.md",

@@ -14,8 +14,8 @@ import pytest
 
 from everthread import Everthread, EverthreadError, user
 from everthread.errors import BadAddress, NotADatabase, StoreError, Unavailable
-from everthread.testing.postgres import Server, _with_database
 from tests.failures.aftermath import clear, intact
+from tests.postgres_server import Server, _with_database
 from tests.waiting import PATIENCE
 
 

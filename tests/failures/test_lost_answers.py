@@ -12,8 +12,8 @@ from everthread import Everthread, Talk, assistant, file, user
 from everthread.core.events import Event
 from everthread.errors import Unavailable
 from everthread.store.postgres.engine import PostgresEngine
-from everthread.testing.postgres import Server
 from tests.failures.aftermath import postgres_engine, sound, texts
+from tests.postgres_server import Server
 
 LOSSES: list[Callable[[], Exception]] = [
     lambda: ConnectionResetError("lost"),

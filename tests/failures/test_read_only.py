@@ -13,9 +13,9 @@ import pytest
 
 from everthread import Everthread, Talk, user
 from everthread.errors import ReadOnly
-from everthread.testing.postgres import Server
 from tests.failures import children
 from tests.failures.aftermath import clear, intact
+from tests.postgres_server import Server
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 from everthread import Everthread, Talk, user
 from everthread.core.logged import Logged
 from everthread.errors import Unavailable
-from everthread.testing.postgres import PrivatePostgres
 from tests.failures.aftermath import clear, intact, sound, texts
+from tests.postgres_server import PrivatePostgres
 from tests.waiting import PATIENCE
 
 _names = count(1)

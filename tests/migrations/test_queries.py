@@ -18,8 +18,8 @@ from everthread.core.events import TOMBSTONE, BriefUpdated, Clear, Event, Mark, 
 from everthread.core.turns import Head
 from everthread.store.conversations import Owner
 from everthread.store.engine import Statement, statements
-from everthread.testing.postgres import Server
 from tests.migrations.databases import run
+from tests.postgres_server import Server
 
 NAMES = sorted(statements("?{n}"))
 INTENDED = {

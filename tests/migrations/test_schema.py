@@ -13,7 +13,7 @@ import pytest
 
 from everthread import Everthread
 from everthread.store.migrate import migrations
-from everthread.testing.postgres import Server
+from tests.postgres_server import Server
 
 ENGINES = ["sqlite", "postgres"]
 TABLES = [

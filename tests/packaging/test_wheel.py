@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,15 +38,27 @@ asyncio.run(main())
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a program of the environment, outside of the repository; what it says."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     _done(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT, cwd=folder)
-    _done(sys.executable, "-m", "venv", folder / "env", cwd=folder)
-    (wheel,) = folder.glob("*.whl")
-    _done(folder / "env/bin/python", "-m", "pip", "--disable-pip-version-check", "-q", "install", wheel, cwd=folder)
-    return lambda program, *given: _done(folder / "env/bin" / program, *given, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def env(wheel: Path) -> Path:
+    """The programs of an environment that has the wheel and what it asks for."""
+    programs = wheel.parent / "env/bin"
+    _done(sys.executable, "-m", "venv", programs.parent, cwd=wheel.parent)
+    _done(programs / "python", "-m", "pip", "--disable-pip-version-check", "-q", "install", wheel, cwd=wheel.parent)
+    return programs
+
+
+@pytest.fixture(scope="module")
+def run(env: Path, wheel: Path) -> Run:
+    """Runs a program of the environment, outside of the repository; what it says."""
+    return lambda program, *given: _done(env / program, *given, cwd=wheel.parent)
 
 
 def _done(*command: str | Path, cwd: Path) -> str:
@@ -65,3 +78,21 @@ def test_a_conversation_is_held_and_found_again(run: Run) -> None:
 
 def test_what_it_asks_for_is_there_and_goes_together(run: Run) -> None:
     assert "No broken requirements" in run("python", "-m", "pip", "check")
+
+
+def test_it_carries_neither_benchmarks_nor_the_private_postgresql(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        held = {name: packed.read(name) for name in packed.namelist()}
+    tops = {name.split("/")[0] for name in held}
+    assert tops == {"everthread", next(top for top in tops if top.endswith(".dist-info"))}
+    code = {name: text for name, text in held.items() if name.endswith(".py")}
+    assert "everthread/testing/scripted.py" in code
+    assert [name for name, text in code.items() if b"PrivatePostgres" in text or b"initdb" in text] == []
+    assert [name for name in code if Path(name).stem in {"bare", "bars", "crash", "loopback", "peers"}] == []
+
+
+@pytest.mark.parametrize("given", [(), ("log",)])
+def test_bench_says_that_it_is_a_command_of_a_clone(env: Path, wheel: Path, given: tuple[str, ...]) -> None:
+    done = subprocess.run([env / "everthread", "bench", *given], cwd=wheel.parent, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "Error: `everthread bench` works only in a clone of Everthread's repository.\n"

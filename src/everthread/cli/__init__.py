@@ -28,7 +28,7 @@ COMMANDS = {
     "import": ("transfer", "Import conversations from a file."),
     "export": ("transfer", "Export conversations as JSON Lines."),
     "doctor": ("doctor", "Check a store against its own laws."),
-    "bench": ("bench", "Measure Everthread: speed, cost, validity."),
+    "bench": ("bench", "Measure Everthread, in a clone: speed, price, validity."),
     "tour": ("tour", "A guided tour on a fresh store."),
 }
 

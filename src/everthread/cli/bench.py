@@ -1,4 +1,7 @@
-"""`everthread bench`: runs what lies in `benchmarks/`, which is part of the repository, not of the package."""
+"""`everthread bench`: runs a benchmark from the folder `benchmarks/`.
+
+A command of a clone: the benchmarks, and the PostgreSQL that they start, are in the repository and not in the package.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,28 @@ NAMES = {
     "validity": "Requests from histories as bad as real ones, none of which a provider may refuse.",
 }
 
+FOLDER = Path(__file__).parents[3] / "benchmarks"
 
-@click.command("bench", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+
+class _CommandOfAClone(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not (FOLDER / "log.py").exists():
+            raise click.ClickException("`everthread bench` works only in a clone of Everthread's repository.")
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    "bench",
+    cls=_CommandOfAClone,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.argument("name", type=click.Choice(list(NAMES)))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench_command(name: str, arguments: tuple[str, ...]) -> None:
     """Measure Everthread in one run: log and window against the bare engine, cache against a sliding window, agent
     against the bare SDKs; recall asks for what is known to be there, memory for what was said long ago, validity counts
-    what a provider would refuse. What follows NAME is the benchmark's own: `bench cache --help`."""
-    folder = Path(__file__).parents[3] / "benchmarks"
-    if not (folder / f"{name}.py").exists():
-        raise click.ClickException(
-            "The benchmarks are in Everthread's repository, not in the package: clone it and run `make bench`."
-        )
+    what a provider would refuse. Works only in a clone. What follows NAME is the benchmark's own: `bench cache --help`.
+    """
     sys.argv = [f"everthread bench {name}", *arguments]
-    sys.path.insert(0, str(folder.parent))
-    runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+    sys.path.insert(0, str(FOLDER.parent))
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")

@@ -1,1 +1,1 @@
-"""What tests and benchmarks need around Everthread: servers to talk to, builders and fakes."""
+"""What the tests of an application need: a scripted model that replies what it is told to, offline."""

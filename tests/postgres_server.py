@@ -9,6 +9,8 @@ the end of a pipe stops the server and removes the folder.
 `postgres_for_tests` is what most tests want: the server named by the environment variable `EVERTHREAD_TEST_POSTGRES` if
 it is set, else a private one. Both offer an address and new empty databases. Tables, pools and fixtures are
 left to the caller.
+
+It is no part of the package: tests and benchmarks share it from here.
 """
 
 from __future__ import annotations

