@@ -214,7 +214,7 @@ def _errors() -> str:
         lines.append(f"{'  ' * depth}- `{cls.__name__}`{': ' + about if about else ''}")
         children: list[type] = cls.__subclasses__()
         for child in children:
-            if child.__module__ == errors.__name__:
+            if child.__module__.startswith(f"{errors.__name__}."):
                 descend(child, depth + 1)
 
     descend(errors.EverthreadError, 0)

@@ -1,30 +1,18 @@
-"""Events: what a branch's log is made of.
-
-A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
-Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, session_started, those
-of memory (brief_updated, session_ended, summary), and whatever kinds applications add (`Other`), which come back as
-they went in. These are values without identity: where and when an event stands in the log is `core.logged.Logged`, not
-here.
-
-Stored form: one JSON object with its `kind`. Any text survives, NUL and lone surrogates included: what UTF-8
-cannot say is written in its surrogate-passing form, which only this module reads.
-"""
+"""The kinds of events: a closed union of frozen values. To add a kind, add its class here and name it in the union."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from everthread.core.parts import File, Image, Part, Text, blob_hash
+from everthread.core.parts import Part
 from everthread.core.quotes import Quote
 from everthread.errors import BadValue
 
-_MEDIA = (Image, File)
 _KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
 
 
@@ -253,7 +241,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not _KIND.fullmatch(self.kind) or self.kind in KINDS:
             raise BadValue("kind", self.kind, "a lower-case name that Everthread does not use itself")
-        if "kind" in self.data or _load(_dump(self.data)) != self.data:
+        if "kind" in self.data or json.loads(dump(self.data)) != self.data:
             raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
 
 
@@ -275,205 +263,14 @@ _CLASSES: dict[str, type[Message | Marker]] = {
 KINDS = frozenset(_CLASSES)
 
 
-# -- builders: how people write dialogues ------------------------------------------------------------------
-
-
-def system(*pieces: str | Part) -> System:
-    """Instructions."""
-    return System(parts=_parts(pieces))
-
-
-def user(*pieces: str | Part, origin: str = "") -> User:
-    """What the user said: texts and parts. `origin` says who, when it was not the user by hand."""
-    return User(parts=_parts(pieces), origin=origin)
-
-
-def assistant(*pieces: str | Part, model: str = "", interrupted: bool = False) -> Assistant:
-    """What the model replied."""
-    return Assistant(parts=_parts(pieces), model=model, interrupted=interrupted)
-
-
-def tool_call(name: str, arguments: str | dict[str, Any] = "{}", *, id: str = "") -> ToolCall:
-    """A tool call. Give it an id where a turn calls a tool more than once, and its result the same one."""
-    raw = arguments if isinstance(arguments, str) else _spelled(arguments)
-    return ToolCall(id=id or f"call_{name}", name=name, arguments=raw)
-
-
-def tool_result(*pieces: str | Part, id: str = "", name: str = "", error: bool = False) -> ToolResult:
-    """What a tool answered, for the call with this id (or, without one, for the call of the tool of this name)."""
-    return ToolResult(id=id or f"call_{name}", name=name, parts=_parts(pieces), error=error)
-
-
-def _spelled(arguments: object) -> str:
-    if not isinstance(arguments, dict):
-        raise BadValue("arguments", arguments, "the text that the model wrote, or a dict")
-    try:
-        return json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise BadValue("arguments", arguments, f"plain JSON ({problem})") from None
-
-
-def _parts(pieces: tuple[str | Part, ...]) -> tuple[Part, ...]:
-    for piece in pieces:
-        if not isinstance(piece, str | Part):
-            raise BadValue("a piece of a message", piece, "text, or a part such as image(…) makes")
-    return tuple(Text(text=piece) if isinstance(piece, str) else piece for piece in pieces)
-
-
-# -- looking at them ---------------------------------------------------------------------------------------
-
-
 def is_kind(name: str) -> bool:
     """Whether there could be events of this kind: ours, or an application's."""
     return bool(_KIND.fullmatch(name))
 
 
-def text_of(event: Event) -> str:
-    """What a reader would read of a message; markers have none."""
-    match event:
-        case System() | User() | Assistant() | ToolResult():
-            return "\n".join(part.text for part in event.parts if isinstance(part, Text))
-        case ToolCall():
-            return f"{event.name}({event.arguments})"
-        case _:
-            return ""
-
-
-def media_of(event: Event) -> list[Image | File]:
-    """The images and files that an event shows."""
-    return [part for part in getattr(event, "parts", ()) if isinstance(part, _MEDIA)]
-
-
-def detach(event: Event) -> Event:
-    """The event without the bytes of its images and files, which are known by their hash from then on."""
-    if not any(part.data is not None for part in media_of(event)):
-        return event
-    light = tuple(_without_data(part) for part in event.parts)  # type: ignore[union-attr]
-    return msgspec.structs.replace(event, parts=light)
-
-
-def _without_data(part: Part) -> Part:
-    if not isinstance(part, _MEDIA) or part.data is None:
-        return part
-    hash = blob_hash(part.data)
-    if part.blob not in ("", hash):
-        raise BadValue("blob", part.blob, f"empty or the hash of the bytes beside it, {hash}")
-    return msgspec.structs.replace(part, blob=hash, data=None)
-
-
-def attach(event: Event, blobs: Mapping[str, bytes]) -> Event:
-    """The event with the bytes of its images and files, as far as they are known by their hash."""
-    if not media_of(event):
-        return event
-    parts: tuple[Part, ...] = event.parts  # type: ignore[union-attr]
-    return msgspec.structs.replace(event, parts=tuple(_with_data(part, blobs) for part in parts))
-
-
-def _with_data(part: Part, blobs: Mapping[str, bytes]) -> Part:
-    if not isinstance(part, _MEDIA) or part.data is not None:
-        return part
-    return msgspec.structs.replace(part, data=blobs.get(part.blob))
-
-
-def redacted(event: Event) -> Redacted:
-    """The tombstone of an event."""
-    if isinstance(event, Redacted):
-        return event
-    interrupted = isinstance(event, Assistant) and event.interrupted
-    waits_for = event.waits_for if isinstance(event, ToolCall) else ""
-    return Redacted(was=event.kind, interrupted=interrupted, waits_for=waits_for)
-
-
-def stand_in(tombstone: Redacted) -> Event:
-    """An empty event that plays the part in its turn that the redacted one played."""
-    match tombstone.was:
-        case "assistant":
-            return Assistant(interrupted=tombstone.interrupted)
-        case "tool_call":
-            return ToolCall(id="", name="", waits_for=tombstone.waits_for)
-        case "tool_result":
-            return ToolResult(id="")
-        case "system":
-            return System()
-        case "user":
-            return User()
-        case "agent_killed":
-            return AgentKilled()
-        case other:
-            return Command(name=other)  # a marker: it had no part in it
-
-
-# -- stored form -------------------------------------------------------------------------------------------
-
-_known: msgspec.json.Decoder[Message | Marker] = msgspec.json.Decoder(Message | Marker)
-_encoder = msgspec.json.Encoder()
-
-
-def encode(event: Event) -> bytes:
-    if isinstance(event, Other):
-        return _dump({"kind": event.kind, **event.data}).encode("utf-8", "surrogatepass")
-    try:
-        return _encoder.encode(event)
-    except UnicodeEncodeError:
-        return _dump(msgspec.to_builtins(event)).encode("utf-8", "surrogatepass")
-
-
-def decode(body: bytes) -> Event:
-    """The event that was encoded; ValueError where it cannot be one."""
-    try:
-        return _known.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return _decode_rare(body)
-    except (BadValue, RecursionError) as problem:
-        raise ValueError(str(problem)) from None
-
-
-def _decode_rare(body: bytes) -> Event:
-    """Application kinds and text beyond UTF-8: right rather than fast."""
-    raw = _load(body.decode("utf-8", "surrogatepass"))
-    if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
-        raise ValueError("no object with a kind")
-    if raw["kind"] in KINDS:
-        event: Message | Marker = msgspec.convert(raw, Message | Marker)
-        return event
-    kind = raw.pop("kind")
-    return Other(kind=kind, data=raw)
-
-
-def _dump(value: object) -> str:
+def dump(value: object) -> str:
+    """Plain JSON; BadValue where it would not come back as it went in."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadValue("data", value, f"plain JSON ({problem})") from None
-
-
-def _load(value: str) -> Any:
-    return json.loads(value)
-
-
-_MEMORY_OFF = {"memory": "off"}
-
-
-def unremembered(event: Event) -> Event:
-    """A message of which memory is told nothing, now or later; markers have nothing to tell."""
-    if not isinstance(event, User | Assistant | ToolCall | ToolResult):
-        return event
-    return msgspec.structs.replace(event, meta=event.meta | _MEMORY_OFF)
-
-
-def remembered(event: Event) -> Event:
-    """The same without that mark."""
-    if not isinstance(event, User | Assistant | ToolCall | ToolResult) or not is_unremembered(event):
-        return event
-    return msgspec.structs.replace(event, meta={name: value for name, value in event.meta.items() if name != "memory"})
-
-
-def is_unremembered(event: Event) -> bool:
-    return getattr(event, "meta", {}).get("memory") == "off"
-
-
-def looks_up(event: Event) -> bool:
-    """Whether it belongs to a tool of memory's own: it says nothing that does not stand elsewhere."""
-    return isinstance(event, ToolCall | ToolResult) and event.name in LOOKUPS

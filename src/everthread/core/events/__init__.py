@@ -1,0 +1,125 @@
+"""Events: what a branch's log is made of.
+
+A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
+Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, session_started, those
+of memory (brief_updated, session_ended, summary), and whatever kinds applications add (`Other`), which come back as
+they went in. These are values without identity: where and when an event stands in the log is `core.logged.Logged`, not
+here.
+
+`kinds` has the values, `builders` makes them, `content` reads them, `remembering` says which ones memory is told of,
+and `stored` is their form in the log.
+"""
+
+from __future__ import annotations
+
+from everthread.core.events.builders import (
+    assistant,
+    system,
+    tool_call,
+    tool_result,
+    user,
+)
+from everthread.core.events.content import (
+    attach,
+    detach,
+    media_of,
+    redacted,
+    stand_in,
+    text_of,
+)
+from everthread.core.events.kinds import (
+    KINDS,
+    LOOKUPS,
+    MEMORY,
+    MESSAGES,
+    TOMBSTONE,
+    UNANSWERED,
+    AgentKilled,
+    Assistant,
+    BriefUpdated,
+    Clear,
+    Command,
+    Event,
+    Fork,
+    Mark,
+    Marker,
+    Message,
+    ModelCall,
+    Other,
+    Pin,
+    Redacted,
+    Remembered,
+    Rewind,
+    SessionEnded,
+    SessionStarted,
+    Settings,
+    Summary,
+    System,
+    Told,
+    ToolCall,
+    ToolResult,
+    User,
+    is_kind,
+)
+from everthread.core.events.remembering import (
+    is_unremembered,
+    looks_up,
+    remembered,
+    unremembered,
+)
+from everthread.core.events.stored import (
+    decode,
+    encode,
+)
+
+__all__ = [
+    "KINDS",
+    "LOOKUPS",
+    "MEMORY",
+    "MESSAGES",
+    "TOMBSTONE",
+    "UNANSWERED",
+    "AgentKilled",
+    "Assistant",
+    "BriefUpdated",
+    "Clear",
+    "Command",
+    "Event",
+    "Fork",
+    "Mark",
+    "Marker",
+    "Message",
+    "ModelCall",
+    "Other",
+    "Pin",
+    "Redacted",
+    "Remembered",
+    "Rewind",
+    "SessionEnded",
+    "SessionStarted",
+    "Settings",
+    "Summary",
+    "System",
+    "Told",
+    "ToolCall",
+    "ToolResult",
+    "User",
+    "assistant",
+    "attach",
+    "decode",
+    "detach",
+    "encode",
+    "is_kind",
+    "is_unremembered",
+    "looks_up",
+    "media_of",
+    "redacted",
+    "remembered",
+    "stand_in",
+    "system",
+    "text_of",
+    "tool_call",
+    "tool_result",
+    "unremembered",
+    "user",
+]

@@ -1,0 +1,50 @@
+"""The stored form of an event: one JSON object with its `kind`.
+
+Any text survives, NUL and lone surrogates included: what UTF-8 cannot say is written in its surrogate-passing form,
+which only this module reads.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from everthread.core.events.kinds import KINDS, Event, Marker, Message, Other, dump
+from everthread.errors import BadValue
+
+_known: msgspec.json.Decoder[Message | Marker] = msgspec.json.Decoder(Message | Marker)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(event: Event) -> bytes:
+    if isinstance(event, Other):
+        return dump({"kind": event.kind, **event.data}).encode("utf-8", "surrogatepass")
+    try:
+        return _encoder.encode(event)
+    except UnicodeEncodeError:
+        return dump(msgspec.to_builtins(event)).encode("utf-8", "surrogatepass")
+
+
+def decode(body: bytes) -> Event:
+    """The event that was encoded; ValueError where it cannot be one."""
+    try:
+        return _known.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return _decode_rare(body)
+    except (BadValue, RecursionError) as problem:
+        raise ValueError(str(problem)) from None
+
+
+def _decode_rare(body: bytes) -> Event:
+    """Application kinds and text beyond UTF-8: right rather than fast."""
+    raw = json.loads(body.decode("utf-8", "surrogatepass"))
+    if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
+        raise ValueError("no object with a kind")
+    if raw["kind"] in KINDS:
+        event: Message | Marker = msgspec.convert(raw, Message | Marker)
+        return event
+    kind = raw.pop("kind")
+    return Other(kind=kind, data=raw)

@@ -1,0 +1,82 @@
+"""Turns that cannot run or go on, and the agents and tools that they would run with."""
+
+from __future__ import annotations
+
+from everthread.errors.tree import Conflict, EverthreadError, InputError, NotFound, short
+
+
+class LimitReached(EverthreadError):
+    """A turn came to a limit of its own: model calls, time or price."""
+
+    def __init__(self, setting: str, limit: float, unit: str) -> None:
+        super().__init__(
+            f"This turn came to its limit of {limit:,g} {unit} and was ended: say something to go on, or raise "
+            f"{setting}."
+        )
+        self.setting = setting
+
+
+class TurnBusy(Conflict):
+    """Another turn of this branch is under way."""
+
+    def __init__(self, conversation: str, holder: str) -> None:
+        super().__init__(
+            f"A turn of conversation {conversation} is under way ({holder}): wait for it, cancel it, or fork the "
+            "branch."
+        )
+
+
+class TakenOver(Conflict):
+    """What was to be done alone is another's by now, and nothing was written."""
+
+    def __init__(self, name: str) -> None:
+        kind, _, place = name.partition("/")
+        conversation, _, branch = place.partition("/")
+        super().__init__(
+            f"The {kind} of conversation {conversation}, branch {branch}, is another process's by now, because this "
+            "one was silent for longer than its lease, or it is gone: nothing of what was made since was written. Look "
+            "at what the log says, and go on from there."
+        )
+        self.name = name
+
+
+class TurnCancelled(EverthreadError):
+    """The turn that was waited for was ended by somebody."""
+
+    def __init__(self) -> None:
+        super().__init__("The turn was cancelled: what had come of the reply is kept, and `talk.resume()` goes on.")
+
+
+class NothingToResume(Conflict):
+    """There is no turn that could go on."""
+
+    def __init__(self, state: str) -> None:
+        todo = "Approve or refuse what waits" if state == "waiting" else "Say something with `talk.say`"
+        super().__init__(f"There is nothing to resume: the newest turn is {state}. {todo}.")
+
+
+class NotWaiting(Conflict):
+    """Nothing waits for what was said."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: `talk.waiting()` lists the tool calls that wait for approval.")
+
+
+class BadTool(InputError):
+    """A tool that cannot be offered to a model."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"The tool {short(name)} cannot be used: {problem.rstrip('.')}.")
+
+
+class BadAgent(InputError):
+    """An agent's file that cannot be understood."""
+
+    def __init__(self, where: object, problem: str) -> None:
+        super().__init__(f"The agent in {where} cannot be used ({problem}): correct it and try again.")
+
+
+class UnknownAgent(NotFound):
+    def __init__(self, agent: str, known: str) -> None:
+        super().__init__(f"There is no agent {short(agent)}; there are: {known or 'none'}.")
+        self.agent = agent
