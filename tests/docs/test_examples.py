@@ -94,7 +94,7 @@ def test_the_reference_says_of_every_section_what_it_holds() -> None:
 
 def test_no_other_section_comes_into_an_account() -> None:
     """Those of the instructions, and whatever packing and planning put beside them."""
-    files = [ROOT / "src/everthread/context" / name for name in ("packing.py", "planning.py")]
+    files = [ROOT / "src/everthread/context" / name for name in ("pack.py", "plan.py")]
     code = "".join(file.read_text("utf-8") for file in files)
     named = re.findall(r'(?:found\[|sections\[|_tell\()"([a-z ]+)"', code)
     assert {"brief", "form", "opening"} <= set(named)

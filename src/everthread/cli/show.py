@@ -36,6 +36,7 @@ from everthread.core.events import (
     media_of,
     text_of,
 )
+from everthread.core.happenings import Happening
 from everthread.core.logged import Logged
 from everthread.errors import Corrupt
 from everthread.talk import Talk
@@ -159,6 +160,8 @@ def describe(event: Event) -> str:
             said = event.reason
         case Other():
             said = json.dumps(event.data, ensure_ascii=False)
+        case Happening():
+            said = json.dumps(event.contents, ensure_ascii=False)
         case _:
             shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
             broken = ["[broken off]"] if isinstance(event, Assistant) and event.interrupted else []

@@ -2,9 +2,9 @@
 
 A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
 Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, session_started, those
-of memory (brief_updated, session_ended, summary), and whatever kinds applications add (`Other`), which come back as
-they went in. These are values without identity: where and when an event stands in the log is `core.logged.Logged`, not
-here.
+of memory (brief_updated, session_ended, summary), happenings (`core.happenings`), and whatever kinds applications add
+(`Other`), which come back as they went in. These are values without identity: where and when an event stands in the log
+is `core.logged.Logged`, not here.
 
 Stored form: one JSON object with its `kind`. Any text survives, NUL and lone surrogates included: what UTF-8
 cannot say is written in its surrogate-passing form, which only this module reads.
@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.core.parts import File, Image, Part, Text, blob_hash
 from everthread.core.quotes import Quote
 from everthread.errors import BadValue
@@ -251,7 +252,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        if not _KIND.fullmatch(self.kind) or self.kind in KINDS:
+        if not _KIND.fullmatch(self.kind) or self.kind in KINDS or self.kind in HAPPENINGS:
             raise BadValue("kind", self.kind, "a lower-case name that Everthread does not use itself")
         if "kind" in self.data or _load(_dump(self.data)) != self.data:
             raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
@@ -261,7 +262,7 @@ Message = System | User | Assistant | ToolCall | ToolResult
 Remembered = BriefUpdated | SessionEnded | Summary
 Told = SessionStarted | AgentKilled | ModelCall  # of what happened
 Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | Told | Redacted
-Event = Message | Marker | Other
+Event = Message | Marker | Happening | Other
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
 _CLASSES: dict[str, type[Message | Marker]] = {
@@ -410,8 +411,9 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(event: Event) -> bytes:
-    if isinstance(event, Other):
-        return _dump({"kind": event.kind, **event.data}).encode("utf-8", "surrogatepass")
+    if isinstance(event, Other | Happening):
+        contents = event.data if isinstance(event, Other) else event.contents
+        return _dump({"kind": event.kind, **contents}).encode("utf-8", "surrogatepass")
     try:
         return _encoder.encode(event)
     except UnicodeEncodeError:
@@ -431,7 +433,7 @@ def decode(body: bytes) -> Event:
 
 
 def _decode_rare(body: bytes) -> Event:
-    """Application kinds and text beyond UTF-8: right rather than fast."""
+    """Happenings, application kinds and text beyond UTF-8: right rather than fast."""
     raw = _load(body.decode("utf-8", "surrogatepass"))
     if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
         raise ValueError("no object with a kind")
@@ -439,7 +441,7 @@ def _decode_rare(body: bytes) -> Event:
         event: Message | Marker = msgspec.convert(raw, Message | Marker)
         return event
     kind = raw.pop("kind")
-    return Other(kind=kind, data=raw)
+    return HAPPENINGS[kind].read(raw) if kind in HAPPENINGS else Other(kind=kind, data=raw)
 
 
 def _dump(value: object) -> str:
