@@ -28,6 +28,7 @@ from everthread.core.events import (
     system,
     user,
 )
+from everthread.core.happenings import FlowStarted
 from everthread.core.parts import Part, image
 from everthread.store.scripts.append import Draft
 from everthread.transfer import from_anthropic, from_openai
@@ -152,7 +153,7 @@ def markers(t: Teller) -> list[Event]:
         Mark(name="here"),
         Other(kind="app.opened", data={"page": 3}),
         Command(name="/help"),
-        Other(kind="flow_started", data={}),
+        FlowStarted(),
     ]
     return [t.ask(), call, *t.random.sample(note, 2), t.result(call), t.random.choice(note), t.reply()]
 

@@ -154,6 +154,9 @@ def _functions() -> str:
     lines = ["## Building and converting", "", "| function | what it does |", "| --- | --- |"]
     builders = (everthread.user, everthread.assistant, everthread.system, everthread.tool_call, everthread.tool_result)
     lines += [_row(function.__name__, function) for function in (*builders, everthread.image, everthread.file)]
+    happenings = (everthread.artifact_created, everthread.user_edit, everthread.canvas_changed)
+    flows = (everthread.flow_started, everthread.flow_completed)
+    lines += [_row(function.__name__, function) for function in (*happenings, *flows)]
     lines += [
         _row(f"transfer.{name}", f) for name in transfer.__all__ if inspect.isfunction(f := getattr(transfer, name))
     ]

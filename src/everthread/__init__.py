@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from everthread.agent.personas import Agent
     from everthread.app import Everthread
     from everthread.core.events import Redacted, assistant, system, tool_call, tool_result, user
+    from everthread.core.happenings import artifact_created, canvas_changed, flow_completed, flow_started, user_edit
     from everthread.core.parts import file, image
     from everthread.errors import EverthreadError
     from everthread.talk import Talk
@@ -25,14 +26,19 @@ __all__ = [
     "McpServer",
     "Redacted",
     "Talk",
+    "artifact_created",
     "assistant",
+    "canvas_changed",
     "file",
+    "flow_completed",
+    "flow_started",
     "image",
     "system",
     "tool",
     "tool_call",
     "tool_result",
     "user",
+    "user_edit",
 ]
 
 _HOMES = {
@@ -40,6 +46,10 @@ _HOMES = {
     "Everthread": "everthread.app",
     "Talk": "everthread.talk",
     **dict.fromkeys(("Redacted", "assistant", "system", "tool_call", "tool_result", "user"), "everthread.core.events"),
+    **dict.fromkeys(
+        ("artifact_created", "canvas_changed", "flow_completed", "flow_started", "user_edit"),
+        "everthread.core.happenings",
+    ),
     **dict.fromkeys(("file", "image"), "everthread.core.parts"),
     "EverthreadError": "everthread.errors",
     **dict.fromkeys(("McpServer", "tool"), "everthread.tools"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread import Everthread, Talk, assistant, flow_started, tool_call, tool_result, user
 from everthread.core.events import Clear, Event, Fork, Mark, Other, detach, media_of
 from everthread.core.ids import is_id
 from everthread.core.logged import microseconds
@@ -237,7 +237,7 @@ async def test_somebody_else_has_spoken_since(talk: Talk) -> None:
 
 async def test_markers_in_between_do_not_disturb(et: Everthread, talk: Talk) -> None:
     await talk.append(user("a"))
-    await talk.append(Mark(name="m"), Other(kind="flow_started"), Clear())
+    await talk.append(Mark(name="m"), flow_started("trip"), Clear())
     await talk.append(assistant("b"), expect=1)
     await talk.append(Other(kind="note"))
     await talk.append(user("c"), expect=6)  # the marker that the caller has seen is as good as the message

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread import Everthread, Talk, artifact_created, assistant, tool_call, tool_result, user
 from everthread.core.events import BriefUpdated, Clear, Other, SessionEnded
 from everthread.core.logged import microseconds
 from everthread.errors import BadValue
@@ -114,7 +114,7 @@ async def test_recaps_artifacts_and_tool_results_are_found_and_briefs_are_not(et
     await talk.append(
         user("hello"),
         SessionEnded(session=1, recap="They spoke about zeppelins."),
-        Other(kind="artifact_created", data={"title": "Zeppelin timetable"}),
+        artifact_created("Zeppelin timetable"),
         tool_call("look_up", {"what": "zeppelin"}),
         tool_result("A zeppelin is an airship.", name="look_up"),
         BriefUpdated(text="Zeppelins, zeppelins.", covers=1),

@@ -30,6 +30,7 @@ from everthread.core.events import (
     ToolResult,
     User,
 )
+from everthread.core.happenings import HAPPENINGS
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 
 # Every code point there is: NUL, lone surrogates and pairs of them in either order are drawn often.
@@ -108,7 +109,16 @@ others: st.SearchStrategy[Event] = st.builds(
     kind=st.from_regex(r"app[a-z0-9_.:-]{0,20}", fullmatch=True),
     data=st.dictionaries(any_text.filter(lambda key: key != "kind"), plain_json, max_size=3),
 )
-events: st.SearchStrategy[Event] = st.one_of(messages, markers, others)
+happenings: st.SearchStrategy[Event] = st.builds(
+    lambda kind, stored: kind.read(stored),
+    st.sampled_from(list(HAPPENINGS.values())),
+    st.dictionaries(
+        st.one_of(st.sampled_from(["title", "text", "name", "data"]), any_text.filter(lambda key: key != "kind")),
+        st.one_of(any_text, plain_json),
+        max_size=3,
+    ),
+)
+events: st.SearchStrategy[Event] = st.one_of(messages, markers, happenings, others)
 # Events as an application would append them.
 _allowed: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
@@ -118,5 +128,6 @@ storable: st.SearchStrategy[Event] = st.one_of(
     _messages(_real_media),
     markers.filter(lambda event: not isinstance(event, Settings)),
     st.builds(Settings, values=_allowed),
+    happenings,
     others,
 )

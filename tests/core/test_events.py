@@ -87,7 +87,7 @@ EXAMPLES: dict[str, Event] = {
         finish="stop",
     ),
     "redacted": Redacted(was="assistant", interrupted=True),
-    "other": Other(kind="canvas", data=NESTED),
+    "other": Other(kind="sketch", data=NESTED),
 }
 
 

@@ -19,7 +19,6 @@ from everthread.core.events import (
     Event,
     Fork,
     Mark,
-    Other,
     Redacted,
     Rewind,
     Settings,
@@ -30,6 +29,7 @@ from everthread.core.events import (
     tool_result,
     user,
 )
+from everthread.core.happenings import canvas_changed
 from everthread.core.parts import File, Image, Reasoning, Text, file, image
 from everthread.core.tokens import DEEPEST, IMAGE_LEAST, JOINT, LARGE_RESULT, count, image_tiles, sizes, tools_size
 from tests.core.pictures import png
@@ -45,7 +45,7 @@ MARKERS: list[Event] = [
     Settings(values={"model": "x"}),
     AgentKilled(reason="long reason"),
     Redacted(was="user"),
-    Other(kind="canvas", data={"text": "x" * 1000}),
+    canvas_changed("x" * 1000),
 ]
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everthread.core.events import BriefUpdated, Clear, Mark, Other, SessionEnded, Summary, tool_call, user
+from everthread.core.happenings import artifact_created
 from everthread.language.stems import stem
 from everthread.language.words import LONGEST, LONGEST_WORD, asks, query_of, source_of, speakers_of, words_of
 
@@ -135,7 +136,8 @@ def test_how_often_a_word_stands_in_a_text_is_counted() -> None:
         (tool_call("look", {"for": "walnuts"}), 'look({"for": "walnuts"})'),
         (SessionEnded(session=1, recap="They met."), "They met."),
         (Mark(name="before the cake"), "before the cake"),
-        (Other(kind="artifact_created", data={"title": "Cake", "rows": [{"text": "walnuts"}, 7]}), "Cake\nwalnuts"),
+        (Other(kind="list", data={"title": "Cake", "rows": [{"text": "walnuts"}, 7]}), "Cake\nwalnuts"),
+        (artifact_created("Cake", rows=[{"text": "walnuts"}, 7]), "Cake\nwalnuts"),
         (BriefUpdated(text="A brief.", covers=1), ""),
         (Summary(text="A summary.", covers=1), ""),
         (Clear(), ""),

@@ -36,6 +36,7 @@ from everthread.core.events import (
     media_of,
     text_of,
 )
+from everthread.core.happenings import Happening
 from everthread.core.logged import Logged
 from everthread.errors import Corrupt
 from everthread.talk import Talk
@@ -162,6 +163,8 @@ def _in_words(event: Event) -> str:
             return event.reason
         case Other():
             return json.dumps(event.data, ensure_ascii=False)
+        case Happening():
+            return json.dumps(event.contents, ensure_ascii=False)
         case _:
             return _message(event)
 

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from everthread.core.events import Event, Mark, Other, SessionEnded, looks_up, text_of
+from everthread.core.happenings import Happening
 from everthread.language.dates import days_asked
 from everthread.language.stems import stem
 
@@ -85,6 +86,8 @@ def source_of(event: Event) -> str:
             return event.name
         case Other():
             return "\n".join(_texts(event.data))
+        case Happening():
+            return "\n".join(_texts(event.contents))
         case _:
             return "" if looks_up(event) else text_of(event)  # else what was looked for would find itself
 

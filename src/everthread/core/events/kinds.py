@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.core.parts import Part
 from everthread.core.quotes import Quote
 from everthread.errors import BadValue
@@ -239,7 +240,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        if not _KIND.fullmatch(self.kind) or self.kind in KINDS:
+        if not _KIND.fullmatch(self.kind) or self.kind in KINDS or self.kind in HAPPENINGS:
             raise BadValue("kind", self.kind, "a lower-case name that Everthread does not use itself")
         if "kind" in self.data or json.loads(dump(self.data)) != self.data:
             raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
@@ -249,7 +250,7 @@ Message = System | User | Assistant | ToolCall | ToolResult
 Remembered = BriefUpdated | SessionEnded | Summary
 Told = SessionStarted | AgentKilled | ModelCall  # of what happened
 Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | Told | Redacted
-Event = Message | Marker | Other
+Event = Message | Marker | Happening | Other
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
 _CLASSES: dict[str, type[Message | Marker]] = {

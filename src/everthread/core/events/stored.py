@@ -11,6 +11,7 @@ import json
 import msgspec
 
 from everthread.core.events.kinds import KINDS, Event, Marker, Message, Other, dump
+from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.errors import BadValue
 
 _known: msgspec.json.Decoder[Message | Marker] = msgspec.json.Decoder(Message | Marker)
@@ -18,8 +19,9 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(event: Event) -> bytes:
-    if isinstance(event, Other):
-        return dump({"kind": event.kind, **event.data}).encode("utf-8", "surrogatepass")
+    if isinstance(event, Other | Happening):
+        contents = event.data if isinstance(event, Other) else event.contents
+        return dump({"kind": event.kind, **contents}).encode("utf-8", "surrogatepass")
     try:
         return _encoder.encode(event)
     except UnicodeEncodeError:
@@ -39,7 +41,7 @@ def decode(body: bytes) -> Event:
 
 
 def _decode_rare(body: bytes) -> Event:
-    """Application kinds and text beyond UTF-8: right rather than fast."""
+    """Happenings, application kinds and text beyond UTF-8: right rather than fast."""
     raw = json.loads(body.decode("utf-8", "surrogatepass"))
     if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
         raise ValueError("no object with a kind")
@@ -47,4 +49,4 @@ def _decode_rare(body: bytes) -> Event:
         event: Message | Marker = msgspec.convert(raw, Message | Marker)
         return event
     kind = raw.pop("kind")
-    return Other(kind=kind, data=raw)
+    return HAPPENINGS[kind].read(raw) if kind in HAPPENINGS else Other(kind=kind, data=raw)

@@ -1,0 +1,124 @@
+"""Happenings: markers by which an application records what happened beside the conversation.
+
+Each kind names a few texts. Whatever else was stored with one, by an application or by another version of Everthread,
+is kept in `data`, so that an event of these kinds can always be read and is written as it was. Recall finds a happening
+by all of its texts; no model is sent it as a message.
+
+Stored form: one flat JSON object with its `kind`, the texts that are not empty, and `data` beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+import msgspec
+
+from everthread.errors import BadValue
+
+
+class Happening(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    data: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for name in self._texts():
+            text = getattr(self, name)
+            if not isinstance(text, str):
+                raise BadValue(name, text, "text")
+            if name in self.data and (text or _is_text(self.data[name])):
+                raise BadValue("data", self.data, f"without {name!r}, which has a field of its own")
+        if "kind" in self.data or not _is_plain(self.data):
+            raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
+
+    @property
+    def kind(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        """All that it says, as it is stored."""
+        return {name: text for name in self._texts() if (text := getattr(self, name))} | self.data
+
+    @classmethod
+    def read(cls, stored: dict[str, Any]) -> Self:
+        """From what is stored, without its kind. What is no text stays in `data`, under its name."""
+        texts = {name: stored[name] for name in cls._texts() if _is_text(stored.get(name))}
+        return cls(**texts, data={name: value for name, value in stored.items() if name not in texts})
+
+    @classmethod
+    def _texts(cls) -> list[str]:
+        return [name for name in cls.__struct_fields__ if name != "data"]
+
+
+class ArtifactCreated(Happening, tag="artifact_created", frozen=True):
+    """The agent produced something that outlives the turn; `address` says where it is."""
+
+    title: str = ""
+    address: str = ""
+
+
+class UserEdit(Happening, tag="user_edit", frozen=True):
+    """The user changed something by hand: `target` says what, and `text` how it reads now."""
+
+    target: str = ""
+    text: str = ""
+
+
+class FlowStarted(Happening, tag="flow_started", frozen=True):
+    """A longer piece of work began."""
+
+    name: str = ""
+
+
+class FlowCompleted(Happening, tag="flow_completed", frozen=True):
+    """A longer piece of work came to its end; `result` says with what."""
+
+    name: str = ""
+    result: str = ""
+
+
+class CanvasChanged(Happening, tag="canvas", frozen=True):
+    """The canvas changed: `text` is what it shows now."""
+
+    text: str = ""
+
+
+HAPPENINGS: dict[str, type[Happening]] = {
+    str(c.__struct_config__.tag): c for c in (ArtifactCreated, UserEdit, FlowStarted, FlowCompleted, CanvasChanged)
+}
+
+
+def artifact_created(title: str, *, address: str = "", **data: Any) -> ArtifactCreated:
+    """The agent produced something that outlives the turn; `address` says where it is."""
+    return ArtifactCreated(title=title, address=address, data=data)
+
+
+def user_edit(target: str, text: str = "", **data: Any) -> UserEdit:
+    """The user changed something by hand: what, and how it reads now."""
+    return UserEdit(target=target, text=text, data=data)
+
+
+def flow_started(name: str, **data: Any) -> FlowStarted:
+    """A longer piece of work began."""
+    return FlowStarted(name=name, data=data)
+
+
+def flow_completed(name: str, result: str = "", **data: Any) -> FlowCompleted:
+    """A longer piece of work came to its end."""
+    return FlowCompleted(name=name, result=result, data=data)
+
+
+def canvas_changed(text: str, **data: Any) -> CanvasChanged:
+    """The canvas changed: what it shows now."""
+    return CanvasChanged(text=text, data=data)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_plain(data: dict[str, Any]) -> bool:
+    try:  # Not as ASCII: that would join two lone surrogates.
+        return bool(json.loads(json.dumps(data, ensure_ascii=False, allow_nan=False)) == data)
+    except (TypeError, ValueError, RecursionError):
+        return False
