@@ -7,6 +7,7 @@ happens to hold: so the room stays the same from turn to turn, and with it the g
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -338,6 +339,10 @@ def _weighed(tools: tuple[Tool, ...], model: Model, measure: Measure) -> Offered
 def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], list[str]]:
     """As many tools as the provider takes, none described at greater length than it takes; and what was given up."""
     notes = []
+    if limits.properties and (odd := [tool for tool in tools if not _has_names(tool, limits.properties)]):
+        names = ", ".join(tool.name for tool in odd)
+        notes.append(f"tools whose arguments have names that the provider refuses, left out: {names}")
+        tools = tuple(tool for tool in tools if tool not in odd)
     if limits.tools and len(tools) > limits.tools:
         left = len(tools) - limits.tools
         notes.append(f"tools beyond the {limits.tools} that the provider takes, left out: {left}")
@@ -359,6 +364,11 @@ def _shortened(tool: Tool, most: int) -> Tool:
     if len(tool.description) <= most:
         return tool
     return msgspec.structs.replace(tool, description=f"{tool.description[: most - 1]}…")
+
+
+def _has_names(tool: Tool, pattern: str) -> bool:
+    """Whether the provider takes the names of its arguments."""
+    return all(re.fullmatch(pattern, name) for name in tool.schema.get("properties", ()))
 
 
 def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:
