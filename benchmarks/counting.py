@@ -210,10 +210,12 @@ def _picture(name: str, data: bytes) -> int:
 
 
 def _crops(width: int, height: int) -> int:
-    """Google's own rough formula."""
+    """Google's own rough formula: a square has 256 to 768 pixels a side, and a picture 3072 at most."""
     if max(width, height) <= GEMINI_SMALL:
         return 1
-    unit = max(1, min(width, height) * 2 // 3)
+    scale = min(1.0, 3_072 / max(width, height))
+    width, height = (max(1, int(side * scale + 1e-6)) for side in (width, height))
+    unit = min(max(min(width, height) * 2 // 3, 256), 768)
     return math.ceil(width / unit) * math.ceil(height / unit)
 
 

@@ -25,6 +25,7 @@ _MOST_MESSAGES = 2_048
 _MOST_TOOLS = 128
 _MOST_CALLS = 128  # of one message
 _MOST_DESCRIPTION = 1_024  # characters
+_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _FIELDS = {
     "system": "role content name",
     "developer": "role content name",
@@ -98,7 +99,8 @@ def tools(wrong: Refusals, request: Json, *, inside: str = "") -> None:
         wrong.unless(short, f"{where}: the description is too long ({_MOST_DESCRIPTION} characters)")
         if body.get("parameters") is not None:
             wrong.schema(body["parameters"], f"{where}.parameters")
-            _arrays(wrong, body["parameters"], f"{where}.parameters")
+            _top(wrong, body["parameters"], f"{where}.parameters")
+            _schema(wrong, body["parameters"], f"{where}.parameters")
             if body.get("strict") is True:
                 _strict(wrong, body["parameters"], f"{where}.parameters")
     wrong.unique(names, "tools: the names")
@@ -118,22 +120,35 @@ def _data(told: Any) -> str:
     return url.partition("base64,")[2] if isinstance(url, str) and url.startswith("data:") else ""
 
 
-def _arrays(wrong: Refusals, schema: Any, where: str) -> None:
-    """ "Invalid schema for function …: In context=('properties', 'x'), array schema missing items"."""
+def _top(wrong: Refusals, schema: Any, where: str) -> None:
+    """ "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"."""
+    found = [key for key in ("oneOf", "anyOf", "allOf", "enum", "not") if isinstance(schema, dict) and key in schema]
+    wrong.unless(not found, f"{where}: the schema must not have {found} at the top level")
+
+
+def _schema(wrong: Refusals, schema: Any, where: str) -> None:
+    """ "Invalid schema for function …: In context=('properties', 'x'), array schema missing items"; "'foo' is not valid
+    under any of the given schemas"; "None is not of type 'array'"."""
     if not isinstance(schema, dict):
         return
-    types = schema.get("type")
-    is_array = "array" in (types if isinstance(types, list) else [types])
+    types = schema.get("type", [])
+    types = types if isinstance(types, list) else [types]
+    wrong.unless(all(one in _TYPES for one in types), f"{where}: the type {types!r:.60} is not valid")
+    required = schema.get("required", [])
+    named = isinstance(required, list) and all(isinstance(one, str) for one in required)
+    wrong.unless(named, f"{where}.required must be a list of names")
+    wrong.unless(isinstance(schema.get("properties", {}), dict), f"{where}.properties must be an object")
+    is_array = "array" in types
     wrong.unless(not is_array or "items" in schema, f"{where}: array schema missing items")
     for key in ("properties", "$defs", "definitions"):
         named = schema.get(key)
         for name, inner in named.items() if isinstance(named, dict) else ():
-            _arrays(wrong, inner, f"{where}.{key}.{name}")
+            _schema(wrong, inner, f"{where}.{key}.{name}")
     for key in ("anyOf", "oneOf", "allOf"):
         for index, inner in enumerate(schema.get(key) or ()):
-            _arrays(wrong, inner, f"{where}.{key}[{index}]")
+            _schema(wrong, inner, f"{where}.{key}[{index}]")
     for key in ("items", "additionalProperties", "not"):
-        _arrays(wrong, schema.get(key), f"{where}.{key}")
+        _schema(wrong, schema.get(key), f"{where}.{key}")
 
 
 def _strict(wrong: Refusals, schema: Any, where: str) -> None:

@@ -31,7 +31,17 @@ from everthread.core.events import (
 )
 from everthread.core.happenings import canvas_changed
 from everthread.core.parts import File, Image, Reasoning, Text, file, image
-from everthread.core.tokens import DEEPEST, IMAGE_LEAST, JOINT, LARGE_RESULT, count, image_tiles, sizes, tools_size
+from everthread.core.tokens import (
+    DEEPEST,
+    IMAGE_LEAST,
+    JOINT,
+    LARGE_RESULT,
+    count,
+    image_crops,
+    image_tiles,
+    sizes,
+    tools_size,
+)
 from tests.core.pictures import png
 from tests.core.strategies import any_text, events, plain_json
 from tests.examples import examples
@@ -287,6 +297,26 @@ def test_an_image_has_one_to_eight_tiles_whichever_way_it_is_turned(width: int, 
     assert tiles == image_tiles(height, width, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("width", "height", "crops"),
+    [
+        (384, 384, 1),
+        (960, 540, 6),  # Google's own example
+        (1920, 1080, 6),
+        (1024, 1024, 4),
+        (1920, 40, 8),  # no crop is smaller than 256 by 256
+        (8001, 3, 12),
+        (3, 8001, 12),
+        (2**31, 1, 12),
+        (4032, 3024, 12),  # nor larger than 768 by 768, of no more than 3072 by 3072
+        (2**31, 2**31, 16),
+        (0, 0, 6),
+    ],
+)
+def test_google_charges_an_image_by_its_crops(width: int, height: int, crops: int) -> None:
+    assert image_crops(width, height, 258) == crops * 258
+
+
 # -- tools -------------------------------------------------------------------------------------------------
 
 
@@ -415,3 +445,23 @@ def test_a_schema_that_repeats_itself_at_every_level_is_read_once() -> None:
 def test_a_schema_of_many_fields_costs_by_their_number() -> None:
     few, many = (tools_size([_tool("f", {f"n{x:05d}": TEXT for x in range(n)})]) for n in (1_000, 10_000))
     assert 9 < many / few < 11
+
+
+WORDS = {"type": "string", "description": "one of so many words " * 200}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"additionalProperties": WORDS},
+        {"additionalProperties": {"type": "object", "properties": {"of": WORDS}}},
+        {"required": [f"name_number_{number}" for number in range(300)]},
+    ],
+    ids=["any name", "any name of an object", "required"],
+)
+@pytest.mark.parametrize("properties", [{}, {"x": TEXT}], ids=["no fields", "a field"])
+def test_what_a_schema_says_beside_its_fields_is_counted(properties: dict[str, Any], more: dict[str, Any]) -> None:
+    tool = {"name": "f", "schema": {"type": "object", "properties": properties, **more}}
+    nested = _tool("f", {"inner": tool["schema"]})
+    assert tools_size([tool]) > 600
+    assert tools_size([nested]) > 600

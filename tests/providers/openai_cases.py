@@ -21,6 +21,15 @@ def chat(*messages: Json, model: str = "gpt-4o", **more: Any) -> Json:
     return {"model": model, "tools": tools, "messages": list(messages), **more}
 
 
+def takes(schema: Json) -> Json:
+    """A request with a tool that takes this."""
+    return chat(HI, tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}])
+
+
+def inside(**schema: Any) -> Json:
+    return {"type": "object", "properties": {"x": schema}}
+
+
 def asks(*ids: str, name: str = "find", arguments: Any = '{"number": 1}', **more: Any) -> Json:
     body = {"name": name, "arguments": arguments}
     calls = [{"id": id, "type": "function", "function": body} for id in ids]
@@ -67,6 +76,16 @@ _MANY = [f"c{number}" for number in range(129)]
 
 REFUSED_BY_CHAT: dict[str, tuple[str, Json]] = {
     "more than 128 tools": ("array too long", chat(HI, tools=[function(f"f{number}") for number in range(129)])),
+    "a choice at the top of a schema": ("top level", takes({**SCHEMA, "anyOf": [{}]})),
+    "constants at the top of a schema": ("top level", takes({**SCHEMA, "enum": [{}]})),
+    "a schema that is not another": ("top level", takes({**SCHEMA, "not": {}})),
+    "a schema of no properties": ("properties", takes({**SCHEMA, "properties": None})),
+    "a schema within one of no properties": ("properties", takes(inside(type="object", properties=None))),
+    "a schema with a list of properties": ("properties", takes(inside(type="object", properties=[]))),
+    "a schema that requires nothing": ("required", takes({**SCHEMA, "required": None})),
+    "a schema that requires a number": ("required", takes(inside(type="object", required=[5]))),
+    "an unknown type": ("type", takes(inside(type="foo"))),
+    "an unknown type among others": ("type", takes(inside(type=["string", "foo"]))),
     "more than 128 tool calls": ("array too long", chat(HI, asks(*_MANY), *map(tells, _MANY))),
     "no messages": ("at least one", chat()),
     "an unknown role": ("role", chat({"role": "model", "content": "x"})),

@@ -278,6 +278,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "anyOf": [{"required": ["city"]}],
     },
     "of a choice alone": {"oneOf": [{"type": "object", "properties": {}}]},
+    "with constants at the top": {"type": "object", "properties": {}, "enum": [{}]},
+    "that is not another": {"type": "object", "properties": {}, "not": {"required": ["x"]}},
 }
 
 
@@ -292,7 +294,51 @@ async def test_schemas_that_providers_refuse_are_mended(
     (sent,) = schemas_of(context.request)
     assert sent["type"] == "object"
     assert sent["properties"] == schema.get("properties", {})
-    assert sent.keys().isdisjoint(("anyOf", "oneOf", "allOf"))
+    assert refusals(model, context.request) == []
+    assert sent.keys().isdisjoint(("anyOf", "oneOf", "allOf", "enum", "not"))
+
+
+WRONG: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "no properties": ({"type": "object", "properties": None}, {"type": "object", "properties": {}}),
+    "a list of properties": ({"type": "object", "properties": []}, {"type": "object", "properties": {}}),
+    "nothing required": ({"type": "object", "required": None}, {"type": "object"}),
+    "a name required": ({"type": "object", "required": "x"}, {"type": "object"}),
+    "numbers required": ({"type": "object", "required": ["x", 5]}, {"type": "object", "required": ["x"]}),
+    "an unknown type": ({"type": "foo", "description": "x"}, {"description": "x"}),
+    "no type": ({"type": None}, {}),
+    "a type that is none": ({"type": {"a": 1}}, {}),
+    "some known types": ({"type": ["foo", "string", 5]}, {"type": ["string"]}),
+    "no known types": ({"type": ["foo"]}, {}),
+    "a list of nothing": ({"type": "array", "items": None}, {"type": "array", "items": {}}),
+}
+
+
+@pytest.mark.parametrize(("schema", "mended"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("model", FORMS)
+async def test_what_is_no_schema_is_mended_wherever_it_stands(
+    ask: Ask, model: str, schema: dict[str, Any], mended: dict[str, Any]
+) -> None:
+    given = {"type": "object", "properties": {"what": schema, "list": {"type": "array", "items": schema}}}
+    tools: list[Any] = [{"name": "look", "schema": given}]
+    if schema.get("type") == "object":
+        tools.append({"name": "top", "schema": schema})
+    context = await ask(model, user("Hello."), tools=tools)
+    inside, *top = schemas_of(context.request)
+    assert inside["properties"] == {"what": mended, "list": {"type": "array", "items": mended}}
+    assert top == [{"properties": {}} | mended for _ in tools[1:]]
+
+
+@pytest.mark.parametrize("key", ["a b", "Größe", "x" * 65, "", "a/b", "$filter"])
+async def test_a_tool_whose_arguments_have_names_that_claude_refuses_is_left_out(ask: Ask, key: str) -> None:
+    odd = {"name": "odd", "schema": {"type": "object", "properties": {key: {"type": "string"}}}}
+    good = {"name": "good", "schema": {"type": "object", "properties": {"a.b-C_9": {"type": "string"}}}}
+    for model in FORMS:
+        context = await ask(model, user("Hello."), tools=[odd, good])
+        assert len(schemas_of(context.request)) == (1 if model == CLAUDE else 2)
+        told = "tools whose arguments have names that the provider refuses, left out: odd"
+        assert (told in context.degraded) == (model == CLAUDE)
+    alone = await ask(CLAUDE, user("Hello."), tools=[odd])
+    assert "tools" not in alone.request
 
 
 LISTS: dict[str, dict[str, Any]] = {

@@ -46,6 +46,10 @@ SHOWN: dict[str, tuple[Part, tuple[str, ...]]] = {
         file(b"", name="e.pdf", media_type="application/pdf"),
         ("[file: e.pdf, application/pdf; not sent]",),
     ),
+    "a PDF with a name that no request can carry": (
+        file(b"%PDF-1.4", name="a\ud800.pdf", media_type="application/pdf"),
+        ("<application/pdf>",),
+    ),
     "a table": (file(b"a,b\n1,2", name="t.csv", media_type="text/csv"), ("a,b\n1,2",)),
     "JSON": (file(b'{"a": 1}', media_type="application/json"), ('{"a": 1}',)),
     "text that is none": (file(b"a\xff", media_type="text/plain"), ("a\ufffd",)),

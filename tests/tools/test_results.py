@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections import deque
@@ -19,7 +20,7 @@ import pytest
 from everthread import Everthread, tool_call, user
 from everthread.core.events import ToolResult
 from everthread.core.parts import File, Image, Part, Text, image
-from everthread.tools.results import MOST, MOST_BYTES, MOST_ITEMS, gathered, parts_of
+from everthread.tools.results import MOST, MOST_BYTES, MOST_ITEMS, gathered, in_a_line, parts_of
 from tests.core.pictures import png
 
 
@@ -45,6 +46,25 @@ class Odd:
         raise ValueError("nobody is like me")
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class Own(BaseException):
+    pass
+
+
+class Mute(Exception):
+    """One whose words cannot be had."""
+
+    def __init__(self, why: BaseException) -> None:
+        self.why = why
+
+    def __str__(self) -> str:
+        raise self.why
+
+    __repr__ = __str__
+
+    def __sizeof__(self) -> int:
+        raise self.why
 
 
 def text_of(value: object) -> str:
@@ -214,3 +234,12 @@ async def test_an_asynchronous_generator_is_read_so_far_and_no_further() -> None
     assert found.startswith("wordword")
     assert found.endswith("left out …]")
     assert closed == [True]
+
+
+@pytest.mark.parametrize(
+    "why", [ValueError(), KeyboardInterrupt(), SystemExit(), GeneratorExit(), asyncio.CancelledError(), Own()], ids=repr
+)
+def test_an_error_that_cannot_be_told_is_told_by_its_type(why: BaseException) -> None:
+    assert in_a_line(Mute(why)) == "Mute"
+    assert text_of(Mute(why)).startswith("<a Mute that cannot be shown>")
+    assert "cannot be shown" in text_of({"key": [Mute(why)]})

@@ -6,6 +6,7 @@ Memory's own tools are given up first, where they would take too much of a small
 from __future__ import annotations
 
 import json
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -49,6 +50,10 @@ def weighed(tools: tuple[Tool, ...], model: Model, measure: Measure) -> Offered:
 def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], list[str]]:
     """As many tools as the provider takes, none described at greater length than it takes; and what was given up."""
     notes = []
+    if limits.properties and (odd := [tool for tool in tools if not _has_names(tool, limits.properties)]):
+        names = ", ".join(tool.name for tool in odd)
+        notes.append(f"tools whose arguments have names that the provider refuses, left out: {names}")
+        tools = tuple(tool for tool in tools if tool not in odd)
     if limits.tools and len(tools) > limits.tools:
         left = len(tools) - limits.tools
         notes.append(f"tools beyond the {limits.tools} that the provider takes, left out: {left}")
@@ -64,6 +69,11 @@ def unfenced(tool: Tool, fence: Fence) -> Tool:
     """A tool's description may be a server's own words."""
     told = without(fence, tool.description)
     return tool if told is tool.description else msgspec.structs.replace(tool, description=told)
+
+
+def _has_names(tool: Tool, pattern: str) -> bool:
+    """Whether the provider takes the names of its arguments."""
+    return all(re.fullmatch(pattern, name) for name in tool.schema.get("properties", ()))
 
 
 def _shortened(tool: Tool, most: int) -> Tool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ _FORM = "a tool with name, description and schema, or in OpenAI's or Anthropic's
 _ONE = "one of the tools"
 _OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 _CHOICES = ("anyOf", "oneOf", "allOf")
+_NOT_AT_THE_TOP = (*_CHOICES, "enum", "not")
+_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 # Where schemas stand within a schema: by name, in a list, or alone (`items` may be a list of old).
 _NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _INSIDE = (*_CHOICES, "prefixItems", "items", "additionalProperties", "contains", "not", "if", "then", "else")
@@ -85,28 +87,46 @@ def _tool(given: object) -> Tool:
 
 def _taken(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema that every provider takes: OpenAI and Anthropic want its type, OpenAI its properties and what is in a
-    list, and both refuse a choice at the top."""
-    kept = {key: value for key, value in _with_items(schema).items() if key not in _CHOICES}
+    list, and refuses what is no schema; and both refuse a choice at the top."""
+    kept = {key: value for key, value in _mended(schema).items() if key not in _NOT_AT_THE_TOP}
     return kept if not schema or _OBJECT.keys() <= kept.keys() else {**_OBJECT, **kept}
 
 
-def _with_items(schema: Any) -> Any:
-    """The same schema, in which every list says what is in it: anything, where it said nothing."""
+def _mended(schema: Any) -> Any:
+    """The same schema, in which every list says what is in it: anything, where it said nothing; and without what no
+    schema can say."""
     if isinstance(schema, list):
-        return [_with_items(one) for one in schema]
+        return [_mended(one) for one in schema]
     if not isinstance(schema, dict):
-        return schema
+        return schema if isinstance(schema, bool) else {}
     made = {key: _inner(key, value) for key, value in schema.items()}
-    kind = schema.get("type")
+    made = {key: value for key, value in made.items() if key not in _TYPED or value is not None}
+    kind = made.get("type")
     is_list = kind == "array" or (isinstance(kind, list) and "array" in kind)
     return {**made, "items": {}} if is_list and "items" not in made else made
 
 
+def _type(kind: Any) -> Any:
+    """One or several that are known; nothing, which may be anything, where none is."""
+    if isinstance(kind, list | tuple):
+        return [one for one in kind if isinstance(one, str) and one in _TYPES] or None
+    return kind if isinstance(kind, str) and kind in _TYPES else None
+
+
+def _required(names: Any) -> list[str] | None:
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list | tuple) else None
+
+
+_TYPED: dict[str, Callable[[Any], Any]] = {"type": _type, "required": _required}
+
+
 def _inner(key: str, value: Any) -> Any:
     """What a schema says under a key; what is no schema, such as a default, stays as it is."""
-    if key in _NAMED and isinstance(value, dict):
-        return {name: _with_items(one) for name, one in value.items()}
-    return _with_items(value) if key in _INSIDE else value
+    if key in _TYPED:
+        return _TYPED[key](value)
+    if key in _NAMED:
+        return {name: _mended(one) for name, one in value.items()} if isinstance(value, dict) else {}
+    return _mended(value) if key in _INSIDE else value
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,9 +51,11 @@ DEEPEST = 64  # levels of a tool's schema that are read; no provider takes as ma
 COMBINED = ("anyOf", "oneOf", "allOf")
 TILES_MOST = 8  # of OpenAI's: 2048 by 768 pixels
 SMALL_IMAGE, CROPS_UNKNOWN = 384, 6  # pixels of an image that Google does not crop; crops of one that is 16 by 9
+LEAST_CROP, MOST_CROP, MOST_CROPPED = 256, 768, 3_072  # pixels of a crop's side, and of an image that is cropped
 # What TypeScript says of a schema; whatever else stands in it is told in a comment.
 _SAID = {"type", "properties", "required", "enum", "items", "prefixItems", "$ref", "$schema", "$defs", "definitions"}
 _SAID |= {"additionalProperties", *COMBINED}
+_TOLD = ("properties", "additionalProperties", "required", *COMBINED)  # of which one makes a tool take arguments
 
 
 def sizes(event: Event, counter: Counter | None = None) -> tuple[int, int]:
@@ -142,12 +144,15 @@ def image_area(width: int, height: int) -> int:
 
 
 def image_crops(width: int, height: int, crop: int) -> int:
-    """Tokens of an image as Google charges it: so many for each square of two thirds of its shorter side."""
+    """Tokens of an image as Google charges it: so many for each square of two thirds of its shorter side, within
+    bounds, after scaling it down to fit 3072 by 3072."""
     if width <= 0 or height <= 0:
         return crop * CROPS_UNKNOWN
     if max(width, height) <= SMALL_IMAGE:
         return crop
-    side = max(1, min(width, height) * 2 // 3)
+    scale = max(width, height, MOST_CROPPED)
+    width, height = (max(1, side * MOST_CROPPED // scale) for side in (width, height))
+    side = max(LEAST_CROP, min(MOST_CROP, min(width, height) * 2 // 3))
     return crop * -(-width // side) * -(-height // side)
 
 
@@ -229,7 +234,7 @@ def _namespace(tools: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield from _comment({"description": tool.get("description")})
         yield from _comment(schema)
         yield f"type {tool.get('name')} = ("
-        if isinstance(schema, Mapping) and any(map(schema.get, ("properties", *COMBINED))):
+        if isinstance(schema, Mapping) and any(map(schema.get, _TOLD)):
             yield "_: "
             yield from _type(schema, DEEPEST)
         yield ") => any;\n\n"
@@ -269,9 +274,17 @@ def _plainly(value: object) -> str:
 
 def _fields(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
     listed = schema.get("required")
-    required = {name for name in listed if isinstance(name, str)} if isinstance(listed, list | tuple) else set()
+    required = (
+        dict.fromkeys(name for name in listed if isinstance(name, str)) if isinstance(listed, list | tuple) else {}
+    )
     indent = "  " * (DEEPEST - depth)
-    for name, field in schema["properties"].items():
+    described, others = schema.get("properties"), schema.get("additionalProperties")
+    fields: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {}
+    fields |= {
+        name: {} for name in required if name not in fields
+    }  # told all the same, though nobody says of what type
+    fields |= {"[key: string]": others} if isinstance(others, Mapping) and others else {}
+    for name, field in fields.items():
         for comment in _comment(field):
             yield indent + comment
         yield f"{indent}{name}: " if name in required else f"{indent}{name}?: "
@@ -320,7 +333,7 @@ def _either(options: object, depth: int) -> Iterator[str]:
 
 def _kind(schema: Mapping[str, Any], kind: str, depth: int) -> Iterator[str]:
     match kind:
-        case "object" if isinstance(schema.get("properties"), Mapping):
+        case "object" if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
             yield "{\n"
             yield from _fields(schema, depth)
             yield "}"

@@ -56,6 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tools: _Tokens = 0
     tool_calls: _Tokens = 0
     description: _Tokens = 0
+    properties: str = ""
     media: _Tokens = 0
     media_bytes: _Tokens = 0
     image_bytes: _Tokens = 0

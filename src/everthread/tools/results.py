@@ -164,7 +164,7 @@ def in_a_line(problem: BaseException) -> str:
     """An error's own words, shortly; its type where it has none."""
     try:
         words = " ".join(str(problem).split())
-    except Exception:  # noqa: BLE001 - as above
+    except BaseException:  # noqa: BLE001 - as above; nothing is awaited here, so that no turn is cancelled by it
         words = ""
     return shortened(words, 2_000).replace("\n", " ") or type(problem).__name__
 
@@ -196,6 +196,12 @@ def _plain(value: Any) -> Any:
 def _repr(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001 - as above
-        size = sys.getsizeof(value, 0)
-        return f"<a {type(value).__name__} of {size:,} bytes that cannot be shown>"
+    except BaseException:  # noqa: BLE001 - as in `in_a_line`
+        return f"<a {type(value).__name__}{_bytes(value)} that cannot be shown>"
+
+
+def _bytes(value: object) -> str:
+    try:
+        return f" of {sys.getsizeof(value, 0):,} bytes"
+    except BaseException:  # noqa: BLE001 - the same
+        return ""

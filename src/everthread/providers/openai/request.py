@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool
+from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool, clean
 from everthread.core.tokens import is_text
 from everthread.providers.anthropic.pictures import Form, Sent, keep, of_data_url
 from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown, told_in_words
@@ -94,7 +94,7 @@ def content_part(part: Part, media: Media) -> list[Message]:
 
 def _file(part: File, data: bytes, media: Media) -> Message:
     if data and part.media_type == "application/pdf":
-        file = {"filename": media.held(part.name) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
+        file = {"filename": media.held(clean(part.name)) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
         return {"type": "file", "file": file}
     if data and part.media_type in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
