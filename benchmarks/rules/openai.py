@@ -141,8 +141,8 @@ def _schema(wrong: Refusals, schema: Any, where: str) -> None:
     is_array = "array" in types
     wrong.unless(not is_array or "items" in schema, f"{where}: array schema missing items")
     for key in ("properties", "$defs", "definitions"):
-        named = schema.get(key)
-        for name, inner in named.items() if isinstance(named, dict) else ():
+        fields = schema.get(key)
+        for name, inner in fields.items() if isinstance(fields, dict) else ():
             _schema(wrong, inner, f"{where}.{key}.{name}")
     for key in ("anyOf", "oneOf", "allOf"):
         for index, inner in enumerate(schema.get(key) or ()):
