@@ -103,6 +103,7 @@ CONTEXT = {
     "sent": "how many messages are sent",
     "past": "how many are not",
     "forgotten": "how often something of the conversation had been redacted",
+    "notes": "MEMORY.md as it was read for it; empty without memory",
     "degraded": "what was given up, in words",
     "repaired": "what was mended in the request, in words",
     "settings": "the settings in force",
