@@ -24,7 +24,7 @@ from everthread.agent.turn import Turn
 from everthread.context.build import Context, Contexts, forgotten
 from everthread.context.explain import StepLine
 from everthread.context.pins import turn_of
-from everthread.core.branches import ENDLESS, Current, Line
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.deltas import Delta
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, ToolCall, ToolResult, media_of, user
 from everthread.core.logged import Logged
@@ -105,10 +105,6 @@ class Talk:
     async def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
         return await self._log.line(self.conversation, self._branch)
-
-    async def _way(self) -> Line | Current:
-        """The same, found out with the question that follows where that can be done."""
-        return self.conversation.now if self._branch is None else await self.line()
 
     async def branches(self) -> list[BranchTotals]:
         """All branches, each with its sums: along its whole line, and what it added itself."""
@@ -209,9 +205,9 @@ class Talk:
         them; they are sent in the order of their names. `settings`: any others, for this context alone.
         """
         asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
-        told = arguments.check_instructions(instructions)
+        told, way = arguments.check_instructions(instructions), await self._log.way(self.conversation, self._branch)
         async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
-            context = await self._runtime.contexts.build(self._log, await self._way(), ready.asked)
+            context = await self._runtime.contexts.build(self._log, way, ready.asked)
             self.notes_seen = context.notes  # by whoever calls the model with it
             return context
 
@@ -229,8 +225,9 @@ class Talk:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
         asked = arguments.asked(settings, model=model, budget=budget, at=at)
         told, limit = arguments.check_instructions(instructions), arguments.count("limit", limit)
+        way = await self._log.way(self.conversation, self._branch)
         async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
-            return await self._runtime.contexts.steps(self._log, await self._way(), ready.asked, limit=limit)
+            return await self._runtime.contexts.steps(self._log, way, ready.asked, limit=limit)
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
@@ -311,7 +308,7 @@ class Talk:
 
     async def remember(self) -> bool:
         """Do now what memory has to do on this branch: briefs, recaps, summaries, a name. Whether anything was due."""
-        return await self._worker.once(self.conversation, (await self.line()).branch.number)
+        return await self._worker.once(self.conversation, self._branch)
 
     async def remembered(self) -> Remembered:
         """All that is remembered on this branch: brief, facts and their events, recap, MEMORY.md, name, goal."""

@@ -6,8 +6,7 @@ import pytest
 
 from everthread import Everthread, Talk, artifact_created, canvas_changed, flow_completed, flow_started, user, user_edit
 from everthread.cli.show import describe
-from everthread.core import events
-from everthread.core.events import Other
+from everthread.core.events import Other, kinds, stored
 from everthread.core.happenings import ArtifactCreated, CanvasChanged
 from tests.contract.support import assert_sound, everything
 
@@ -30,7 +29,8 @@ async def test_those_from_before_there_was_a_class_are_read_with_all_their_field
     et: Everthread, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(events, "HAPPENINGS", {})
+        before.setattr(kinds, "HAPPENINGS", {})
+        before.setattr(stored, "HAPPENINGS", {})
         old = Other(kind="artifact_created", data={"title": "Timetable", "rows": [{"from": "Ulm"}]})
         await talk.append(user("Hello"), old, Other(kind="canvas", data={"text": 7}))
     artifact, canvas = [logged.event for logged in await everything(talk)][1:]

@@ -179,6 +179,10 @@ class Log(Beside, Recalling, Forgets):
             lambda: branching.line(conversation.tenant, conversation.id, branch, known=self._lines)
         )
 
+    async def way(self, conversation: Conversation, branch: int | None) -> Line | Current:
+        """The same, for what finds out by itself which branch is current."""
+        return conversation.now if branch is None else await self.line(conversation, branch)
+
     async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
         act = Act(self._clock(), self._gap, Tries())
