@@ -288,11 +288,12 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         key=key,
         fence=packing.plan.fence,
     )
-    media = Media(blobs, packing.plan.fence)
+    shows = partial(Media, blobs, packing.plan.fence, hears=about.hears)
+    media = shows()
     request = told(request, media) if about.blind else request
     rendered = provider.render(request, about, media)
     if problems := provider.check(rendered.body):
-        rendered = provider.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
+        rendered = provider.render(flattened(request, media), about, shows())
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
         rendered.flat = True
     if media.parted:

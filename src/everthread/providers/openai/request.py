@@ -96,7 +96,7 @@ def _file(part: File, data: bytes, media: Media) -> Message:
     if data and part.media_type == "application/pdf":
         file = {"filename": media.held(clean(part.name)) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
         return {"type": "file", "file": file}
-    if data and part.media_type in _SOUNDS:
+    if data and media.hears and part.media_type in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
     if data and is_text(part.media_type):
         return {"type": "text", "text": media.read(data)}

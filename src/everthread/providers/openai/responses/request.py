@@ -25,6 +25,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     entries: list[Entry] = []
     repaired: list[str] = []
     known: set[str] = set()  # reasoning that is there already
+    media.hears = False  # there is no place for sound
     for item in request.items:
         entries += _entries(item, media, known)
     if not entries:
@@ -87,8 +88,6 @@ def _input(piece: Entry) -> Entry:
             return {"type": "input_image", "image_url": url, "detail": "auto"}
         case {"type": "file", "file": file}:
             return {"type": "input_file", **file}
-        case {"type": "input_audio"}:
-            return {"type": "input_text", "text": "[sound; not sent]"}
         case _:
             return {"type": "input_text", "text": piece["text"]}
 
