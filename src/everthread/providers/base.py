@@ -72,8 +72,14 @@ class Media:
     def held(self, text: str) -> str:
         return self._fence.broken(text) if self._fence else text
 
-    def part(self, before: list[dict[str, Any]], piece: dict[str, Any]) -> None:
-        """A piece that is put right behind others is changed where somebody could read the number as they go on."""
+    def add(self, before: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:
+        """Pieces are put right behind others; one is changed where somebody could read the number as they go on."""
+        for piece in pieces:
+            if before:
+                self._part(before, piece)
+            before.append(piece)
+
+    def _part(self, before: list[dict[str, Any]], piece: dict[str, Any]) -> None:
         text = piece.get("text", "")
         if self._fence is None or not text or not self._fence.holds(text):  # a tag of ours
             return

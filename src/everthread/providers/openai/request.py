@@ -75,7 +75,9 @@ def _content(said: Said, media: Media) -> str | list[Message]:
     if all(isinstance(part, Text) for part in said.parts):
         texts = [part.text for part in said.parts if isinstance(part, Text)]
         return "\n\n".join([*texts, said.aside] if said.aside else texts)
-    parts = [piece for part in said.parts for piece in content_part(part, media)]
+    parts: list[Message] = []
+    for part in said.parts:
+        media.add(parts, content_part(part, media))
     return [*parts, {"type": "text", "text": said.aside}] if said.aside else parts
 
 
@@ -144,7 +146,8 @@ def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:
         for answer in reply.answers[first : first + most]:
             messages.append(_answer(answer, media))
             others = [part for part in answer.parts if not isinstance(part, Text)]
-            beside += [piece for part in others for piece in content_part(part, media)]
+            for part in others:
+                media.add(beside, content_part(part, media))
     if beside:
         opening, closing = ({"type": "text", "text": tag} for tag in media.tags())
         messages.append({"role": "user", "content": [opening, *beside, closing]})

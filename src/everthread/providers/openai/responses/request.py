@@ -78,7 +78,10 @@ def _content(said: Said, media: Media) -> str | list[Entry]:
 
 
 def _parts(parts: tuple[Part, ...], media: Media) -> list[Entry]:
-    return [_input(piece) for part in parts for piece in content_part(part, media)]
+    made: list[Entry] = []
+    for part in parts:
+        media.add(made, [_input(piece) for piece in content_part(part, media)])
+    return made
 
 
 def _input(piece: Entry) -> Entry:
