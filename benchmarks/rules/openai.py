@@ -194,6 +194,8 @@ def _part(wrong: Refusals, part: Json, role: str, where: str, model: str) -> Non
         return
     sees = kind in ("text", "refusal") or not BLIND.fullmatch(model)
     wrong.unless(sees, f"{where}: a part of type {kind} is not supported by the model {model}")
+    hears = kind != "input_audio" or "audio" in model
+    wrong.unless(hears, f"{where}: a part of type {kind} is not supported by the model {model}")
     body = part.get(str(kind))
     if kind in ("text", "refusal"):
         wrong.fields(part, f"type {kind}", where)

@@ -71,11 +71,16 @@ class Refusals(list[str]):
         """Base64 of a supported media type; an image must be what it says that it is."""
         if not self.unless(media_type in allowed, f"{where}: the media type {media_type!r:.60} is not supported"):
             return
+        from benchmarks.rules.pictures import sides  # which knows pictures by our `sniffed`
+
         whole = decoded(data)
         if self.unless(whole, f"{where}: data must be base64 that is not empty"):
             assert whole is not None
             fits = media_type not in IMAGES or sniffed(whole) == media_type
             self.unless(fits, f"{where}: the image does not match its media type {media_type}")
+            self.unless(not fits or media_type not in IMAGES or all(sides(whole)), f"{where}: could not process image")
+            is_pdf = media_type != "application/pdf" or b"%PDF" in whole[:1_024]
+            self.unless(is_pdf, f"{where}: the PDF is not valid")
 
     def data_url(self, url: object, allowed: Collection[str], where: str, *, web: bool = True) -> None:
         """A data: URL of a supported media type, or, with `web`, the address of a page."""

@@ -30,6 +30,10 @@ def inside(**schema: Any) -> Json:
     return {"type": "object", "properties": {"x": schema}}
 
 
+def _shows(data: bytes) -> Json:
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(data).decode()}"}}
+
+
 def asks(*ids: str, name: str = "find", arguments: Any = '{"number": 1}', **more: Any) -> Json:
     body = {"name": name, "arguments": arguments}
     calls = [{"id": id, "type": "function", "function": body} for id in ids]
@@ -86,6 +90,23 @@ REFUSED_BY_CHAT: dict[str, tuple[str, Json]] = {
     "a schema that requires a number": ("required", takes(inside(type="object", required=[5]))),
     "an unknown type": ("type", takes(inside(type="foo"))),
     "an unknown type among others": ("type", takes(inside(type=["string", "foo"]))),
+    "sound for a model that takes none": (
+        "not supported",
+        chat({"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": PDF, "format": "wav"}}]}),
+    ),
+    "a picture of no size": ("image", chat({"role": "user", "content": [_shows(png(0, 4))]})),
+    "a picture that is cut off": ("image", chat({"role": "user", "content": [_shows(png(3, 4)[:20])]})),
+    "no PDF": (
+        "PDF",
+        chat(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "file", "file": {"filename": "a", "file_data": f"data:application/pdf;base64,{PNG}"}}
+                ],
+            }
+        ),
+    ),
     "more than 128 tool calls": ("array too long", chat(HI, asks(*_MANY), *map(tells, _MANY))),
     "no messages": ("at least one", chat()),
     "an unknown role": ("role", chat({"role": "model", "content": "x"})),

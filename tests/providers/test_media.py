@@ -53,13 +53,25 @@ SHOWN: dict[str, tuple[Part, tuple[str, ...]]] = {
     "a table": (file(b"a,b\n1,2", name="t.csv", media_type="text/csv"), ("a,b\n1,2",)),
     "JSON": (file(b'{"a": 1}', media_type="application/json"), ('{"a": 1}',)),
     "text that is none": (file(b"a\xff", media_type="text/plain"), ("a\ufffd",)),
-    "sound": (
-        WAV,
-        (
-            *("[file: a.wav, audio/wav; not sent]", "<audio>"),
-            *("[sound; not sent]", "<audio/wav>"),
-        ),
+    "sound": (WAV, (*["[file: a.wav, audio/wav; not sent]"] * 3, "<audio/wav>")),
+    "no PDF": (
+        file(b"words", name="a.pdf", media_type="application/pdf"),
+        ("[file: a.pdf, application/pdf; not sent]",),
     ),
+    "a PDF that begins too late": (
+        file(b" " * 1_024 + b"%PDF-1.4", name="a.pdf", media_type="application/pdf"),
+        ("[file: a.pdf, application/pdf; not sent]",),
+    ),
+    "a PDF after some bytes": (
+        file(b"\n" * 1_000 + b"%PDF-1.4", name="a.pdf", media_type="application/pdf"),
+        ("<application/pdf>",),
+    ),
+    "a PNG that is cut off": (image(png(3, 4)[:20]), ("[image: image/png; not sent]",)),
+    "a PNG of no size": (image(png(0, 0)), ("[image: image/png; not sent]",)),
+    "a PNG of no height": (image(png(3, 0)), ("[image: image/png, 3×0; not sent]",)),
+    "the first bytes of a JPEG": (image(b"\xff\xd8\xff"), ("[image: image/jpeg; not sent]",)),
+    "the first bytes of a GIF": (image(b"GIF89a"), ("[image: image/gif; not sent]",)),
+    "the first bytes of a WebP": (image(b"RIFF....WEBP"), ("[image: image/webp; not sent]",)),
     "a film": (
         file(b"....", name="v.mp4", media_type="video/mp4"),
         (*["[file: v.mp4, video/mp4; not sent]"] * 3, "<video/mp4>"),
@@ -198,3 +210,19 @@ async def test_where_it_is_no_longer_in_the_window_that_is_said(ask: Ask) -> Non
     assert instructions(context.request).startswith("Be kind.")
     assert "<image/png>" not in "".join(transcript(context))
     assert "images and files of the opening instructions that are no longer in the window: 1" in context.degraded
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("openai:gpt-4o-audio-preview", "<audio>"),
+        ("openai:gpt-audio", "<audio>"),
+        ("openai:qwen2-audio-7b", "<audio>"),
+        ("openai:gpt-4o", "[file: a.wav, audio/wav; not sent]"),
+        ("openai:some-model", "[file: a.wav, audio/wav; not sent]"),
+        ("openai-responses:gpt-audio", "[file: a.wav, audio/wav; not sent]"),
+    ],
+)
+async def test_sound_is_sent_to_models_that_are_known_to_take_it(ask: Ask, model: str, told: str) -> None:
+    context = await ask(model, user("Listen:", WAV), assistant("Yes."), user("Well?"))
+    assert transcript(context)[:2] == ["user: Listen:", f"user: {told}"]

@@ -300,11 +300,12 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         key=key,
         fence=packing.plan.fence,
     )
-    media = Media(blobs, packing.plan.fence)
+    shows = partial(Media, blobs, packing.plan.fence, hears=about.hears)
+    media = shows()
     request = told(request, media) if about.blind else request
     rendered = form.render(request, about, media)
     if problems := form.check(rendered.body):
-        rendered = form.render(flattened(request, media), about, Media(blobs, packing.plan.fence))
+        rendered = form.render(flattened(request, media), about, shows())
         rendered.repaired.append(f"tool calls were told as text, because {'; '.join(problems)}")
         rendered.flat = True
     if media.parted:

@@ -145,6 +145,8 @@ class Items:
                     parts = [part for part in parts if not isinstance(part, Reasoning)]
                 parts += self._parts(event.parts)
                 model = event.model
+        if self._joins(parts):
+            parts = [parts[0], *[_parted(part) if type(part) is Text else part for part in parts[1:]]]
         answers: tuple[Answer, ...] = ()
         if calls:
             answers, results = self._answers(calls, results, full)
@@ -287,13 +289,18 @@ class Items:
         return self._apart(tuple([self._cleaned(part) if isinstance(part, Text) else part for part in parts]))
 
     def _apart(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        """Parts of which no text goes on with the number where the one before it ends: some forms put them together."""
-        if len(parts) < 2 or self._fence.holds("".join(map(_beside, parts))):
+        """Parts of which no text goes on with the number where the one before it ends: some forms put them together.
+        Files of text are read by whoever has their bytes: see `Media.add`."""
+        if not self._joins(parts):
             return parts
+        return (parts[0], *[_parted(part) if type(part) is Text else part for part in parts[1:]])
+
+    def _joins(self, parts: Sequence[Part | Call]) -> bool:
+        if sum([type(part) is Text for part in parts]) < 2 or self._fence.holds("".join(map(_beside, parts))):
+            return False
         self._note(BROKEN_UP)
         self.added += self._size(BREAK) * (len(parts) - 1)
-        first, *rest = parts
-        return (first, *(Text(text=BREAK + part.text, meta=part.meta) if type(part) is Text else part for part in rest))
+        return True
 
     def _cleaned(self, part: Text) -> Text:
         cleaned = clean(part.text)
@@ -371,7 +378,11 @@ def stub(logged: Logged, head: int = STUB_HEAD, tail: int = STUB_TAIL) -> str:
     return short(clean(logged.text))
 
 
-def _beside(part: Part) -> str:
+def _parted(text: Text) -> Text:
+    return Text(text=BREAK + text.text, meta=text.meta)
+
+
+def _beside(part: Part | Call) -> str:
     """What stands between the parts around it; reasoning may be left out."""
     return part.text if isinstance(part, Text) else "" if isinstance(part, Reasoning) else "\n"
 

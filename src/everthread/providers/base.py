@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from everthread.core.fence import BREAK, RESULT, Fence
-from everthread.core.images import media_type_of
+from everthread.core.images import dimensions, media_type_of
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, clean, object_of
 from everthread.core.tokens import is_text
@@ -25,6 +25,8 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
 TAIL = 200  # texts that stand side by side, and characters of each
 LONGEST = 200  # characters that are told of an address or a name
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+PDF, PDF_BEGINS, PDF_WITHIN = "application/pdf", b"%PDF", 1_024  # bytes that may stand before its beginning
 
 # What stands in for a message that a provider's rules demand and that nobody said.
 BEGINS = "(The conversation begins here.)"
@@ -44,11 +46,12 @@ class Rendered(msgspec.Struct):
 
 class Media:
     """The bytes of what a request shows, by their hash, and how much of it cannot be sent. What is told of it in words
-    cannot pass for a tag of the fence's."""
+    cannot pass for a tag of the fence's. `hears`: whether the model takes sound."""
 
-    def __init__(self, found: dict[str, bytes | None], fence: Fence | None = None) -> None:
+    def __init__(self, found: dict[str, bytes | None], fence: Fence | None = None, *, hears: bool = False) -> None:
         self._found = found
         self._fence = fence
+        self.hears = hears
         self.shows = False  # whether there is a picture or file in the request
         self.unsent = 0
         self.parted = 0  # texts that would have gone on with the number of the fence
@@ -69,8 +72,14 @@ class Media:
     def held(self, text: str) -> str:
         return self._fence.broken(text) if self._fence else text
 
-    def part(self, before: list[dict[str, Any]], piece: dict[str, Any]) -> None:
-        """A piece that is put right behind others is changed where somebody could read the number as they go on."""
+    def add(self, before: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:
+        """Pieces are put right behind others; one is changed where somebody could read the number as they go on."""
+        for piece in pieces:
+            if before:
+                self._part(before, piece)
+            before.append(piece)
+
+    def _part(self, before: list[dict[str, Any]], piece: dict[str, Any]) -> None:
         text = piece.get("text", "")
         if self._fence is None or not text or not self._fence.holds(text):  # a tag of ours
             return
@@ -113,12 +122,16 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def shown(part: Image | File, media: Media) -> Shown:
-    """What there is of a part. Pictures are often declared as another type than they are, and then refused."""
+    """What there is of a part. Pictures are often declared as another type than they are, and then refused. Nothing,
+    where its bytes are not what they should be: no provider takes those."""
     media.shows = True
     data = media.bytes_of(part)
     if not data:
         return Shown(url=part.url if _is_address(part.url) else "", media_type=part.media_type)
-    return Shown(data, media_type_of(data) if isinstance(part, Image) else part.media_type)
+    if isinstance(part, Image):
+        return Shown(data, media_type_of(data)) if all(dimensions(data)) else Shown()
+    is_broken = part.media_type.startswith(PDF) and PDF_BEGINS not in data[:PDF_WITHIN]
+    return Shown() if is_broken else Shown(data, part.media_type)
 
 
 def _is_address(url: str) -> bool:

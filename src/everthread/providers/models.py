@@ -38,6 +38,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cache_write: _Multiple = 1.0
     cache_write_1h: _Multiple = 1.0
     blind: bool = False
+    hears: bool = False
     reasons: bool = False
     bound: bool = False
     adaptive: bool = False
@@ -110,7 +111,8 @@ def model(spec: str) -> Model:
             if provider == "local":
                 facts["window"] = _window_of_file(name, facts["window"])
             return Model(provider=provider, name=name, known=True, limits=_limits(provider), **facts)
-    return Model(provider=provider, name=name, known=False, calibrate=True, limits=_limits(provider))
+    hears = "audio" in bare.lower()
+    return Model(provider=provider, name=name, known=False, calibrate=True, hears=hears, limits=_limits(provider))
 
 
 @cache

@@ -129,14 +129,17 @@ class _Messages:
             elif isinstance(part, Image | File):
                 self.shows = True
                 blocks.append(_media(part, self._media))
-        return blocks
+        if len(blocks) < 2 or not self.shows:
+            return blocks
+        apart: list[Block] = []
+        self._media.add(apart, blocks)
+        return apart
 
     def _say(self, role: str, blocks: list[Block]) -> None:
         if not blocks:
             return
         if self.messages and self.messages[-1]["role"] == role:
-            self._media.part(self.messages[-1]["content"], blocks[0])
-            self.messages[-1]["content"] += blocks
+            self._media.add(self.messages[-1]["content"], blocks)
         else:
             self.messages.append({"role": role, "content": blocks})
         self._last = blocks[-1]

@@ -79,8 +79,7 @@ def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> 
     if not parts:
         return
     if contents and contents[-1]["role"] == role:
-        media.part(contents[-1]["parts"], parts[0])
-        contents[-1]["parts"] += parts
+        media.add(contents[-1]["parts"], parts)
     else:
         contents.append({"role": role, "parts": parts})
 
@@ -97,9 +96,12 @@ def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[
         ]
         if beside:
             opening, closing = media.tags()
-            beside = [{"text": opening}, *beside, {"text": closing}]
-        return [("model", said), ("user", [*answers, *beside])]
-    parts = [piece for part in item.parts for piece in _heard(part, media)]
+            answers.append({"text": opening})
+            media.add(answers, [*beside, {"text": closing}])
+        return [("model", said), ("user", answers)]
+    parts: list[Piece] = []
+    for part in item.parts:
+        media.add(parts, _heard(part, media))
     if item.aside:
         parts.append({"text": item.aside})
     return [("user", parts)]

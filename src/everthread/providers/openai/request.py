@@ -75,7 +75,9 @@ def _content(said: Said, media: Media) -> str | list[Message]:
     if all(isinstance(part, Text) for part in said.parts):
         texts = [part.text for part in said.parts if isinstance(part, Text)]
         return "\n\n".join([*texts, said.aside] if said.aside else texts)
-    parts = [piece for part in said.parts for piece in content_part(part, media)]
+    parts: list[Message] = []
+    for part in said.parts:
+        media.add(parts, content_part(part, media))
     return [*parts, {"type": "text", "text": said.aside}] if said.aside else parts
 
 
@@ -96,7 +98,7 @@ def _file(part: File, data: bytes, media: Media) -> Message:
     if data and part.media_type == "application/pdf":
         file = {"filename": media.held(clean(part.name)) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
         return {"type": "file", "file": file}
-    if data and part.media_type in _SOUNDS:
+    if data and media.hears and part.media_type in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
     if data and is_text(part.media_type):
         return {"type": "text", "text": media.read(data)}
@@ -143,14 +145,15 @@ def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:
         said = ""
         for answer in reply.answers[first : first + most]:
             messages.append(_answer(answer, media))
-            beside += _shown(answer, media)
+            _show(beside, answer, media)
     return [*messages, _beside(beside, media)] if beside else messages
 
 
-def _shown(answer: Answer, media: Media) -> list[Message]:
-    """The pictures and files of a result."""
-    others = [part for part in answer.parts if not isinstance(part, Text)]
-    return [piece for part in others for piece in content_part(part, media)]
+def _show(beside: list[Message], answer: Answer, media: Media) -> None:
+    """The pictures and files of a result, after those of the others."""
+    for part in answer.parts:
+        if not isinstance(part, Text):
+            media.add(beside, content_part(part, media))
 
 
 def _beside(shown: list[Message], media: Media) -> Message:

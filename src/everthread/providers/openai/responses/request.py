@@ -25,6 +25,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     entries: list[Entry] = []
     repaired: list[str] = []
     known: set[str] = set()  # reasoning that is there already
+    media.hears = False  # there is no place for sound
     for item in request.items:
         entries += _entries(item, media, known)
     if not entries:
@@ -77,7 +78,10 @@ def _content(said: Said, media: Media) -> str | list[Entry]:
 
 
 def _parts(parts: tuple[Part, ...], media: Media) -> list[Entry]:
-    return [_input(piece) for part in parts for piece in content_part(part, media)]
+    made: list[Entry] = []
+    for part in parts:
+        media.add(made, [_input(piece) for piece in content_part(part, media)])
+    return made
 
 
 def _input(piece: Entry) -> Entry:
@@ -87,8 +91,6 @@ def _input(piece: Entry) -> Entry:
             return {"type": "input_image", "image_url": url, "detail": "auto"}
         case {"type": "file", "file": file}:
             return {"type": "input_file", **file}
-        case {"type": "input_audio"}:
-            return {"type": "input_text", "text": "[sound; not sent]"}
         case _:
             return {"type": "input_text", "text": piece["text"]}
 
