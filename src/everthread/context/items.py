@@ -129,6 +129,21 @@ class Items:
         if len(spoke) == 1 and len(results) < 2 and (simple := self._simple(spoke[0], results, full)):
             items.append(simple)
             return
+        parts, calls, model = self._spoken(spoke)
+        answers: tuple[Answer, ...] = ()
+        if calls:
+            answers, results = self._answers(calls, results, full)
+        if not spoke:
+            pass  # results alone
+        elif not calls and not _tells(parts):
+            self._note("replies without content, left out")
+        else:
+            self.simple = self.simple and sum(isinstance(part, Text) for part in parts) < 2
+            items.append(ReplyItem(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
+        items += [self._late(result, full) for result in results]
+
+    def _spoken(self, spoke: list[Logged]) -> tuple[list[Part | Call], list[tuple[Call, ToolCall]], str]:
+        """What a reply says, its calls, and the model that said it last."""
         parts: list[Part | Call] = []
         calls: list[tuple[Call, ToolCall]] = []
         model = ""
@@ -147,17 +162,7 @@ class Items:
                 model = event.model
         if self._joins(parts):
             parts = [parts[0], *[_parted(part) if type(part) is Text else part for part in parts[1:]]]
-        answers: tuple[Answer, ...] = ()
-        if calls:
-            answers, results = self._answers(calls, results, full)
-        if not spoke:
-            pass  # results alone
-        elif not calls and not _tells(parts):
-            self._note("replies without content, left out")
-        else:
-            self.simple = self.simple and sum(isinstance(part, Text) for part in parts) < 2
-            items.append(ReplyItem(parts=tuple(parts), answers=answers, model=model, seq=spoke[0].seq))
-        items += [self._late(result, full) for result in results]
+        return parts, calls, model
 
     def _simple(self, spoke: Logged, results: list[Logged], full: bool) -> ReplyItem | None:
         """One text, or one call with its result: nearly all there are, so they are made straight away."""
