@@ -259,8 +259,8 @@ async def test_nor_of_replies_that_follow_each_other(
 ) -> None:
     number = (await talk._log.fence(await talk.line())).number
     pieces = [number[begin:end] for begin, end in pairwise((0, *at, len(number)))]
-    called = [tool_call("f", id="a"), tool_result("ok", id="a"), assistant("Well.")] if with_call else []
-    await talk.append(user("Hello."), *map(assistant, pieces), *called, user("Well?"))
+    called: list[Event] = [tool_call("f", id="a"), tool_result("ok", id="a"), assistant("Well.")]
+    await talk.append(user("Hello."), *map(assistant, pieces), *(called if with_call else []), user("Well?"))
     context = await talk.context(model=model, **OFF)
     assert refusals(model, context.request) == []
     assert number not in digits_of_parts(context)
