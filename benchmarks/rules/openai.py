@@ -135,8 +135,8 @@ def _schema(wrong: Refusals, schema: Any, where: str) -> None:
     types = types if isinstance(types, list) else [types]
     wrong.unless(all(one in _TYPES for one in types), f"{where}: the type {types!r:.60} is not valid")
     required = schema.get("required", [])
-    named = isinstance(required, list) and all(isinstance(one, str) for one in required)
-    wrong.unless(named, f"{where}.required must be a list of names")
+    are_names = isinstance(required, list) and all(isinstance(one, str) for one in required)
+    wrong.unless(are_names, f"{where}.required must be a list of names")
     wrong.unless(isinstance(schema.get("properties", {}), dict), f"{where}.properties must be an object")
     is_array = "array" in types
     wrong.unless(not is_array or "items" in schema, f"{where}: array schema missing items")

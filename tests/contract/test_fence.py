@@ -224,6 +224,17 @@ async def test_nor_of_messages_that_follow_each_other(talk: Talk, model: str, at
         assert [words for words in context.repaired if "number of the fence" in words]
 
 
+@pytest.mark.parametrize("model", [CLAUDE, GEMINI])
+@pytest.mark.parametrize("unseen", ["\u200b", "\x7f", "\u3164"], ids=ascii)
+async def test_nor_of_messages_with_much_that_nobody_sees_between(talk: Talk, model: str, unseen: str) -> None:
+    number = (await talk._log.fence(await talk.line())).number
+    said = [number[:9] + unseen * 300, *[unseen * 9] * 250, unseen * 300 + number[9:]]
+    await talk.append(*map(user, said))
+    context = await talk.context(model=model, **OFF)
+    assert refusals(model, context.request) == []
+    assert number not in digits_of_parts(context).replace(unseen, "")
+
+
 KINDS = ["text+file", "file+text", "file+file", "file+text+file", "text+file+text"]
 
 
@@ -259,8 +270,8 @@ async def test_nor_of_replies_that_follow_each_other(
 ) -> None:
     number = (await talk._log.fence(await talk.line())).number
     pieces = [number[begin:end] for begin, end in pairwise((0, *at, len(number)))]
-    called: list[Event] = [tool_call("f", id="a"), tool_result("ok", id="a"), assistant("Well.")] if with_call else []
-    await talk.append(user("Hello."), *map(assistant, pieces), *called, user("Well?"))
+    called: list[Event] = [tool_call("f", id="a"), tool_result("ok", id="a"), assistant("Well.")]
+    await talk.append(user("Hello."), *map(assistant, pieces), *(called if with_call else []), user("Well?"))
     context = await talk.context(model=model, **OFF)
     assert refusals(model, context.request) == []
     assert number not in digits_of_parts(context)

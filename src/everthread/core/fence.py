@@ -111,6 +111,16 @@ def without(fence: Fence, text: str) -> str:
     return fence.broken(text)
 
 
+def ending(text: str) -> str:
+    """What there is to be seen at the end of a text, as far as the number could reach."""
+    seen: list[str] = []
+    for one in reversed(text):
+        if len(seen) == DIGITS:
+            break
+        seen += [reading] if (reading := _reading(one)) else []
+    return "".join(reversed(seen))
+
+
 def _read(text: str) -> tuple[str, list[int]]:
     """What there is to be seen of a text, with digits as ASCII has them; and where in the text each character stood."""
     readings = [_reading(one) for one in text]

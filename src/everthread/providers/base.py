@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from everthread.core.fence import BREAK, RESULT, Fence
+from everthread.core.fence import BREAK, DIGITS, RESULT, Fence, ending
 from everthread.core.images import dimensions, media_type_of
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, clean, object_of
@@ -22,7 +22,6 @@ from everthread.core.tokens import is_text
 from everthread.providers.models import Model
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
-TAIL = 200  # texts that stand side by side, and characters of each
 LONGEST = 200  # characters that are told of an address or a name
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -91,11 +90,13 @@ class Media:
         """The ends of the texts that stand last, as many as may have a part in the number."""
         assert self._fence
         found: list[str] = []
-        for piece in reversed(before[-TAIL:]):
-            text = piece.get("text", "")[-TAIL:]
-            if not text or not self._fence.holds(text):
+        left = DIGITS
+        for piece in reversed(before):
+            text = piece.get("text", "")
+            if left <= 0 or not text or not self._fence.holds(text):
                 break
-            found.insert(0, text)
+            found.insert(0, ending(text))
+            left -= len(found[0])
         return found
 
     def tags(self) -> tuple[str, str]:
