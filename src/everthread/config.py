@@ -301,7 +301,7 @@ def from_environment(environ: Mapping[str, str]) -> Source:
 
 def from_conversation(settings: Mapping[str, object]) -> Source:
     """Applications keep settings of their own there: those are passed over."""
-    return Source("this conversation's settings", {name: settings[name] for name in KNOWN if name in settings})
+    return Source("this conversation's settings", {name: value for name, value in settings.items() if name in KNOWN})
 
 
 def from_branch(changes: Iterable[events.Settings]) -> Source:

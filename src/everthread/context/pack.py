@@ -251,9 +251,9 @@ class Packing:
             for place, item in enumerate(turn.items):
                 if not isinstance(item, Said) or item.role != "user":
                     continue
-                returned = previous is not None and previous.session != item.session and place == 0
+                returned = place == 0 and previous is not None and previous.session != item.session
                 pause = item.time - previous.at if previous and returned else 0
-                if text := asides.of(item.time, pause=pause):
+                if text := asides.of(item.time, pause):
                     turn.items[place] = msgspec.structs.replace(item, aside=text)
                     turn.aside += self.plan.measure.text(text) + 2
             previous = turn.events[-1]

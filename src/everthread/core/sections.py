@@ -122,7 +122,7 @@ class Asides:
         self._every, self._form = _CLOCKS.get(clock, (0, ""))
         self._told = -1
 
-    def of(self, time: int, *, pause: int = 0) -> str:
+    def of(self, time: int, pause: int = 0) -> str:
         """`pause`: the time since the last message, where a new session began with this one."""
         if not self._every or (time // self._every == self._told and not pause):
             return ""

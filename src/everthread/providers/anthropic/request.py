@@ -175,9 +175,12 @@ def check(body: dict[str, Any]) -> list[str]:
         if message["role"] == role:
             problems.add("two neighbours have the same role")
         role = message["role"]
+        content = message["content"]
+        if len(content) == 1 and (text := content[0].get("text")) and not waiting and not text.isspace():
+            continue  # as most are
         called: list[str] = []
         answered: list[str] = []
-        for place, block in enumerate(message["content"]):
+        for place, block in enumerate(content):
             if "text" in block:
                 if not block["text"] or block["text"].isspace():
                     problems.add("a text is empty")
