@@ -178,25 +178,30 @@ def check(body: dict[str, Any]) -> list[str]:
         content = message["content"]
         if len(content) == 1 and (text := content[0].get("text")) and not waiting and not text.isspace():
             continue  # as most are
-        called: list[str] = []
-        answered: list[str] = []
-        for place, block in enumerate(content):
-            if "text" in block:
-                if not block["text"] or block["text"].isspace():
-                    problems.add("a text is empty")
-            elif "tool_use_id" in block:
-                answered.append(block["tool_use_id"])
-                if len(answered) <= place:
-                    problems.add("something stands before a result")
-            elif "input" in block:
-                called.append(block["id"])
-        if answered != waiting:
-            problems.add("tool calls and the results in the next message do not match")
-        every += called
-        waiting = called
+        waiting = _calls(content, waiting, problems)
+        every += waiting
     if len(set(every)) != len(every):
         problems.add("an id of a tool call occurs twice")
     return sorted(problems)
+
+
+def _calls(content: list[Block], waiting: list[str], problems: set[str]) -> list[str]:
+    """The ids of a message's calls; and whether its results are those that the message before waits for."""
+    called: list[str] = []
+    answered: list[str] = []
+    for place, block in enumerate(content):
+        if "text" in block:
+            if not block["text"] or block["text"].isspace():
+                problems.add("a text is empty")
+        elif "tool_use_id" in block:
+            answered.append(block["tool_use_id"])
+            if len(answered) <= place:
+                problems.add("something stands before a result")
+        elif "input" in block:
+            called.append(block["id"])
+    if answered != waiting:
+        problems.add("tool calls and the results in the next message do not match")
+    return called
 
 
 # -- blocks ------------------------------------------------------------------------------------------------
