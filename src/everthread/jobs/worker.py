@@ -305,6 +305,7 @@ class Worker:
         for what they are, though a model could do better."""
         runtime, now = self._runtime, self._runtime.log.now
         owner = Owner(conversation.tenant, conversation.user)
+        await runtime.log.mine(conversation)
         agent = await runtime.agent(conversation.tenant, conversation.agent)
 
         def script() -> Script[_Looked]:
