@@ -1,7 +1,8 @@
 """Making a context fit: what gives way to the budget, and in which order.
 
 Older turns leave, then pins; then the newest turn has its results shortened, from the largest; then what memory adds
-shrinks, and its own tools leave. The instructions, the application's tools and the user's newest message stay whole.
+shrinks, and its own tools leave. The instructions, the application's tools and what was said in the newest turn stay
+whole.
 """
 
 from __future__ import annotations
