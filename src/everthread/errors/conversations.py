@@ -81,7 +81,7 @@ class KeyReused(Conflict):
 class AlreadyExists(Conflict):
     """A name that is taken. That of an erased conversation is, too: what was forgotten does not come back unnoticed."""
 
-    TODO: ClassVar = {
+    ADVICE: ClassVar = {
         "branch": "choose another name",
         "document": "nothing was written; forget it first if you want this one",
         "conversation": "nothing was written; leave it out of the file, or import it into another store or tenant",
@@ -89,7 +89,7 @@ class AlreadyExists(Conflict):
 
     def __init__(self, what: str, name: str, *, erased: bool = False) -> None:
         there = f"The {what} {short(name)} was erased" if erased else f"There already is a {what} {short(name)}"
-        super().__init__(f"{there}: {self.TODO[what]}.")
+        super().__init__(f"{there}: {self.ADVICE[what]}.")
         self.name, self.erased = name, erased
 
 
