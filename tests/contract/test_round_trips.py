@@ -150,3 +150,9 @@ async def test_memory_makes_ten_calls_for_a_brief(remembering: Talk) -> None:
     with calls(remembering) as made:
         assert await worker.once(remembering.conversation, 1)
     assert len(made) <= 10, made
+
+
+async def test_a_message_and_its_reply_take_six_calls(remembering: Talk) -> None:
+    with calls(remembering) as made:
+        await remembering.say("And the tulips?")
+    assert len(made) <= 6, made
