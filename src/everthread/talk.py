@@ -402,7 +402,7 @@ class Talk:
         return await rebuilt(self._runtime, self.conversation, await self.line(), arguments.seq("seq", seq))
 
     def _start(self, act: Act, **given: Any) -> Reply:
-        return start(self._runtime, self, act, arguments.given(**given))
+        return start(self._runtime, self, self._place, act, arguments.given(**given))
 
     # -- changing and forgetting ---------------------------------------------------------------------------
 

@@ -131,13 +131,13 @@ class Dying:
 
 async def main(address: str, owner: str) -> None:
     async with Everthread.open(address, settings={"memory": False}, keys={}) as et:
-        append, all = et.log.append, [Dying(et, name, point) for name, point in POINTS.items()]
+        append, all = et.log.go_on, [Dying(et, name, point) for name, point in POINTS.items()]
 
         async def appended(place: Any, events: Sequence[Event], **how: Any) -> Any:
             one = next(one for one in all if hasattr(one, "talk") and one.talk.id == place.conversation)
             return await one.append(append, place, events, **how)
 
-        et.log.append = appended  # type: ignore[method-assign, assignment]
+        et.log.go_on = appended  # type: ignore[method-assign, assignment]
         await asyncio.gather(*(one.go(owner) for one in all))
 
 

@@ -119,7 +119,7 @@ async def test_a_turn_whose_store_fails_ends_before_its_error(
     async def full(*_: Any, **__: Any) -> Any:
         raise Full("The disk")
 
-    monkeypatch.setattr(talk._log, "append", full)
+    monkeypatch.setattr(talk._log, "go_on", full)
     gate.open()
     deltas = await failing(reply, Full)
     assert isinstance(deltas[-1], Done)

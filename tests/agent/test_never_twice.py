@@ -34,9 +34,9 @@ class Slow:
 
     def __init__(self, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self._go = asyncio.Event(), asyncio.Event()
-        self._append = talk._log.append
+        self._append = talk._log.go_on
         self._kind = ""
-        monkeypatch.setattr(talk._log, "append", self._slowly)
+        monkeypatch.setattr(talk._log, "go_on", self._slowly)
 
     def at(self, kind: str) -> None:
         self._kind = kind

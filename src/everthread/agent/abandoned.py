@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from everthread.agent.approval import cut_short, late_one, unfinished
 from everthread.agent.lease import Queues
@@ -21,22 +22,22 @@ from everthread.core.logged import readable
 from everthread.core.partial import read
 from everthread.core.parts import Text
 from everthread.core.turns import Head
-from everthread.store.beside.leases import Held
+from everthread.store.beside.leases import Kept
 from everthread.store.log import Log
 from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.read import standing
 
 LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 
 
-async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]:
+async def left_open(log: Log, line: Line, head: Head, kept: Kept) -> list[Event]:
     """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed, or
-    waits."""
-    kept = await log.partial(held.lease.tenant, held.lease.name)
-    partial = read(kept.text) if kept else None
+    waits. `kept`: what it left under its lease."""
+    came = read(kept.text)
     said: list[Event] = []
-    if partial and partial.text:  # nobody has written it, whatever else was written meanwhile
-        said = [Assistant(parts=(Text(text=partial.text),), model=partial.model, interrupted=True)]
-    wrote = kept.at if kept else 0  # by whoever had the lease before, and did not end
+    if came and came.text:  # nobody has written it, whatever else was written meanwhile
+        said = [Assistant(parts=(Text(text=came.text),), model=came.model, interrupted=True)]
+    wrote = kept.at  # by whoever had the lease before, and did not end
     late = await late_one(log, line, head, wrote) if wrote else None
     ran = said or late or wrote >= head.turn_first or head.state == "waiting"
     events = await closing(log, line, head, said, reason=LEFT_OPEN if ran else UNANSWERED, late=late)
@@ -75,11 +76,10 @@ async def closing(
 
 async def close(log: Log, queues: Queues, line: Line) -> bool:
     """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
-    async with queues.turn(log, line, wait=False) as held:
-        head = await log.head(line)
-        events = await left_open(log, line, head, held)
+    place = Place(line.tenant, line.conversation, line.branch.number)
+    async with queues.turn(log, line, wait=False, ask=partial(standing, place, None)) as (held, found):
+        events = await left_open(log, line, found.head, found.kept)
         if events:
-            place = Place(line.tenant, line.conversation, line.branch.number)
-            await log.append(place, as_of(head, events), under=held.lease)
+            await log.append(place, as_of(found.head, events), under=held.lease)
         held.open = False
         return bool(events)

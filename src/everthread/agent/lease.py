@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from everthread.agent.finish import finished
@@ -20,11 +20,14 @@ from everthread.core.branches import Line
 from everthread.errors import EverthreadError, TurnBusy
 from everthread.store.beside import leases
 from everthread.store.beside.holders import holder, is_dead
-from everthread.store.beside.leases import Held, Lease
+from everthread.store.beside.leases import Held, Kept, Lease
+from everthread.store.engine import Script
 from everthread.store.log import Log
 
 SECONDS = 30.0
 LOOK = 0.25  # seconds between two looks at another process's lease
+
+T = TypeVar("T")
 
 # The branches whose turns we are in: a tool that speaks to its own branch would wait for itself.
 _within: ContextVar[frozenset[str]] = ContextVar("_within", default=frozenset())
@@ -38,10 +41,16 @@ class Queues:
 
     @asynccontextmanager
     async def turn(
-        self, log: Log, line: Line, *, wait: bool, waits: Callable[[], None] = lambda: None
-    ) -> AsyncIterator[Held]:
-        """Be the one who runs a turn of this branch. TurnBusy: somebody does, and we were not to wait. `waits` is
-        called when we have to."""
+        self,
+        log: Log,
+        line: Line,
+        *,
+        wait: bool,
+        waits: Callable[[], None] = lambda: None,
+        ask: Callable[[Kept], Script[T]],
+    ) -> AsyncIterator[tuple[Held, T]]:
+        """Be the one who runs a turn of this branch, and know what `ask` finds then. TurnBusy: somebody does, and we
+        were not to wait. `waits` is called when we have to."""
         name = leases.of_turns(line.conversation, line.branch.number)
         place = f"{line.tenant}/{name}"
         if place in _within.get():
@@ -51,14 +60,15 @@ class Queues:
             raise TurnBusy(line.conversation, "in this process")
         if lock.locked():
             waits()
+        running = asyncio.current_task()
         async with lock:
             inside = _within.set(_within.get() | {place})
             try:
-                async with leased(log, line, name, wait=wait, waits=waits, running=asyncio.current_task()) as held:
-                    if held is None:
+                async with leased(log, line, name, wait=wait, waits=waits, running=running, ask=ask) as taken:
+                    if taken is None:
                         raise TurnBusy(line.conversation, "in another process")
-                    held.open = True  # until somebody has looked what the holder before has left
-                    yield held
+                    taken[0].open = True  # until somebody has looked what the holder before has left
+                    yield taken
             finally:
                 _within.reset(inside)
 
@@ -72,39 +82,40 @@ async def leased(
     wait: bool,
     waits: Callable[[], None] = lambda: None,
     running: asyncio.Task[Any] | None = None,
-) -> AsyncIterator[Held | None]:
-    """Hold a lease that concerns a branch; None where another has it, and it was not to be waited for. `running` is
-    cancelled if it is lost."""
+    ask: Callable[[Kept], Script[T]],
+) -> AsyncIterator[tuple[Held, T] | None]:
+    """Hold a lease that concerns a branch, and know what `ask` finds then; None where another has it, and it was not to
+    be waited for. `running` is cancelled if it is lost."""
     held = Held(Lease(line.tenant, name, holder()))
     ours = True  # until we know better: who is cancelled while taking it may have it
     try:
-        ours = await _take(log, held, wait=wait, waits=waits)
-        if ours:
-            keeping = asyncio.create_task(_keep(log, held, running))
-            try:
-                yield held
-            finally:
+        taken = await _take(log, held, wait=wait, waits=waits, ask=ask)
+        ours = taken is not None
+        keeping = asyncio.create_task(_keep(log, held, running)) if ours else None
+        try:
+            yield taken
+        finally:
+            if keeping is not None:
                 keeping.cancel()
-        else:
-            yield None
     finally:
-        if ours:
+        if ours and not held.given_back:
             with suppress(EverthreadError):
                 await finished(log.release(line.tenant, name, holder=held.lease.holder, open=held.open))
 
 
-async def _take(log: Log, held: Held, *, wait: bool, waits: Callable[[], None]) -> bool:
-    tenant, name, me = held.lease
+async def _take(
+    log: Log, held: Held, *, wait: bool, waits: Callable[[], None], ask: Callable[[Kept], Script[T]]
+) -> tuple[Held, T] | None:
     over, waited = "", False
     while True:
         held.until = log.now + int(SECONDS * 1e6)
-        has = await finished(log.lease(tenant, name, holder=me, seconds=SECONDS, over=over))
-        if has == me:
-            return True
+        has, found = await finished(log.take(held.lease, seconds=SECONDS, over=over, ask=ask))
+        if has == held.lease.holder:
+            return held, cast(T, found)
         if not over and is_dead(has):
             over = has
         elif not wait:
-            return False
+            return None
         else:
             if not waited:
                 waits()
@@ -118,11 +129,12 @@ async def _keep(log: Log, held: Held, running: asyncio.Task[Any] | None) -> None
         await asyncio.sleep(SECONDS / 3)
         until = log.now + int(SECONDS * 1e6)
         try:
-            held.lost = not await log.renew(held.lease, seconds=SECONDS)
+            held.lost = not await log.renew(held.lease, seconds=SECONDS) and not held.given_back
         except EverthreadError:
             continue  # the store is away for a moment; the lease has not run out yet
         if held.lost:
             if running is not None:
                 running.cancel()
             return
-        held.until = until
+        if not held.given_back:
+            held.until = until

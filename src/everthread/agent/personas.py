@@ -250,8 +250,9 @@ class Agents:
 
     async def get(self, tenant: str, name: str, version: int | None = None) -> Versioned | None:
         """An agent's newest version, or one by number; None where there is none."""
-        found = await self._log.document(_owner(tenant), _key(name), version=version)
-        return _versioned(found) if found else None
+        owner, key = kept_as(tenant, name)
+        found = await self._log.document(owner, key, version=version)
+        return versioned(found) if found else None
 
     async def must_be(self, tenant: str, name: str) -> Versioned:
         """The same; raises UnknownAgent where there is none."""
@@ -264,16 +265,16 @@ class Agents:
     async def list(self, tenant: str) -> Found:
         """The newest version of each, by name."""
         found = await self._log.documents(_owner(tenant), prefix=_PREFIX, limit=_MOST)
-        return [_versioned(document) for document in found]
+        return [versioned(document) for document in found]
 
     async def history(self, tenant: str, name: str) -> Found:
         """The versions of an agent, newest first."""
-        return [_versioned(one) for one in await self._log.versions(_owner(tenant), _key(name))]
+        return [versioned(one) for one in await self._log.versions(_owner(tenant), _key(name))]
 
     async def save(self, tenant: str, agent: Agent) -> Versioned:
         """Write an agent's next version; one that says what the newest says already is not written again."""
         agent = checked(agent, "what was given")
-        saved = _versioned(await self._log.put(_owner(tenant), _key(agent.name), encode(agent)))
+        saved = versioned(await self._log.put(_owner(tenant), _key(agent.name), encode(agent)))
         self._changed()
         return saved
 
@@ -288,6 +289,11 @@ class Agents:
         return changed
 
 
+def kept_as(tenant: str, name: str) -> tuple[Owner, str]:
+    """Whose document an agent is, and what it is called."""
+    return _owner(tenant), _key(name)
+
+
 def _owner(tenant: str) -> Owner:
     """The tenant itself."""
     return Owner(check_name("tenant", tenant), "")
@@ -297,5 +303,5 @@ def _key(name: str) -> str:
     return f"{_PREFIX}{check_name('agent', name)}"
 
 
-def _versioned(document: Document) -> Versioned:
+def versioned(document: Document) -> Versioned:
     return Versioned(decode(document.body), document.version, document.time)

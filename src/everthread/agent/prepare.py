@@ -45,18 +45,18 @@ async def prepared(
     instructions: Instructions = None,
     tools: Iterable[Any] | None = None,
     *,
-    afresh: bool = False,
+    check: bool = False,
 ) -> AsyncIterator[Prepared]:
-    """What was asked for, and the agent's own where nothing was. `afresh`: the agent may have changed a moment ago.
+    """What was asked for, and the agent's own where nothing was. `check`: refuse bad settings here, before a turn, when
+    nothing has happened yet.
 
-    Before a turn bad settings are refused here, when nothing has happened yet. MCP servers that were given for this
-    once are let go.
+    MCP servers that were given for this once are let go.
     """
     await runtime.log.mine(conversation)
     await runtime.recollect()
-    found = await runtime.agent(conversation.tenant, conversation.agent, afresh=afresh)
+    found = await runtime.agent(conversation.tenant, conversation.agent)
     asked = with_agent(asked, found, instructions)
-    if afresh:
+    if check:
         runtime.contexts.check(asked)
     async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, notes):
         lookups: tuple[Tool, ...] = ()

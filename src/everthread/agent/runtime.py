@@ -20,7 +20,7 @@ import msgspec
 
 from everthread.agent.abandoned import close
 from everthread.agent.lease import Queues
-from everthread.agent.personas import Agents, Versioned, servers, source
+from everthread.agent.personas import Agents, Versioned, kept_as, servers, source, versioned
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.context.build import Context, Contexts
 from everthread.context.plan import Asked
@@ -35,6 +35,7 @@ from everthread.providers.client import Access, Client
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
 from everthread.providers.registry import provider
+from everthread.store.beside.documents import Document
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
 from everthread.store.log import Log
@@ -94,17 +95,21 @@ class Runtime:
 
     # -- agents and tools --------------------------------------------------------------------------------------
 
-    async def agent(self, tenant: str, name: str, *, afresh: bool = False) -> Versioned | None:
-        """The newest version of an agent, as of a moment ago; `afresh`: as of now."""
-        now = time.monotonic()
+    async def agent(self, tenant: str, name: str) -> Versioned | None:
+        """The newest version of an agent, as of a moment ago."""
         read, found = self._agents.get((tenant, name), (0.0, None))
-        if afresh or not read or now - read > FRESH:
-            found = await self.agents.get(tenant, name)
-            if len(self._agents) >= KNOWN:
-                self._agents.clear()
-            self._agents[tenant, name] = (now, found)
+        if not read or time.monotonic() - read > FRESH:
+            found = self.know(tenant, name, await self.log.document(*kept_as(tenant, name)))
         if found is None and self._strict and name != DEFAULT_AGENT:
             return await self.agents.must_be(tenant, name)
+        return found
+
+    def know(self, tenant: str, name: str, document: Document | None) -> Versioned | None:
+        """Keep in mind an agent as it was just read."""
+        found = versioned(document) if document else None
+        if len(self._agents) >= KNOWN:
+            self._agents.clear()
+        self._agents[tenant, name] = (time.monotonic(), found)
         return found
 
     def toolbox_of(self, tenant: str, found: Versioned | None) -> Toolbox:

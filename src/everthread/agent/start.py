@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from everthread.agent.approval import Left, waiting
+from everthread.agent.personas import kept_as
 from everthread.agent.prepare import Instructions, prepared, the_one
 from everthread.agent.reply import Reply
 from everthread.agent.runtime import Runtime
@@ -24,6 +25,8 @@ from everthread.core.events import ToolResult
 from everthread.store.beside.leases import Held
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
+from everthread.store.scripts.append import Place
+from everthread.store.scripts.read import Standing, standing
 
 WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
 
@@ -49,30 +52,37 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     detached: bool = False
 
 
-def start(runtime: Runtime, talk: Speaking, act: Act, given: Given) -> Reply:
+def start(runtime: Runtime, talk: Speaking, place: Place, act: Act, given: Given) -> Reply:
     """A turn that does `act`, as soon as somebody listens to its reply, or at once where it is detached."""
-    return Reply(partial(_run, runtime, talk, act, given), detached=given.detached)
+    return Reply(partial(_run, runtime, talk, place, act, given), detached=given.detached)
 
 
-async def _run(runtime: Runtime, talk: Speaking, act: Act, given: Given, tell: Tell, accept: Accept) -> None:
+async def _run(
+    runtime: Runtime, talk: Speaking, place: Place, act: Act, given: Given, tell: Tell, accept: Accept
+) -> None:
     async with (
         runtime.running(talk.conversation.id) as running,
-        _branch_alone(runtime, talk, given, tell) as (line, held),
-        prepared(runtime, talk.conversation, given.asked, given.instructions, given.tools, afresh=True) as ready,
+        _branch_alone(runtime, talk, place, given, tell) as (line, held, standing),
+        prepared(runtime, talk.conversation, given.asked, given.instructions, given.tools, check=True) as ready,
     ):
         with runtime.live.run(line, held, running) as run:
-            await act(Turn(runtime, talk, run, held, ready, tell=tell, accept=accept))
+            await act(Turn(runtime, talk, run, held, standing, ready, tell=tell, accept=accept))
 
 
 @asynccontextmanager
-async def _branch_alone(runtime: Runtime, talk: Speaking, given: Given, tell: Tell) -> AsyncIterator[tuple[Line, Held]]:
-    """The branch, for us alone: the one that is current when it is our turn, not when we began to wait."""
+async def _branch_alone(
+    runtime: Runtime, talk: Speaking, place: Place, given: Given, tell: Tell
+) -> AsyncIterator[tuple[Line, Held, Standing]]:
+    """The branch, for us alone: the one that is current when it is our turn, not when we began to wait. Its agent may
+    have changed a moment ago, and is read then, too."""
+    conversation, waits = talk.conversation, partial(tell, Notice(text=WAITS))
+    ask = partial(standing, place, kept_as(conversation.tenant, conversation.agent))
     while True:
         line = await talk.line()
-        waits = partial(tell, Notice(text=WAITS))
-        async with runtime.queues.turn(runtime.log, line, wait=given.wait, waits=waits) as held:
-            if (await talk.line()).branch.number == line.branch.number:
-                yield line, held
+        async with runtime.queues.turn(runtime.log, line, wait=given.wait, waits=waits, ask=ask) as (held, found):
+            if found.branch == line.branch.number:
+                runtime.know(conversation.tenant, conversation.agent, found.document)
+                yield line, held, found
                 return
 
 
@@ -80,9 +90,9 @@ def settling(log: Log, named: str | int | None, *, approved: bool, why: str = ""
     """Let a waiting tool call run, or refuse it: the one with this id or seq, or the only one there is."""
 
     async def act(turn: Turn) -> None:
-        _, closed = await turn.close_left()
+        closed = await turn.close_left()
         lost = any(isinstance(event, ToolResult) for event in closed)
-        upto = (await log.head(turn.line)).seq
+        upto = turn.head.seq
         calls = await waiting(log, turn.line)
         found = the_one(calls, named, lost=lost)
         others = tuple(one.seq for one in calls if one.seq != found.seq and one.seq <= upto)

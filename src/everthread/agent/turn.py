@@ -58,6 +58,7 @@ from everthread.errors import (
 from everthread.live import Run
 from everthread.store.beside.leases import Held
 from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox
 
 SAID_AGAIN = (
@@ -87,9 +88,20 @@ class Turn:
     """A turn as its runner has it. Its verbs raise what went wrong, after the last delta; it is in the log as well."""
 
     def __init__(
-        self, runtime: Runtime, talk: Any, run: Run, held: Held, prepared: Prepared, *, tell: Tell, accept: Accept
+        self,
+        runtime: Runtime,
+        talk: Any,
+        run: Run,
+        held: Held,
+        standing: Standing,
+        prepared: Prepared,
+        *,
+        tell: Tell,
+        accept: Accept,
     ) -> None:
         self._runtime, self._talk, self._live, self._held = runtime, talk, run, held
+        self.head = standing.head  # of the branch, after the newest event that we know of
+        self._left = standing.kept
         self.line = run.line
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
@@ -98,7 +110,6 @@ class Turn:
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
         self._figures = Figures()
-        self._seq = 0  # of the newest event that we know of
         self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()
         for note in prepared.notes:
@@ -116,7 +127,8 @@ class Turn:
         """Append a message and go on until the agent is idle. What was said before, by its key, is not said again."""
 
         async def begin() -> bool:
-            head, _ = await self.close_left()
+            await self.close_left()
+            head = self.head
             await self._offer(head, message, key)
             logged, new = await finished(self._take(message, key, head))
             if new:
@@ -133,10 +145,10 @@ class Turn:
     async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
         """Append the message, or find the one that was said before, by its key. And whether it is new."""
         kept, lease = self._kept([message]), self._held.lease
-        [logged] = await self._runtime.log.append(self._place, kept, key=key, under=lease, gap=self._gap)
+        [logged], self.head = await self._runtime.log.go_on(self._place, kept, key=key, under=lease, gap=self._gap)
         new = logged.branch == self._place.branch and logged.seq > head.seq
         self._accept(logged)
-        self._seq, self._begun = logged.seq, True
+        self._begun = True
         if new:
             self._live.moved(logged.seq)
         return logged, new
@@ -157,23 +169,21 @@ class Turn:
         """Go on with a turn that was left open or interrupted; nothing is said anew."""
 
         async def begin() -> bool:
-            head, _ = await self.close_left()  # so that those who heard some of its reply know that another one begins
-            if over := why_over(head):
+            await self.close_left()  # so that those who heard some of its reply know that another one begins
+            if over := why_over(self.head):
                 raise NothingToResume(over)
             self._asked = await with_same_model(self._runtime.log, self.line, self._asked)
-            return await self._go_on(head)
+            return await self._go_on(self.head)
 
         await self._run(begin)
 
-    async def close_left(self) -> tuple[Head, list[Event]]:
-        """Close a turn that was left open by a runner that is gone. The head after that, and what was written."""
-        head: Head = await self._runtime.log.head(self.line)
-        events = await left_open(self._runtime.log, self.line, head, self._held)
+    async def close_left(self) -> list[Event]:
+        """Close a turn that was left open by a runner that is gone. What was written."""
+        events = await left_open(self._runtime.log, self.line, self.head, self._left)
         if events:
-            await finished(self._write(as_of(head, events)))
-            head = await self._runtime.log.head(self.line)
+            await finished(self._write(as_of(self.head, events)))
         self._held.open = False
-        return head, events
+        return events
 
     async def _go_on(self, head: Head) -> bool:
         """From the newest event on, with nothing to append before the model is called."""
@@ -203,7 +213,7 @@ class Turn:
             late = is_late(call, await self._runtime.log.head(self.line))
             await self._keep(msgspec.structs.replace(result, late=late), *said)
             self._answered, self._begun = None, True
-            return (await self._runtime.log.head(self.line)).state != "waiting"
+            return self.head.state != "waiting"
 
         await self._run(begin)
 
@@ -299,7 +309,8 @@ class Turn:
         record = calling.record
         self._figures.count(record)
         self._calling = None  # from here on the log has it
-        await self._append(*said, record)
+        ends = not any(isinstance(event, ToolCall) for event in said)
+        await self._append(*said, record, gives_back=ends)
         self._runtime.beside(self._runtime.learn(context, record.input))
         return tuple(said)
 
@@ -388,48 +399,50 @@ class Turn:
         except TakenOver:
             raise
         except EverthreadError:  # the conversation was erased, or the store is away
-            self._tell(self._figures.done("interrupted", self._seq))
+            self._tell(self._figures.done("interrupted", self.head.seq))
             raise
 
     async def _end(self, reason: str) -> Head:
         """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end, or waits
         for approval."""
+        if self._held.given_back:
+            return await self._done()
         came: list[Event] = []
         if calling := self._calling:
             self._calling = None
             if calling.said:
                 came.append(Assistant(parts=(Text(text=calling.said),), model=calling.model, interrupted=True))
             came.append(calling.failed(reason))
-        head = await self._runtime.log.head(self.line)
+        self.head = await self._runtime.log.head(self.line)
         call, self._answered = self._answered, None
-        late = call.event if call and is_late(call, head) else None
+        late = call.event if call and is_late(call, self.head) else None
         assert late is None or isinstance(late, ToolCall)
-        if events := await closing(self._runtime.log, self.line, head, came, reason=reason, late=late):
+        if events := await closing(self._runtime.log, self.line, self.head, came, reason=reason, late=late):
             await self._append(*events)
         return await self._done()
 
     async def _done(self) -> Head:
         self._remind()
-        head: Head = await self._runtime.log.head(self.line)
         self._held.open = False
-        self._tell(self._figures.done(head.state, head.seq))
-        return head
+        self._tell(self._figures.done(self.head.state, self.head.seq))
+        return self.head
 
     def _remind(self) -> None:
         if self._runtime.memory is not None:
             self._runtime.memory.remind(self._talk.conversation, self.line.branch.number)
 
-    async def _append(self, *events: Event) -> list[Logged]:
-        """Append events, as long as the turn is ours."""
-        return await finished(self._write(self._kept(events)))
+    async def _append(self, *events: Event, gives_back: bool = False) -> None:
+        """Append events, as long as the turn is ours; with the last ones the branch is free for the next."""
+        await finished(self._write(self._kept(events), gives_back=gives_back))
 
-    async def _write(self, events: Sequence[Event | Draft]) -> list[Logged]:
+    async def _write(self, events: Sequence[Event | Draft], *, gives_back: bool = False) -> None:
         self._live.moves()
         self._held.open = True
-        logged = await self._runtime.log.append(self._place, events, under=self._held.lease, gap=self._gap)
-        self._seq = logged[-1].seq
-        self._live.moved(self._seq)
-        return logged
+        lease, log = self._held.lease, self._runtime.log
+        logged, self.head = await log.go_on(self._place, events, under=lease, gap=self._gap, gives_back=gives_back)
+        self._live.moved(logged[-1].seq)
+        if gives_back:
+            self._held.give_back()
 
     async def _gap(self) -> int | None:
         """The pause that ends a session, with what was asked for this turn."""

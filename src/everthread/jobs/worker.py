@@ -28,7 +28,7 @@ from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
 from everthread.memory.due import Due, due
 from everthread.memory.make import Memory, Unusable
 from everthread.memory.spending import Spending, error_of, spending
-from everthread.store.beside.leases import Held
+from everthread.store.beside.leases import Held, nothing_more
 from everthread.store.beside.reminders import ABOUT, Reminder
 from everthread.store.beside.verbs import audit
 from everthread.store.conversations import Conversation, Owner, find
@@ -269,8 +269,8 @@ class Worker:
         if looked.memory.todo(looked.due, all=all) is None:
             return False, looked.wait
         name = f"memory/{line.conversation}/{line.branch.number}"
-        async with leased(log, line, name, wait=all) as held:
-            return await self._rounds(conversation, line, held, all=all) if held else (False, AGAIN)
+        async with leased(log, line, name, wait=all, ask=nothing_more) as taken:
+            return await self._rounds(conversation, line, taken[0], all=all) if taken else (False, AGAIN)
 
     async def _rounds(self, conversation: Conversation, line: Line, held: Held, *, all: bool) -> tuple[bool, float]:
         did, failed, outrun = False, False, 0

@@ -13,7 +13,10 @@ from everthread.store.engine import Outcome, Row, Script
 T = TypeVar("T")
 
 MOST = 10_000  # conversations
-APPENDS = {"insert_event", "insert_receipt", "insert_blob", "insert_blob_use", "insert_model_call", "insert_quote"}
+APPENDS = {
+    "insert_event", "insert_receipt", "insert_blob", "insert_blob_use", "insert_model_call", "insert_quote",
+    "release_lease",
+}  # fmt: skip
 
 
 class Heads:

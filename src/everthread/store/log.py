@@ -10,7 +10,7 @@ left to do).
 
     whose        begin  find  mine  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
-    writing      append (key: safe to repeat; expect: compare and set)  restore
+    writing      append (key: safe to repeat; expect: compare and set)  go_on (a turn)  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
     windows      window  look  fence  asks  asking
     living       newest  ended  changes  watch  bells  bus
@@ -57,7 +57,7 @@ from everthread.store.scripts import check as checking
 from everthread.store.scripts import check_forgotten, read
 from everthread.store.scripts import restore as restoring
 from everthread.store.scripts import window as windowing
-from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries
+from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries, Written
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.read import Newest
 from everthread.store.scripts.restore import Kept, Whole
@@ -71,6 +71,7 @@ LOOK = 2.0  # seconds after which a follower looks for itself, should a bell not
 T = TypeVar("T")
 
 Clock = Callable[[], int]
+Gap = Callable[[], Awaitable[int | None]]
 
 
 def now() -> int:
@@ -219,7 +220,7 @@ class Log(Beside, Recalling, Forgets):
         expect: int | None = None,
         basis: Basis | None = None,
         under: Lease | None = None,
-        gap: Callable[[], Awaitable[int | None]] | None = None,
+        gap: Gap | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
 
@@ -229,16 +230,36 @@ class Log(Beside, Recalling, Forgets):
         TakenOver if another has it by now. `gap` gives the pause that ends a session, in microseconds, where it is not
         this log's; it is asked only where a message comes after a pause that may be one.
         """
-        drafts = [event if isinstance(event, Draft) else Draft(event=event) for event in events]
-        batch, now = await self._prepare(drafts, key, expect), self._clock()
+        batch = await self._prepare(_drafts(events), key, expect)
         batch.basis, batch.under = basis, under
+        return (await self._write(place, batch, gap)).events
 
-        async def write(gap: int, *, asks: bool = False) -> list[Logged]:
+    async def go_on(
+        self,
+        place: Place,
+        events: Sequence[Event | Draft],
+        *,
+        under: Lease,
+        key: str = "",
+        gap: Gap | None = None,
+        gives_back: bool = False,
+    ) -> Written:
+        """The same for a turn under its lease, and the head of the branch after that. `gives_back`: these events end
+        it, and the lease is free once they are written."""
+        batch = await self._prepare(_drafts(events), key, None)
+        batch.under, batch.gives_back = under, gives_back
+        return await self._write(place, batch, gap)
+
+    async def _write(self, place: Place, batch: Batch, gap: Gap | None) -> Written:
+        now = self._clock()
+
+        async def write(gap: int, *, asks: bool = False) -> Written:
             return await self._engine.write(
                 lambda: appending.append(place, batch, now=now, gap=gap, asks=asks),
                 about=place.about,
-                large=len(drafts) > 1_000 or batch.size > LARGE,
-                alone=basis is not None or bool(batch.quotes),  # what is quoted must still be there when it is written
+                large=len(batch.items) > 1_000 or batch.size > LARGE,
+                # What is quoted must still be there when it is written.
+                alone=batch.basis is not None or bool(batch.quotes),
             )
 
         try:
@@ -426,3 +447,7 @@ class Log(Beside, Recalling, Forgets):
         prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes, worth=self._worth)
         heavy = len(drafts) > 100 or sum([appending.weight(draft.event) for draft in drafts]) > HEAVY
         return await asyncio.to_thread(prepare, drafts) if heavy else prepare(drafts)
+
+
+def _drafts(events: Sequence[Event | Draft]) -> list[Draft]:
+    return [event if isinstance(event, Draft) else Draft(event=event) for event in events]

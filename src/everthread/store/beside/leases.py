@@ -13,7 +13,8 @@ reply (`Kept`); the append of the reply empties it, in that same transaction.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from everthread.errors import BadValue
 from everthread.store.conversations import check_name
@@ -21,6 +22,8 @@ from everthread.store.engine import Ask, Outcome, Script, Tell
 
 LONGEST_NAME = 400
 FOREVER = 2**62  # microseconds: after every time there is
+
+T = TypeVar("T")
 
 
 class Name(NamedTuple):
@@ -45,12 +48,17 @@ class Lease(NamedTuple):
 
 class Held:
     """A lease that somebody holds: until when, by the log's clock, and whether another has taken it over. `open`:
-    whether something may have been begun under it, by this holder or one before, that the log has no end of."""
+    whether something may have been begun under it, by this holder or one before, that the log has no end of.
+    `given_back`: whether the last thing that was written under it gave it back."""
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.until = 0
-        self.lost = self.open = False
+        self.lost = self.open = self.given_back = False
+
+    def give_back(self) -> None:
+        """It was given back: whatever is told from now on is no longer told by its holder."""
+        self.given_back, self.open, self.until = True, False, 0
 
 
 class Kept(NamedTuple):
@@ -97,6 +105,18 @@ def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[str]]
     return Outcome("", [Tell("take_lease", [{**name._asdict(), **term._asdict(), "now": now, "over": over}])])
 
 
+def taken(lease: Lease, ask: Callable[[Kept], Script[T]]) -> Script[tuple[str, T | None] | None]:
+    """Who has it, and what a script finds where that is the lease's holder; None where nobody has it any more."""
+    kept = yield from partial(Name(lease.tenant, lease.name))
+    if kept is None:
+        return None
+    return kept.holder, (yield from ask(kept)) if kept.holder == lease.holder else None
+
+
+def nothing_more(_: Kept) -> Script[None]:
+    yield from ()
+
+
 def renew(lease: Lease, until: int) -> Script[Outcome[None]]:
     yield from ()
     return Outcome(None, [Tell("renew_lease", [{**lease._asdict(), "until": until}])])
@@ -131,6 +151,11 @@ def partial(name: Name) -> Script[Kept | None]:
     """What has come of the running reply, and whose it is; None where nobody has the lease."""
     rows = yield Ask("partial", name._asdict())
     return Kept(*rows[0]) if rows else None
+
+
+def give_back(lease: Lease) -> Tell:
+    """The statement that gives a lease back, with what ends the work that it was taken for."""
+    return Tell("release_lease", [lease._asdict()])
 
 
 def newest(name: Name) -> Script[Term | None]:

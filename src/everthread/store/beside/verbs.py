@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from everthread.core.branches import Line
 from everthread.store.beside import calibrations, documents, leases, reminders, usage
@@ -22,7 +23,9 @@ from everthread.store.beside.leases import FOREVER, Kept, Lease, Name, Term
 from everthread.store.beside.reminders import ABOUT, Reminder
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import Owner
-from everthread.store.engine import Engine
+from everthread.store.engine import Engine, Script
+
+T = TypeVar("T")
 
 audit = logging.getLogger("everthread.audit")
 
@@ -38,24 +41,29 @@ class Beside:
         """Take a lease, or renew one's own, from now on; who has it now, which is the caller's holder if it succeeded.
 
         It is free when nobody has it, when it has run out, and when `over` has it, whom the caller knows to be dead.
-        Those who wait may listen for `changes(leases.Name(tenant, name).about)`, and should look now and then.
+        Those who wait should look now and then.
         """
-        wanted, seconds = leases.name_of(tenant, name), leases.check(holder, seconds)
-        while True:
-            if other := await self._take(wanted, holder, seconds, over):
-                return other
-            # Another may have been faster; and may have released it already, then once more.
-            if found := await self._engine.read(lambda: leases.newest(wanted)):
-                return found.holder
+        has, _ = await self.take(Lease(tenant, name, holder), seconds=seconds, over=over, ask=leases.nothing_more)
+        return has
 
-    async def _take(self, wanted: Name, holder: str, seconds: float, over: str) -> str:
-        """Take it, unless another has it: who."""
-        now = self._clock()
-        term = leases.term(holder, now, seconds)
-        # Holders of a file's leases all end with its machine, so no flush to disk is waited for.
-        return await self._engine.write(
-            lambda: leases.take(wanted, term, now=now, over=over), about=wanted.about, durable=False
-        )
+    async def take(
+        self, lease: Lease, *, seconds: float, over: str = "", ask: Callable[[Kept], Script[T]]
+    ) -> tuple[str, T | None]:
+        """The same, and what a script finds that is asked in the same breath, once the lease is the caller's. It is
+        given what was kept under the lease."""
+        wanted, seconds = leases.name_of(lease.tenant, lease.name), leases.check(lease.holder, seconds)
+        while True:
+            now = self._clock()
+            term = leases.term(lease.holder, now, seconds)
+            # Holders of a file's leases all end with its machine, so no flush to disk is waited for.
+            other = await self._engine.write(
+                partial(leases.take, wanted, term, now=now, over=over), about=wanted.about, durable=False
+            )
+            if other:
+                return other, None
+            # Another may have been faster; and may have released it already, then once more.
+            if found := await self._engine.read(lambda: leases.taken(lease, ask)):
+                return found
 
     async def renew(self, lease: Lease, *, seconds: float) -> bool:
         """Go on holding a lease, from now on. Whether nobody else has had it meanwhile."""

@@ -46,7 +46,7 @@ from everthread.errors import (
     UnknownConversation,
     UnknownSeq,
 )
-from everthread.store.beside.leases import Lease, under
+from everthread.store.beside.leases import Lease, give_back, under
 from everthread.store.beside.usage import figures
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts import quote as quoting
@@ -128,8 +128,15 @@ class Tries:
         return None
 
 
+class Written(NamedTuple):
+    """What an append has written, and the head of its branch after that."""
+
+    events: list[Logged]
+    head: Head
+
+
 class Batch:
-    """Events that are appended together, ready to be numbered."""
+    """Events that are appended together, ready to be numbered. `gives_back`: they end what `under` was taken for."""
 
     def __init__(
         self,
@@ -140,6 +147,7 @@ class Batch:
         expect: int | None = None,
         basis: Basis | None = None,
         under: Lease | None = None,
+        gives_back: bool = False,
         tries: Tries | None = None,
     ) -> None:
         self.items = items
@@ -148,6 +156,7 @@ class Batch:
         self.expect = expect
         self.basis = basis
         self.under = under
+        self.gives_back = gives_back
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
         quotes = [quoting.quotes_of(item.event) for item in items if item.kind == "tool_result"]
@@ -236,7 +245,7 @@ def _body(event: Event) -> bytes:
     raise BadValue("event", event, f"an event as user(…), assistant(…) and their like make them ({why})")
 
 
-def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[list[Logged]]]:
+def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[Written]]:
     """The events, written. `asks`: where the gap matters, it has to be asked for; Pausing is raised."""
     where = place._asdict()
     if (before := (yield from _written_before(where, batch))) is not None:
@@ -253,16 +262,21 @@ def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False
     begun = [_marker(SessionStarted(session=head.session + 1))] if pause >= gap else []
     events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
     held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
-    return Outcome(events[len(begun) :], writes, to_current=place.branch is None, under=held, news=events)
+    if batch.under and batch.gives_back:
+        writes.append(give_back(batch.under))
+    written = Written(events[len(begun) :], heads[-1] if heads else head)
+    return Outcome(written, writes, to_current=place.branch is None, under=held, news=events)
 
 
-def _written_before(where: dict[str, Any], batch: Batch) -> Script[Outcome[list[Logged]] | None]:
+def _written_before(where: dict[str, Any], batch: Batch) -> Script[Outcome[Written] | None]:
     """What an earlier run of this script, or an earlier append with the same key, has written already."""
     if landed := (yield from batch.tries.landed(where)):
         events = yield from _own(where, landed.branch, landed.first, landed.last)
-        return Outcome(events, news=events)
+        _, head = yield from newest_head(where)
+        return Outcome(Written(events, head), news=events)
     if batch.key and (first := (yield from _first_result(where, batch))) is not None:
-        return Outcome(first)
+        _, head = yield from newest_head(where)
+        return Outcome(Written(first, head))
     return None
 
 

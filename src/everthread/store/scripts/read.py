@@ -15,7 +15,9 @@ from everthread.core.ended import done_of
 from everthread.core.events import MEMORY, UNANSWERED, ModelCall
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head, Session, State, Turn, session_of, turn_of
+from everthread.store.beside.documents import Document, document
 from everthread.store.beside.leases import Kept, Name, of_turns, partial
+from everthread.store.conversations import Owner
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.scripts.along import (
     EVENTS,
@@ -31,7 +33,7 @@ from everthread.store.scripts.along import (
     span,
     told,
 )
-from everthread.store.scripts.append import head_of, newest_head
+from everthread.store.scripts.append import Place, head_of, newest_head
 
 ENDLESS_SUM = 2**62
 NEWS = 500  # events that those who listen are given at once
@@ -76,6 +78,21 @@ def ended(line: Line, at: int | None) -> Script[Done | None]:
         return None
     seq = max(newest.spoken, *(one.seq for one in (*calls[:1], *killed)))
     return done_of(newest.state, seq, [one.event for one in reversed(calls) if isinstance(one.event, ModelCall)])
+
+
+class Standing(NamedTuple):
+    """How a branch stands for whoever has taken the lease of its turns: its number and head, up to which event the
+    holder before has written and what was kept of its reply, and a document of somebody's that is wanted with it."""
+
+    branch: int
+    head: Head
+    kept: Kept
+    document: Document | None
+
+
+def standing(place: Place, wanted: tuple[Owner, str] | None, kept: Kept) -> Script[Standing]:
+    branch, found = yield from newest_head(place._asdict())  # raises when the conversation has been erased
+    return Standing(branch, found, kept, (yield from document(*wanted, version=None)) if wanted else None)
 
 
 def newest(line: Line, *, limit: int, last: int = ENDLESS, messages: bool = False) -> Script[list[Logged]]:
