@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from everthread import Everthread, Talk
+from everthread.core.branches import ENDLESS
 from everthread.core.deltas import TextDelta
 from everthread.errors import TurnBusy
 from everthread.testing.scripted import script
 from tests.agent.conftest import Gate, Speak
-from tests.agent.support import assert_valid, finds_its_branch, heard, kinds, said, state
+from tests.agent.support import assert_valid, finds_its_branch, heard, said, state
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -98,6 +99,8 @@ async def test_another_process_is_waited_for_or_refused_and_a_killed_one_leaves_
             child.send_signal(signal.SIGKILL)
             await child.wait()
         assert await said(talk.say("And now?")) == "I go on."
-        assert await kinds(talk) == ["user", "agent_killed", "user", "assistant", "model_call"]
+        # On a slow machine some of its reply was kept before it was killed.
+        whole = [event for event in await talk.range(1, ENDLESS) if not getattr(event.event, "interrupted", False)]
+        assert [event.kind for event in whole] == ["user", "agent_killed", "user", "assistant", "model_call"]
         assert [turn.state for turn in await talk.turns()] == ["interrupted", "idle"]
         await assert_valid(talk)
