@@ -31,7 +31,7 @@ LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 async def left_open(log: Log, line: Line, head: Head, held: Held) -> list[Event]:
     """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed, or
     waits."""
-    kept = await log.partial(held.lease.tenant, held.lease.name)
+    kept = await log.leases.partial(held.lease.tenant, held.lease.name)
     partial = read(kept.text) if kept else None
     said: list[Event] = []
     if partial and partial.text:  # nobody has written it, whatever else was written meanwhile

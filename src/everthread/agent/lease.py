@@ -90,7 +90,7 @@ async def leased(
     finally:
         if ours:
             with suppress(EverthreadError):
-                await finished(log.release(line.tenant, name, holder=held.lease.holder, open=held.open))
+                await finished(log.leases.release(line.tenant, name, holder=held.lease.holder, open=held.open))
 
 
 async def _take(log: Log, held: Held, *, wait: bool, waits: Callable[[], None]) -> bool:
@@ -98,7 +98,7 @@ async def _take(log: Log, held: Held, *, wait: bool, waits: Callable[[], None]) 
     over, waited = "", False
     while True:
         held.until = log.now + int(SECONDS * 1e6)
-        has = await finished(log.lease(tenant, name, holder=me, seconds=SECONDS, over=over))
+        has = await finished(log.leases.take(tenant, name, holder=me, seconds=SECONDS, over=over))
         if has == me:
             return True
         if not over and is_dead(has):
@@ -118,7 +118,7 @@ async def _keep(log: Log, held: Held, running: asyncio.Task[Any] | None) -> None
         await asyncio.sleep(SECONDS / 3)
         until = log.now + int(SECONDS * 1e6)
         try:
-            held.lost = not await log.renew(held.lease, seconds=SECONDS)
+            held.lost = not await log.leases.renew(held.lease, seconds=SECONDS)
         except EverthreadError:
             continue  # the store is away for a moment; the lease has not run out yet
         if held.lost:

@@ -1,6 +1,6 @@
-"""The log's verbs for recall: `recall` searches, `index` brings the index up to the log.
+"""`log.recall`: `search` finds what was said, `index` brings the index up to the log.
 
-What is searched is always up to date: `recall` indexes first what is not, and that is little where somebody, such as a
+What is searched is always up to date: `search` first indexes what is not, and that is little where somebody, such as a
 worker, indexes as things are said.
 """
 
@@ -22,11 +22,13 @@ AT_ONCE = 20  # events that are indexed on the event loop
 CONVERSATIONS = 1_000  # of which is kept what is known to be indexed
 
 
-class Recalling:
-    _engine: Engine
-    _indexed: dict[tuple[Owner, str], Indexed]  # by owner, too: for anybody but its own nothing of a line is indexed
+class Recall:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        # By owner, too: for anybody but its own nothing of a line is indexed.
+        self._indexed: dict[tuple[Owner, str], Indexed] = {}
 
-    async def recall(
+    async def search(
         self,
         owner: Owner,
         query: str,
