@@ -33,8 +33,7 @@ from everthread.store.beside.leases import Held
 from everthread.store.beside.reminders import ABOUT, Reminder
 from everthread.store.conversations import Conversation, Owner, find
 from everthread.store.engine import Script
-from everthread.store.recall.index import Due as Unindexed
-from everthread.store.recall.index import due as unindexed
+from everthread.store.recall.index import Unindexed, unindexed
 from everthread.store.scripts.branch import line as line_of
 from everthread.store.scripts.forget import pending
 

@@ -59,7 +59,7 @@ from everthread.store.scripts import branch as branching
 from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.read import Newest
-from everthread.store.scripts.restore import Kept, Whole
+from everthread.store.scripts.restore import OwnedDocument, Whole
 from everthread.store.scripts.window import Planned, Seen, Sighted
 from everthread.store.verbs.calibrations import Calibrations
 from everthread.store.verbs.conversations import Conversations
@@ -327,7 +327,7 @@ class Log:
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
-    async def restore(self, wholes: Sequence[Whole], documents: Sequence[Kept] = ()) -> None:
+    async def restore(self, wholes: Sequence[Whole], documents: Sequence[OwnedDocument] = ()) -> None:
         """Write conversations and documents that were read elsewhere, with the ids and times they had: all or
         none. AlreadyExists: one of them is there and is another, or was erased."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]

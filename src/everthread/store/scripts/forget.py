@@ -24,7 +24,7 @@ from everthread.language.naming import name_of
 from everthread.store.beside import leases
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
-from everthread.store.recall import index as recalling_index
+from everthread.store.recall import index
 from everthread.store.scripts import quote
 from everthread.store.scripts.along import told
 from everthread.store.scripts.branch import Act, branches, mark
@@ -94,12 +94,12 @@ def redact(line: Line, seq: int, act: Act, *, again: bool = False) -> Script[Out
         return Outcome(False, [begun(one) for one in still])
     # Said on the branch from which it was asked for.
     notes = [Command(name="redact", arguments={"seq": spot.seq, "branch": spot.branch}) for spot in here]
-    index = yield from recalling_index.forget(line.tenant, line.conversation, [spot[1:] for spot in here])
+    unindexed = yield from index.forget(line.tenant, line.conversation, [spot[1:] for spot in here])
     # The leases first, as a turn's appends have them, or the two would wait for each other. A reply that is on its way
     # may tell of what is forgotten.
     running = leases.forget(line.tenant, line.conversation)
     writes = [running, *mark(line, newest, notes, act), Tell("count_redaction", [key]), *_unnamed(key, found[0])]
-    return Outcome(True, [*writes, *_gone(line.tenant, here), *index, *(begun(one) for one in still)])
+    return Outcome(True, [*writes, *_gone(line.tenant, here), *unindexed, *(begun(one) for one in still)])
 
 
 def _still(tenant: str, spot: Spot, now: int) -> HalfForgotten:
@@ -190,11 +190,11 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
         *("events", "branches"),
     )
     held = leases.erase(conversation.tenant, conversation.id)  # first, as above
-    index = yield from recalling_index.erase(conversation.tenant, conversation.id)
+    unindexed = yield from index.erase(conversation.tenant, conversation.id)
     rest = [Tell(f"erase_{table}", [key]) for table in tables]
     self = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
     still = [begun(one) for one in (self, *(_still(conversation.tenant, other, now) for other in others))]
-    return Outcome(None, [held, *index, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
+    return Outcome(None, [held, *unindexed, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
 
 
 def erase_user(owner: Owner, *, now: int) -> Script[Outcome[list[Conversation]]]:

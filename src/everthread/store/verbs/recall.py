@@ -13,9 +13,8 @@ from everthread.errors import BadValue
 from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Engine
-from everthread.store.recall import index as recalling_index
-from everthread.store.recall import search
-from everthread.store.recall.index import Due, Indexed
+from everthread.store.recall import index, search
+from everthread.store.recall.index import Indexed, Unindexed
 from everthread.store.recall.search import Found, Wanted
 
 AT_ONCE = 20  # events that are indexed on the event loop
@@ -63,11 +62,11 @@ class Recall:
         """Bring the index up to the log, for one conversation or all of an owner's; how many events were behind."""
         if not owner.user:
             return 0
-        behind = await self._engine.read(lambda: recalling_index.due(owner, conversation), large=not conversation)
+        behind = await self._engine.read(lambda: index.unindexed(owner, conversation), large=not conversation)
         await self.index_these(owner, behind)
         return sum(found.events for found in behind)
 
-    async def index_these(self, owner: Owner, behind: Iterable[Due]) -> None:
+    async def index_these(self, owner: Owner, behind: Iterable[Unindexed]) -> None:
         """Index what was found to be behind."""
         for found in behind:
             await self._index(owner, found)
@@ -75,20 +74,18 @@ class Recall:
     async def _index_along(self, owner: Owner, line: Line) -> None:
         """What is frozen and was found in the index once is not looked for again."""
         indexed = self._indexed.setdefault((owner, line.conversation), {})
-        pieces = recalling_index.to_look_at(line, indexed)
-        for found in await self._engine.read(lambda: recalling_index.due_in(line, pieces)):
+        pieces = index.to_look_at(line, indexed)
+        for found in await self._engine.read(lambda: index.unindexed_in(line, pieces)):
             await self._index(owner, found)
         for piece in pieces[1:]:
             indexed[piece.branch] = max(piece.last, indexed.get(piece.branch, 0))
         if len(self._indexed) > CONVERSATIONS:
             del self._indexed[next(iter(self._indexed))]
 
-    async def _index(self, owner: Owner, found: Due) -> None:
+    async def _index(self, owner: Owner, found: Unindexed) -> None:
         about = f"{owner.tenant}/{found.conversation}"
         large, more = found.events > AT_ONCE, True
         if not found.begun:
-            await self._engine.write(lambda: recalling_index.begin(owner, found), about=about, alone=True)
+            await self._engine.write(lambda: index.begin(owner, found), about=about, alone=True)
         while more:
-            more = await self._engine.write(
-                lambda: recalling_index.advance(owner, found), about=about, large=large, alone=True
-            )
+            more = await self._engine.write(lambda: index.advance(owner, found), about=about, large=large, alone=True)
