@@ -200,7 +200,7 @@ class Measuring:
         await self.beside.append(user(asking(REPLY)))
 
     async def _lease(self) -> None:
-        held = await self.et.log.lease("default", "bench", holder="bench", seconds=30)
+        held = await self.et.log.leases.take("default", "bench", holder="bench", seconds=30)
         assert held == "bench"
 
     # -- how ---------------------------------------------------------------------------------------------------

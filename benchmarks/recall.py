@@ -130,7 +130,7 @@ async def _found(engine: str, address: str, dialogues: list[Dialogue]) -> list[R
             events = [draft for _, draft in dialogue.turns]
             logged = await et.log.append(Place(OWNER.tenant, talk.id), events)
             names = {event.seq: name for event, (name, _) in zip(logged, dialogue.turns, strict=True)}
-            await et.log.index(OWNER, talk.id)
+            await et.log.recall.index(OWNER, talk.id)
             answers += [await _ask(et, talk, question, names) for question in dialogue.questions]
     return list(_figures(engine, answers))
 
@@ -138,7 +138,7 @@ async def _found(engine: str, address: str, dialogues: list[Dialogue]) -> list[R
 async def _ask(et: Everthread, talk: Talk, question: Question, names: dict[int, str]) -> Answers:
     line = await talk.line()
     began = time.perf_counter()
-    found = await et.log.recall(OWNER, question.text, line=line, limit=max(AT))
+    found = await et.log.recall.search(OWNER, question.text, line=line, limit=max(AT))
     spent = (time.perf_counter() - began) * 1000
     hits = [names[hit.seq] for hit in found]
     shares = tuple(len(question.evidence & {*hits[:most]}) / len(question.evidence) for most in AT)

@@ -95,9 +95,9 @@ class Scale:
             if filled.messages != self._messages:
                 raise SystemExit(f"This store was filled with {filled.messages:,} messages of one user.")
             owner = Owner("default", "ana")
-            line = await et.log.line(await et.log.find(owner, filled.conversation))
+            line = await et.log.line(await et.log.conversations.find(owner, filled.conversation))
             for query in self._queries():
-                ask = partial(et.log.recall, owner, " ".join(query.words), limit=HITS)
+                ask = partial(et.log.recall.search, owner, " ".join(query.words), limit=HITS)
                 hits = len(await ask(everywhere=True))
                 ours = await _median(partial(ask, everywhere=True))
                 plain = await _median(partial(self._plain.search, "ana", query.words))
@@ -133,7 +133,7 @@ class Scale:
                 await talk.append(*((assistant if n % 2 else user)(text) for n, text in enumerate(texts)))
                 await self._plain.add("ana", texts)
             began = time.perf_counter()
-            await et.log.index(Owner("default", "ana"), talk.id)
+            await et.log.recall.index(Owner("default", "ana"), talk.id)
             spent += time.perf_counter() - began
             if number % 10 == 9:
                 self._say(f"{(number + 1) * count:,} written and indexed")

@@ -26,11 +26,17 @@ from everthread.core.request import Tool
 from everthread.core.sections import SECTIONS
 from everthread.core.strategies import Choice, View
 from everthread.core.turns import Session, Turn
-from everthread.store.beside.verbs import Beside
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
-from everthread.store.erasure import Forgets
 from everthread.store.log import Log
+from everthread.store.verbs.calibrations import Calibrations
+from everthread.store.verbs.conversations import Conversations
+from everthread.store.verbs.documents import Documents
+from everthread.store.verbs.forgetting import Forgetting
+from everthread.store.verbs.leases import Leases
+from everthread.store.verbs.recall import Recall
+from everthread.store.verbs.reminders import Reminders
+from everthread.store.verbs.usage import UsageTotals
 from everthread.testing.scripted import broken, call, script, thought
 from everthread.tools import McpServer, Toolbox, tool
 
@@ -40,6 +46,17 @@ LOG = (
     "What `Everthread` and `Talk` stand on (`et.log`): for operators. It does not ask whose a line or place is "
     "that was made by hand, so never make one of what a user sent."
 )
+
+SUBJECTS: dict[str, type] = {
+    "conversations": Conversations,
+    "recall": Recall,
+    "forgetting": Forgetting,
+    "leases": Leases,
+    "documents": Documents,
+    "calibrations": Calibrations,
+    "usage": UsageTotals,
+    "reminders": Reminders,
+}
 
 
 def page() -> str:
@@ -52,8 +69,7 @@ def page() -> str:
         _verbs("Agents", Agents, "The agents of a store (`et.agents`) and their versions."),
         _tools(),
         _verbs("Log", Log, LOG),
-        _verbs("Beside", Beside, "What the log keeps beside conversations (`et.log` too)."),
-        _verbs("Forgets", Forgets, "How the log forgets (`et.log` too)."),
+        *(_verbs(f"log.{name}", cls, _said(cls)) for name, cls in SUBJECTS.items()),
         _verbs("Engine", Engine, "What a database must offer to hold a log."),
         _functions(),
         _values(),
@@ -74,6 +90,11 @@ def _verbs(name: str, cls: type, about: str) -> str:
             continue
         lines.append(_row(verb, function))
     return "\n".join(lines)
+
+
+def _said(cls: type) -> str:
+    """What the module of a class says about it."""
+    return inspect.getdoc(sys.modules[cls.__module__]) or ""
 
 
 def _row(name: str, function: Callable[..., object]) -> str:

@@ -108,7 +108,7 @@ class Everthread:
             log = await open_log(where, bus=by, **options)
             et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
             try:
-                await log.finish_later()
+                await log.forgetting.finish_later()
                 if agents is not None:
                     await et.agents.sync(Path(agents))
             except BaseException:
@@ -122,10 +122,10 @@ class Everthread:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
         owner = arguments.owner(tenant, user)
         if id is not None:
-            return self.talk(await self.log.find(owner, arguments.text("id", id)))
+            return self.talk(await self.log.conversations.find(owner, arguments.text("id", id)))
         arguments.name("agent", agent)
-        found = await self.log.newest_conversation(owner, agent)
-        return self.talk(found or await self.log.begin(owner, agent=agent, unless_one=True))
+        found = await self.log.conversations.newest(owner, agent)
+        return self.talk(found or await self.log.conversations.begin(owner, agent=agent, unless_one=True))
 
     async def begin(
         self,
@@ -145,7 +145,7 @@ class Everthread:
             "goal": arguments.goal(goal),
             "settings": arguments.settings_of_conversation({} if settings is None else settings),
         }
-        return self.talk(await self.log.begin(owner, **details))
+        return self.talk(await self.log.conversations.begin(owner, **details))
 
     def talk(self, conversation: Conversation) -> Talk:
         """A conversation of `et.conversations` in the hand."""
@@ -170,7 +170,7 @@ class Everthread:
         """A page of a user's conversations, newest first. Without a user there are none."""
         if not user:
             return []
-        return await self.log.conversations(
+        return await self.log.conversations.page(
             arguments.owner(tenant, user),
             agent=arguments.name("agent", agent, empty=True),
             before=arguments.name("before", before),
@@ -179,11 +179,11 @@ class Everthread:
 
     async def totals(self, *, user: str, tenant: str = TENANT) -> Totals:
         """Conversations, events, messages and tokens of a user."""
-        return await self.log.user_totals(arguments.owner(tenant, user))
+        return await self.log.conversations.user_totals(arguments.owner(tenant, user))
 
     async def erase_user(self, *, user: str, tenant: str = TENANT) -> int:
         """Erase all of a user's conversations for ever. How many there were."""
-        return await forgotten(self._runtime.contexts, self.log.erase_user(arguments.owner(tenant, user)))
+        return await forgotten(self._runtime.contexts, self.log.forgetting.erase_user(arguments.owner(tenant, user)))
 
     # -- agents, models, usage ---------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Everthread:
         """
         owner, count = arguments.owner(tenant, user), arguments.count("limit", limit)
         first, end = arguments.moment("since", since, 0), arguments.moment("until", until, FOREVER)
-        return await self.log.usage(owner, by=by, since=first, until=end, limit=count)
+        return await self.log.usage.of_owner(owner, by=by, since=first, until=end, limit=count)
 
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
@@ -223,7 +223,7 @@ class Everthread:
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
         """
         if all:
-            await self.log.remind_all()
+            await self.log.reminders.add_all()
         await self.memory.serve(until_idle=until_idle, tell=tell)
 
     async def close(self) -> None:

@@ -319,6 +319,8 @@ class Run:
             return
         length = partial.length
         conversation, log = self.line.conversation, self._live.log
-        await log.keep(self._held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten)
+        await log.leases.keep(
+            self._held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten
+        )
         if partial is self.partial:
             self._kept = length

@@ -80,7 +80,7 @@ class Talk:
         if expect is not None:
             arguments.seq("expect", expect)
         arguments.settings_of_branch(events)
-        await self._log.mine(self.conversation)
+        await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
         if any(one.kind == "assistant" for one in logged):
@@ -108,7 +108,7 @@ class Talk:
 
     async def branches(self) -> list[BranchTotals]:
         """All branches, each with its sums: along its whole line, and what it added itself."""
-        return await self._log.branches(self.conversation)
+        return await self._log.conversations.branches(self.conversation)
 
     async def on(self, branch: str | int) -> Talk:
         """The same conversation on one of its branches, by name or number."""
@@ -173,7 +173,7 @@ class Talk:
 
     async def totals(self) -> Totals:
         """Events, messages and tokens of the whole conversation, each counted once."""
-        return await self._log.totals(self.conversation)
+        return await self._log.conversations.totals(self.conversation)
 
     async def blob(self, hash: str) -> bytes:
         """The bytes of an image or file, by the hash in its part."""
@@ -288,21 +288,21 @@ class Talk:
     async def look_up(self, call: ToolCall) -> ToolResult:
         """What one of memory's own tools gives (`recall_context`, `open_event`, `write_memory`), for those who call
         models themselves: append it after the call. What is wrong with it, the result says."""
-        await self._log.mine(self.conversation)
+        await self._log.conversations.mine(self.conversation)
         return await memory_tools().run(call, self, seconds=LOOK_UP_SECONDS)
 
     async def notes(self) -> str:
         """MEMORY.md: what the agent keeps of its user for good."""
-        return await notes.read(self._log, await self._log.mine(self.conversation))
+        return await notes.read(self._log, await self._log.conversations.mine(self.conversation))
 
     async def forget_notes(self) -> None:
         """Remove MEMORY.md for ever, with all its versions."""
-        whose = await self._log.mine(self.conversation)
+        whose = await self._log.conversations.mine(self.conversation)
         await forgotten(self._runtime.contexts, notes.forget(self._log, whose))
 
     async def write_notes(self, text: str, *, expect: str | None = None) -> int:
         """Replace MEMORY.md; its version from now on. `expect`: what you saw there; Changed if it is another by now."""
-        whose = await self._log.mine(self.conversation)
+        whose = await self._log.conversations.mine(self.conversation)
         written = await notes.write(self._log, whose, arguments.text("text", text), expect=expect)
         return written.version
 
@@ -388,9 +388,9 @@ class Talk:
 
     async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[Usage]:
         """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
-        whose = await self._log.mine(self.conversation)
+        whose = await self._log.conversations.mine(self.conversation)
         owner = Owner(whose.tenant, whose.user)
-        return await self._log.usage(owner, by=by, conversation=self.id, limit=arguments.count("limit", limit))
+        return await self._log.usage.of_owner(owner, by=by, conversation=self.id, limit=arguments.count("limit", limit))
 
     async def count(self, **asked: Any) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
@@ -408,16 +408,17 @@ class Talk:
 
     async def rename(self, name: str) -> None:
         """Give the conversation a name."""
-        self.conversation = await self._log.change(self.conversation, name=arguments.name("name", name, empty=True))
+        given = arguments.name("name", name, empty=True)
+        self.conversation = await self._log.conversations.change(self.conversation, name=given)
 
     async def set_goal(self, goal: str) -> None:
         """Say what the conversation is for."""
-        self.conversation = await self._log.change(self.conversation, goal=arguments.goal(goal))
+        self.conversation = await self._log.conversations.change(self.conversation, goal=arguments.goal(goal))
 
     async def set_settings(self, settings: dict[str, Any]) -> None:
         """Replace the conversation's settings: any JSON object, where Everthread's own have values that it takes."""
         settings = arguments.settings_of_conversation(settings)
-        self.conversation = await self._log.change(self.conversation, settings=settings)
+        self.conversation = await self._log.conversations.change(self.conversation, settings=settings)
 
     async def redact(self, seq: int) -> None:
         """Take the content out of an event for ever; a tombstone keeps its place."""
@@ -426,15 +427,15 @@ class Talk:
         if seq > newest.seq:
             raise UnknownSeq(seq, last=newest.seq)
         try:
-            await forgotten(self._runtime.contexts, self._log.redact(line, seq))
+            await forgotten(self._runtime.contexts, self._log.forgetting.redact(line, seq))
         finally:
             self._remind(line.branch.number)
         owner = Owner(self.conversation.tenant, self.conversation.user)
-        self.conversation = await self._log.find(owner, self.id)  # it may have been named by what is gone
+        self.conversation = await self._log.conversations.find(owner, self.id)  # it may have been named by what is gone
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""
-        await forgotten(self._runtime.contexts, self._log.erase(self.conversation))
+        await forgotten(self._runtime.contexts, self._log.forgetting.erase(self.conversation))
 
     def _pointing_at(self, line: Line) -> Talk:
         self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)

@@ -125,7 +125,7 @@ class Dying:
 
     async def _is_kept(self) -> bool:
         line = await self.talk.line()
-        kept = await self._et.log.partial(line.tenant, of_turns(line.conversation, line.branch.number))
+        kept = await self._et.log.leases.partial(line.tenant, of_turns(line.conversation, line.branch.number))
         return kept is not None and "word" in kept.text
 
 

@@ -93,7 +93,7 @@ async def until_kept(talk: Talk, text: str) -> None:
     name = of_turns(talk.id, (await talk.line()).branch.number)
 
     async def is_kept() -> bool:
-        kept = await talk._log.partial(talk.conversation.tenant, name)
+        kept = await talk._log.leases.partial(talk.conversation.tenant, name)
         return kept is not None and text in kept.text
 
     await until(is_kept)

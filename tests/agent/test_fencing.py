@@ -21,7 +21,7 @@ from tests.agent.support import kinds, until_kept
 
 async def test_an_append_under_a_lease_that_is_held_is_written(et: Everthread, talk: Talk) -> None:
     lease = Lease("default", of_turns(talk.id, 1), "ana")
-    await et.log.lease(*lease[:2], holder="ana", seconds=30)
+    await et.log.leases.take(*lease[:2], holder="ana", seconds=30)
     await et.log.append(Place("default", talk.id, 1), [user("Mine.")], under=lease)
     assert await kinds(talk) == ["user"]
 
@@ -29,10 +29,10 @@ async def test_an_append_under_a_lease_that_is_held_is_written(et: Everthread, t
 @pytest.mark.parametrize("released", [False, True], ids=["another has it", "another had it, and released it"])
 async def test_an_append_under_a_lease_that_another_took_is_refused(et: Everthread, talk: Talk, released: bool) -> None:
     name = of_turns(talk.id, 1)
-    await et.log.lease("default", name, holder="ana", seconds=30)
-    await et.log.lease("default", name, holder="bob", seconds=30, over="ana")
+    await et.log.leases.take("default", name, holder="ana", seconds=30)
+    await et.log.leases.take("default", name, holder="bob", seconds=30, over="ana")
     if released:
-        await et.log.release("default", name, holder="bob")
+        await et.log.leases.release("default", name, holder="bob")
     for events in ([user("Mine.")], [user("Mine."), user("And mine.")]):
         with pytest.raises(TakenOver):
             await et.log.append(Place("default", talk.id, 1), events, under=Lease("default", name, "ana"))
@@ -43,14 +43,14 @@ async def test_an_append_under_a_lease_that_another_took_is_refused(et: Everthre
 
 async def test_a_lease_that_ran_out_and_that_nobody_took_still_holds(et: Everthread, talk: Talk) -> None:
     lease = Lease("default", of_turns(talk.id, 1), "ana")
-    await et.log.lease(*lease[:2], holder="ana", seconds=1e-6)
+    await et.log.leases.take(*lease[:2], holder="ana", seconds=1e-6)
     await et.log.append(Place("default", talk.id, 1), [user("Mine.")], under=lease)
     assert await kinds(talk) == ["user"]
 
 
 async def test_a_refused_append_harms_no_other_that_is_committed_with_it(et: Everthread, talk: Talk) -> None:
     other = await et.begin(user=talk.conversation.user)
-    await et.log.lease("default", of_turns(talk.id, 1), holder="bob", seconds=30)
+    await et.log.leases.take("default", of_turns(talk.id, 1), holder="bob", seconds=30)
     refused = et.log.append(
         Place("default", talk.id, 1), [user("Mine.")], under=Lease("default", of_turns(talk.id, 1), "ana")
     )
@@ -93,9 +93,9 @@ async def test_a_turn_whose_lease_was_taken_tells_its_caller_and_does_not_say_th
         async for delta in talk.say("Talk.", settings={"model": model}):
             deltas.append(delta)
             if len(deltas) == 2:
-                term = await et.log.leased("default", of_turns(talk.id, 1))
+                term = await et.log.leases.term("default", of_turns(talk.id, 1))
                 assert term is not None
-                await et.log.lease("default", of_turns(talk.id, 1), holder="bob", seconds=60, over=term.holder)
+                await et.log.leases.take("default", of_turns(talk.id, 1), holder="bob", seconds=60, over=term.holder)
 
     with pytest.raises(TakenOver):
         await hear()

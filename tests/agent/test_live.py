@@ -389,7 +389,9 @@ async def test_who_stops_a_turn_whose_process_is_gone_closes_it_and_keeps_what_h
 
 async def _kept(talk: Talk) -> str:
     """What is kept of the running reply, beside the log."""
-    found = await talk._log.partial(talk.conversation.tenant, of_turns(talk.id, (await talk.line()).branch.number))
+    found = await talk._log.leases.partial(
+        talk.conversation.tenant, of_turns(talk.id, (await talk.line()).branch.number)
+    )
     return found.text if found else ""
 
 
@@ -414,9 +416,9 @@ async def test_what_was_kept_goes_with_the_conversation(talk: Talk, speak: Speak
     reply = talk.say("My secret is a cake.", detached=True)
     await until_kept(talk, "word3")
     await talk.erase()
-    assert await talk._log.partial(talk.conversation.tenant, of_turns(talk.id, 1)) is None
+    assert await talk._log.leases.partial(talk.conversation.tenant, of_turns(talk.id, 1)) is None
     await reply.cancel()
-    assert await talk._log.partial(talk.conversation.tenant, of_turns(talk.id, 1)) is None
+    assert await talk._log.leases.partial(talk.conversation.tenant, of_turns(talk.id, 1)) is None
 
 
 async def test_a_fork_has_nothing_of_the_reply_that_runs_on_its_parent(talk: Talk, speak: Speak) -> None:

@@ -43,7 +43,7 @@ async def test_a_stop_is_not_overlooked_however_many_commands_follow_it(talk: Ta
     reply = talk.say("Go on.", detached=True)
     await until_kept(talk, "word")
     line = await talk.line()
-    running = await talk._log.partial(line.tenant, of_turns(line.conversation, line.branch.number))
+    running = await talk._log.leases.partial(line.tenant, of_turns(line.conversation, line.branch.number))
     assert running is not None
     await other.append(stop_of(running.holder), *(Command(name=f"noted {number}") for number in range(40)))
     await until(lambda: reply._task is not None and reply._task.done())

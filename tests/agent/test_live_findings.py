@@ -343,7 +343,7 @@ async def test_nobody_who_joins_hears_a_reply_whose_turn_was_closed_while_its_pr
     run._held.until = 0  # as after a sleep: it has not looked at its lease yet
     async with Everthread.open(address) as et:
         name, place = of_turns(talk.id, 1), Place("default", talk.id, 1)
-        assert await et.log.lease("default", name, holder="bob", seconds=60, over=run._held.lease.holder) == "bob"
+        assert await et.log.leases.take("default", name, holder="bob", seconds=60, over=run._held.lease.holder) == "bob"
         await et.log.append(place, [AgentKilled(reason=LEFT_OPEN)], under=Lease("default", name, "bob"))
     await first.until(lambda ear: ear.events[-1:] and ear.events[-1].kind == "agent_killed")
     second = Ear(talk)
@@ -422,10 +422,10 @@ async def test_what_is_kept_at_the_very_moment_of_a_redaction_goes_with_it(
     await talk.append(user("My secret is a cake."))
     name = of_turns(talk.id, 1)
     lease = Lease("default", name, "ana")
-    await talk._log.lease("default", name, holder="ana", seconds=30)
-    await talk._log.hold(lease, at=1)
+    await talk._log.leases.take("default", name, holder="ana", seconds=30)
+    await talk._log.leases.hold(lease, at=1)
     engine: Any = talk._log._engine
-    keeping, redacting = _keep(talk, lease), talk._log.redact(await talk.line(), 1)
+    keeping, redacting = _keep(talk, lease), talk._log.forgetting.redact(await talk.line(), 1)
     ahead, behind = (redacting, keeping) if first == "redact" else (keeping, redacting)
     held, go_on = asyncio.Event(), asyncio.Event()
     told = engine._tell
@@ -444,13 +444,13 @@ async def test_what_is_kept_at_the_very_moment_of_a_redaction_goes_with_it(
     await _is_blocked(engine)
     go_on.set()
     await asyncio.gather(one, two)
-    kept = await talk._log.partial("default", name)
+    kept = await talk._log.leases.partial("default", name)
     assert kept is not None
     assert kept.text == ""
 
 
 async def _keep(talk: Talk, lease: Lease) -> None:
-    await talk._log.keep(lease, talk.id, at=1, text="cake", forgotten=0)
+    await talk._log.leases.keep(lease, talk.id, at=1, text="cake", forgotten=0)
 
 
 async def _is_blocked(engine: Any) -> None:

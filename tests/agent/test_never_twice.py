@@ -177,9 +177,9 @@ async def test_a_turn_whose_lease_was_taken_writes_nothing_any_more(
             deltas.append(delta)
             if len(deltas) == 1:
                 name = f"turn/{line.conversation}/{line.branch.number}"
-                found = await talk._log.leased(line.tenant, name)
+                found = await talk._log.leases.term(line.tenant, name)
                 assert found is not None
-                await talk._log.lease(line.tenant, name, holder="somebody else", seconds=60, over=found.holder)
+                await talk._log.leases.take(line.tenant, name, holder="somebody else", seconds=60, over=found.holder)
 
     with pytest.raises(TakenOver):
         await hear()

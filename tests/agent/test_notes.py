@@ -51,7 +51,7 @@ async def test_the_agent_rewrites_it_through_a_tool(mine: Talk, someone: str) ->
 async def test_its_versions_are_kept(mine: Talk, someone: str) -> None:
     for text in ("one", "two", "two", "three"):
         await mine.write_notes(text)
-    found = await mine._log.versions(Owner("default", someone), "memory/helper")
+    found = await mine._log.documents.versions(Owner("default", someone), "memory/helper")
     assert [one.body for one in found] == ["three", "two", "one"]
 
 

@@ -25,20 +25,20 @@ async def enter(log: Log, name: str, inside: Path, rounds: int) -> None:
     """`inside` is a file that only one can have made: it is there exactly while somebody has the lease."""
     own = holder()
     while rounds:
-        if await log.lease("default", name, holder=own, seconds=60) != own:
+        if await log.leases.take("default", name, holder=own, seconds=60) != own:
             await asyncio.sleep(0.002)
             continue
         os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
         await asyncio.sleep(0)
         inside.unlink()
-        await log.release("default", name, holder=own)
+        await log.leases.release("default", name, holder=own)
         rounds -= 1
 
 
 async def hold(address: str, name: str) -> None:
     """Take the lease for an hour, say as whom, and wait to be killed."""
     log = await open_log(address)
-    say(await log.lease("default", name, holder=holder(), seconds=3_600))
+    say(await log.leases.take("default", name, holder=holder(), seconds=3_600))
     await asyncio.Event().wait()
 
 

@@ -18,7 +18,7 @@ def owner(talk: Talk) -> Owner:
 
 async def found(et: Everthread, talk: Talk, query: str, **more: Any) -> list[Found]:
     """What recall finds along the talk's line."""
-    return await et.log.recall(owner(talk), query, line=await talk.line(), **more)
+    return await et.log.recall.search(owner(talk), query, line=await talk.line(), **more)
 
 
 async def seqs(et: Everthread, talk: Talk, query: str, **more: Any) -> list[int]:

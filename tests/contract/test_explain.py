@@ -167,7 +167,7 @@ async def test_a_bad_setting_that_is_in_the_log_is_passed_over_and_told_of(talk:
 
 
 async def test_a_conversations_bad_settings_are_passed_over_as_well(et: Everthread, talk: Talk) -> None:
-    await et.log.change(talk.conversation, settings={"budget": "much", "step": 0.25, "colour": "red"})
+    await et.log.conversations.change(talk.conversation, settings={"budget": "much", "step": 0.25, "colour": "red"})
     await talk.append(user("Hello."))
     context = await talk.context(model=CHAT)
     assert (context.budget, context.settings.step) == (100_000, 0.25)

@@ -55,15 +55,15 @@ async def talk(flushed: list[str], tmp_path: Path) -> AsyncIterator[Talk]:
 
 async def _lease_and_learn(talk: Talk) -> None:
     log = talk._log
-    assert await log.lease("default", "cake", holder="ana", seconds=30) == "ana"
-    await log.calibrate("openai:gpt-4o", 20)
-    await log.release("default", "cake", holder="ana")
+    assert await log.leases.take("default", "cake", holder="ana", seconds=30) == "ana"
+    await log.calibrations.add("openai:gpt-4o", 20)
+    await log.leases.release("default", "cake", holder="ana")
 
 
 async def test_neither_leases_nor_calibrations_wait_for_the_disk(talk: Talk, flushed: list[str]) -> None:
     await _lease_and_learn(talk)
     assert flushed == []
-    assert await talk._log.calibrations() == {"openai:gpt-4o": {20: 1}}
+    assert await talk._log.calibrations.all() == {"openai:gpt-4o": {20: 1}}
 
 
 async def test_an_append_after_them_is_flushed(talk: Talk, flushed: list[str]) -> None:
@@ -76,7 +76,7 @@ async def test_an_append_that_shares_its_commit_with_a_lease_is_flushed(talk: Ta
     for n in range(3):  # after a first commit that was shared, every next one waits for who joins it
         await asyncio.gather(*(talk.append(user(f"{n}.{m}")) for m in range(3)))
         flushed.clear()
-        lease = talk._log.lease("default", "cake", holder="ana", seconds=30)
+        lease = talk._log.leases.take("default", "cake", holder="ana", seconds=30)
         await asyncio.gather(talk.append(user("together")), lease)
         assert len(flushed) == 1
 

@@ -204,7 +204,7 @@ async def test_a_mirror_knows_new_names_goals_settings_and_the_current_branch(ta
         await talk.set_settings({"budget": 8000})
         await talk.rewind(to=1)
         await until(lambda: holds(path, "bake one") and holds(path, "8000") and holds(path, '"current":2'))
-        found, kept = read(path).conversation, await talk._log.find(_owner(talk), talk.id)
+        found, kept = read(path).conversation, await talk._log.conversations.find(_owner(talk), talk.id)
     for name in ("id", "name", "goal", "settings", "current"):
         assert getattr(found, name) == getattr(kept, name)
 

@@ -48,131 +48,131 @@ def name(someone: str) -> str:
 
 
 async def test_a_free_lease_is_taken_and_is_known_to_be(log: Log, name: str) -> None:
-    assert await log.leased(TENANT, name) is None
-    assert await log.lease(TENANT, name, holder="ana", seconds=30) == "ana"
-    assert await log.leased(TENANT, name) == ("ana", START + 30 * SECOND)
+    assert await log.leases.term(TENANT, name) is None
+    assert await log.leases.take(TENANT, name, holder="ana", seconds=30) == "ana"
+    assert await log.leases.term(TENANT, name) == ("ana", START + 30 * SECOND)
 
 
 async def test_a_lease_that_another_has_is_not_taken_and_says_who_has_it(log: Log, name: str) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
-    assert await log.lease(TENANT, name, holder="bob", seconds=99) == "ana"
-    assert await log.leased(TENANT, name) == ("ana", START + 30 * SECOND)
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=99) == "ana"
+    assert await log.leases.term(TENANT, name) == ("ana", START + 30 * SECOND)
 
 
 async def test_the_holder_renews_it_from_now_on(log: Log, name: str, clock: Clock) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
     clock.now += 20 * SECOND
-    assert await log.lease(TENANT, name, holder="ana", seconds=30) == "ana"
-    assert await log.leased(TENANT, name) == ("ana", START + 50 * SECOND)
+    assert await log.leases.take(TENANT, name, holder="ana", seconds=30) == "ana"
+    assert await log.leases.term(TENANT, name) == ("ana", START + 50 * SECOND)
 
 
 async def test_a_lease_that_has_run_out_is_nobodys_and_the_next_one_takes_it(log: Log, name: str, clock: Clock) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
     clock.now += 30 * SECOND - 1
-    assert await log.lease(TENANT, name, holder="bob", seconds=30) == "ana"
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30) == "ana"
     clock.now += 1
-    assert await log.leased(TENANT, name) is None
-    assert await log.lease(TENANT, name, holder="bob", seconds=30) == "bob"
-    assert await log.lease(TENANT, name, holder="ana", seconds=30) == "bob"  # too late to renew it
+    assert await log.leases.term(TENANT, name) is None
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30) == "bob"
+    assert await log.leases.take(TENANT, name, holder="ana", seconds=30) == "bob"  # too late to renew it
 
 
 async def test_a_dead_holders_lease_is_taken_over_by_who_knows_it(log: Log, name: str) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
-    assert await log.lease(TENANT, name, holder="bob", seconds=30, over="cyd") == "ana"
-    assert await log.lease(TENANT, name, holder="bob", seconds=30, over="ana") == "bob"
-    assert await log.lease(TENANT, name, holder="cyd", seconds=30, over="ana") == "bob"  # only once
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30, over="cyd") == "ana"
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30, over="ana") == "bob"
+    assert await log.leases.take(TENANT, name, holder="cyd", seconds=30, over="ana") == "bob"  # only once
 
 
 async def test_a_released_lease_is_free(log: Log, name: str) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
-    await log.release(TENANT, name, holder="ana")
-    assert await log.leased(TENANT, name) is None
-    assert await log.lease(TENANT, name, holder="bob", seconds=30) == "bob"
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
+    await log.leases.release(TENANT, name, holder="ana")
+    assert await log.leases.term(TENANT, name) is None
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30) == "bob"
 
 
 async def test_one_released_with_something_open_is_free_and_tells_the_next_how_far_was_written(
     log: Log, name: str
 ) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
-    await log.hold(Lease(TENANT, name, "ana"), at=7)
-    await log.release(TENANT, name, holder="ana", open=True)
-    assert await log.leased(TENANT, name) is None
-    assert await log.lease(TENANT, name, holder="bob", seconds=30) == "bob"
-    kept = await log.partial(TENANT, name)
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
+    await log.leases.hold(Lease(TENANT, name, "ana"), at=7)
+    await log.leases.release(TENANT, name, holder="ana", open=True)
+    assert await log.leases.term(TENANT, name) is None
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30) == "bob"
+    kept = await log.leases.partial(TENANT, name)
     assert kept
     assert (kept.holder, kept.at) == ("bob", 7)
-    await log.release(TENANT, name, holder="bob")
-    assert await log.partial(TENANT, name) is None
+    await log.leases.release(TENANT, name, holder="bob")
+    assert await log.leases.partial(TENANT, name) is None
 
 
 async def test_nobody_releases_what_is_anothers(log: Log, name: str, clock: Clock) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
-    await log.release(TENANT, name, holder="bob")
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
+    await log.leases.release(TENANT, name, holder="bob")
     clock.now += 40 * SECOND
-    await log.lease(TENANT, name, holder="bob", seconds=30)
-    await log.release(TENANT, name, holder="ana")  # it was hers
-    assert await log.leased(TENANT, name) == ("bob", START + 70 * SECOND)
+    await log.leases.take(TENANT, name, holder="bob", seconds=30)
+    await log.leases.release(TENANT, name, holder="ana")  # it was hers
+    assert await log.leases.term(TENANT, name) == ("bob", START + 70 * SECOND)
 
 
 async def test_leases_of_other_names_and_tenants_are_others(log: Log, name: str) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
-    assert await log.lease(TENANT, f"{name}0", holder="bob", seconds=30) == "bob"
-    assert await log.lease("elsewhere", name, holder="bob", seconds=30) == "bob"
-    assert await log.lease(TENANT, name, holder="bob", seconds=30) == "ana"
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
+    assert await log.leases.take(TENANT, f"{name}0", holder="bob", seconds=30) == "bob"
+    assert await log.leases.take("elsewhere", name, holder="bob", seconds=30) == "bob"
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30) == "ana"
 
 
 async def test_a_lease_survives_its_process(address: str, name: str) -> None:
     for who in ("ana", "bob"):
         log = await open_log(address)
-        assert await log.lease(TENANT, name, holder=who, seconds=600) == "ana"
+        assert await log.leases.take(TENANT, name, holder=who, seconds=600) == "ana"
         await log.close()
 
 
 async def test_those_who_wait_hear_of_a_release_and_not_of_who_tries_in_vain(log: Log, name: str) -> None:
-    await log.lease(TENANT, name, holder="ana", seconds=30)
+    await log.leases.take(TENANT, name, holder="ana", seconds=30)
     heard = log.changes(Name(TENANT, name).about)
     await anext(heard)
     news = asyncio.ensure_future(anext(heard))
     await asyncio.sleep(0)
-    await log.lease(TENANT, name, holder="bob", seconds=30)
+    await log.leases.take(TENANT, name, holder="bob", seconds=30)
     await asyncio.sleep(0)
     assert not news.done()
-    await log.release(TENANT, name, holder="ana")
+    await log.leases.release(TENANT, name, holder="ana")
     await news
-    assert await log.lease(TENANT, name, holder="bob", seconds=30) == "bob"
+    assert await log.leases.take(TENANT, name, holder="bob", seconds=30) == "bob"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
 async def test_a_lease_is_for_a_while(log: Log, name: str, seconds: float) -> None:
     with pytest.raises(BadValue, match="seconds"):
-        await log.lease(TENANT, name, holder="ana", seconds=seconds)
+        await log.leases.take(TENANT, name, holder="ana", seconds=seconds)
 
 
 async def test_the_shortest_lease_is_taken_and_the_longest_is_no_error(log: Log, name: str) -> None:
-    assert await log.lease(TENANT, name, holder="ana", seconds=1e-9) == "ana"
-    assert await log.lease(TENANT, name, holder="ana", seconds=1e300) == "ana"
-    assert await log.leased(TENANT, name) == ("ana", FOREVER)
+    assert await log.leases.take(TENANT, name, holder="ana", seconds=1e-9) == "ana"
+    assert await log.leases.take(TENANT, name, holder="ana", seconds=1e300) == "ana"
+    assert await log.leases.term(TENANT, name) == ("ana", FOREVER)
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "\ud800", "x" * 401])
 async def test_names_and_holders_are_printable_and_not_too_long(log: Log, name: str, bad: str) -> None:
     with pytest.raises(BadValue):
-        await log.lease(TENANT, bad, holder="ana", seconds=30)
+        await log.leases.take(TENANT, bad, holder="ana", seconds=30)
     with pytest.raises(BadValue):
-        await log.lease(TENANT, name, holder=bad, seconds=30)
+        await log.leases.take(TENANT, name, holder=bad, seconds=30)
     with pytest.raises(BadValue):
-        await log.leased(TENANT, bad)
+        await log.leases.term(TENANT, bad)
 
 
 async def test_erasing_a_conversation_removes_the_leases_of_its_turns(et: Everthread, talk: Talk) -> None:
     other = await et.begin(user=talk.conversation.user)
     for conversation in (talk, other):
         for branch in (1, 2):
-            await et.log.lease(TENANT, of_turns(conversation.id, branch), holder="ana", seconds=600)
+            await et.log.leases.take(TENANT, of_turns(conversation.id, branch), holder="ana", seconds=600)
     await talk.erase()
-    assert await et.log.leased(TENANT, of_turns(talk.id, 1)) is None
-    assert await et.log.leased(TENANT, of_turns(talk.id, 2)) is None
-    assert await et.log.leased(TENANT, of_turns(other.id, 2)) is not None
+    assert await et.log.leases.term(TENANT, of_turns(talk.id, 1)) is None
+    assert await et.log.leases.term(TENANT, of_turns(talk.id, 2)) is None
+    assert await et.log.leases.term(TENANT, of_turns(other.id, 2)) is not None
 
 
 # -- many at once ------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ async def test_of_eight_tasks_one_has_it_at_a_time(address: str, name: str, tmp_
     logs = [await open_log(address) for _ in range(2)]
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*(enter(logs[n % 2], name, tmp_path / "inside", 5) for n in range(8)))
-    assert await logs[0].leased(TENANT, name) is None
+    assert await logs[0].leases.term(TENANT, name) is None
     for log in logs:
         await log.close()
 
@@ -198,7 +198,7 @@ async def test_of_eight_who_find_it_run_out_one_takes_it_and_all_are_told_who(
 ) -> None:
     logs = [await open_log(address, clock=clock) for _ in range(8)]
     for _ in range(5):
-        found = await asyncio.gather(*(log.lease(TENANT, name, holder=holder(), seconds=30) for log in logs))
+        found = await asyncio.gather(*(log.leases.take(TENANT, name, holder=holder(), seconds=30) for log in logs))
         assert len(set(found)) == 1
         clock.now += 30 * SECOND
     for log in logs:
@@ -213,11 +213,11 @@ async def test_the_lease_of_a_killed_process_is_taken_over_at_once(address: str,
     theirs = (await child.stdout.readline()).decode().strip()
     log, ours = await open_log(address), holder()
     assert not is_dead(theirs)
-    assert await log.lease(TENANT, name, holder=ours, seconds=30) == theirs
+    assert await log.leases.take(TENANT, name, holder=ours, seconds=30) == theirs
     child.kill()
     await child.wait()
     assert is_dead(theirs)
-    assert await log.lease(TENANT, name, holder=ours, seconds=30, over=theirs) == ours
+    assert await log.leases.take(TENANT, name, holder=ours, seconds=30, over=theirs) == ours
     await log.close()
 
 

@@ -52,7 +52,7 @@ def moved(address: str, someone: str, do: Do, tmp_path: Path) -> Path:
 
 async def kept(et: Everthread, someone: str) -> dict[str, Any]:
     owner = Owner("default", someone)
-    return {one.name: await et.log.versions(owner, one.name) for one in await et.log.documents(owner)}
+    return {one.name: await et.log.documents.versions(owner, one.name) for one in await et.log.documents.all(owner)}
 
 
 def test_notes_and_whose_it_is_come_along(address: str, someone: str, do: Do, moved: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_notes_that_say_something_else_are_not_overwritten(do: Do, moved: Path, 
     new = f"sqlite:///{tmp_path}/new.db"
 
     async def write(et: Everthread) -> None:
-        await et.log.put(Owner("default", someone), "memory/helper", "something else")
+        await et.log.documents.put(Owner("default", someone), "memory/helper", "something else")
 
     within(new, write)
     failed = do("import", str(moved), "--store", new)

@@ -142,8 +142,8 @@ async def test_hits_come_in_the_same_order_with_the_same_scores_everywhere(et: E
 async def test_without_a_user_nothing_is_found(et: Everthread, talk: Talk) -> None:
     await talk.append(user(WALNUTS))
     line = await talk.line()
-    assert await et.log.recall(Owner("default", ""), "walnuts", line=line) == []
-    assert await et.log.recall(Owner("default", ""), "walnuts", everywhere=True) == []
+    assert await et.log.recall.search(Owner("default", ""), "walnuts", line=line) == []
+    assert await et.log.recall.search(Owner("default", ""), "walnuts", everywhere=True) == []
 
 
 async def test_who_asks_along_anothers_line_changes_nothing_for_them(et: Everthread, talk: Talk, someone: str) -> None:
@@ -151,7 +151,7 @@ async def test_who_asks_along_anothers_line_changes_nothing_for_them(et: Everthr
     await talk.append(user(WALNUTS))
     side = await talk.fork()
     stranger = Owner("default", f"{someone}-2")
-    assert await et.log.recall(stranger, "walnuts", line=await side.line()) == []
+    assert await et.log.recall.search(stranger, "walnuts", line=await side.line()) == []
     assert len(await found(et, side, "walnuts")) == 1
 
 
@@ -160,19 +160,19 @@ async def test_nobody_finds_what_is_anothers(et: Everthread, talk: Talk, someone
     assert len(await found(et, talk, "walnuts")) == 1
     line = await talk.line()
     for stranger in (Owner("default", f"{someone}-2"), Owner("elsewhere", someone), Owner("default", someone[1:])):
-        assert await et.log.recall(stranger, "walnuts", conversation=talk.id) == []
-        assert await et.log.recall(stranger, "walnuts", everywhere=True) == []
-    assert await et.log.recall(Owner("default", f"{someone}-2"), "walnuts", line=line) == []
+        assert await et.log.recall.search(stranger, "walnuts", conversation=talk.id) == []
+        assert await et.log.recall.search(stranger, "walnuts", everywhere=True) == []
+    assert await et.log.recall.search(Owner("default", f"{someone}-2"), "walnuts", line=line) == []
     with pytest.raises(BadValue):
-        await et.log.recall(Owner("elsewhere", someone), "walnuts", line=line)
+        await et.log.recall.search(Owner("elsewhere", someone), "walnuts", line=line)
 
 
 async def test_others_do_not_crowd_out_what_is_mine(et: Everthread, talk: Talk, someone: str) -> None:
     await talk.append(user(WALNUTS))
     stranger = await et.begin(user=f"{someone}-2")
     await chatter(stranger, 300, "Walnuts, walnuts, walnuts {}")
-    await et.log.index(owner(stranger))
-    hits = await et.log.recall(owner(talk), "walnuts", everywhere=True, limit=20)
+    await et.log.recall.index(owner(stranger))
+    hits = await et.log.recall.search(owner(talk), "walnuts", everywhere=True, limit=20)
     assert [hit.event.text for hit in hits] == [WALNUTS]
 
 
@@ -180,7 +180,7 @@ async def test_everywhere_is_all_of_a_users_conversations(et: Everthread, talk: 
     other = await et.begin(user=someone)
     await talk.append(user(WALNUTS))
     await other.append(user("No walnuts here."))
-    hits = await et.log.recall(owner(talk), "walnuts", everywhere=True)
+    hits = await et.log.recall.search(owner(talk), "walnuts", everywhere=True)
     assert {hit.conversation for hit in hits} == {talk.id, other.id}
     assert {hit.conversation for hit in await found(et, talk, "walnuts")} == {talk.id}
 
@@ -204,7 +204,7 @@ async def test_all_branches_are_searched_on_request(et: Everthread, talk: Talk) 
     await talk.append(user("badgers one"))
     child = await talk.fork(at=1)
     await child.append(user("badgers aside"))
-    hits = await et.log.recall(owner(talk), "badgers", conversation=talk.id)
+    hits = await et.log.recall.search(owner(talk), "badgers", conversation=talk.id)
     assert {(hit.branch, hit.seq) for hit in hits} == {(1, 1), (2, 3)}
 
 

@@ -60,9 +60,9 @@ async def test_an_event_that_cannot_be_read_stops_nothing(et: Everthread, talk: 
 
 async def test_indexing_says_how_much_was_behind(et: Everthread, talk: Talk) -> None:
     await chatter(talk, 3)
-    assert await et.log.index(owner(talk)) == 3
-    assert await et.log.index(owner(talk)) == 0
-    assert await et.log.index(Owner("default", "")) == 0
+    assert await et.log.recall.index(owner(talk)) == 3
+    assert await et.log.recall.index(owner(talk)) == 0
+    assert await et.log.recall.index(Owner("default", "")) == 0
 
 
 async def test_an_append_waits_for_no_index(et: Everthread, talk: Talk, address: str) -> None:
@@ -76,7 +76,7 @@ async def test_an_append_waits_for_no_index(et: Everthread, talk: Talk, address:
 
 async def test_what_is_redacted_is_gone_from_the_index(et: Everthread, talk: Talk, address: str) -> None:
     await talk.append(user("a badger"), user("the walnut code is 7391-KESTREL"), user("a badger, too"))
-    await et.log.index(owner(talk))
+    await et.log.recall.index(owner(talk))
     before = await index_of(address, talk)
     await talk.redact(2)
     assert await seqs(et, talk, "7391-KESTREL walnut code", limit=9) == []
@@ -97,7 +97,7 @@ async def test_a_redaction_reaches_the_index_from_any_branch_and_any_block(et: E
     await chatter(talk, 600)
     await talk.append(user("a secret badger"))
     child = await talk.fork()
-    await et.log.index(owner(talk))
+    await et.log.recall.index(owner(talk))
     await child.redact(601)
     await child.redact(3)
     assert await seqs(et, talk, "secret badger") == []
@@ -119,12 +119,14 @@ async def test_an_erased_conversation_or_user_is_gone_from_the_index(
     for talk in (first, second):
         await talk.append(user(WALNUTS))
         await (await talk.fork()).append(user("walnuts aside"))
-    await et.log.index(owner(first))
+    await et.log.recall.index(owner(first))
     await first.erase()
     assert await index_of(address, first) == []
-    assert {hit.conversation for hit in await et.log.recall(owner(first), "walnuts", everywhere=True)} == {second.id}
+    assert {hit.conversation for hit in await et.log.recall.search(owner(first), "walnuts", everywhere=True)} == {
+        second.id
+    }
     await et.erase_user(user=someone)
-    assert await et.log.recall(owner(first), "walnuts", everywhere=True) == []
+    assert await et.log.recall.search(owner(first), "walnuts", everywhere=True) == []
     for table in ("recall_words", "recall_blocks"):
         orphans = f"SELECT 1 FROM {table} WHERE block >> 20 NOT IN (SELECT number FROM recall_conversations)"
         assert await rows(address, orphans) == []
@@ -136,7 +138,7 @@ async def test_what_is_forgotten_is_nowhere_in_the_files(tmp_path: Any) -> None:
     async with Everthread.open(address) as et:
         talk = await et.begin(user="ana")
         await talk.append(user("hello there"), user("quetzalcoatl"))
-        await et.log.index(owner(talk))
+        await et.log.recall.index(owner(talk))
         word = hashing(owner(talk))("quetzalcoatl").to_bytes(8, "big", signed=True)
         assert any(word in content for content in files_of(address).values())
         await talk.redact(2)
@@ -149,7 +151,7 @@ async def test_an_erased_conversation_is_not_searched(et: Everthread, talk: Talk
     line: Line = await talk.line()
     await found(et, talk, "walnuts")
     await talk.erase()
-    assert await et.log.recall(owner(talk), "walnuts", line=line) == []
+    assert await et.log.recall.search(owner(talk), "walnuts", line=line) == []
     with pytest.raises(UnknownConversation):
         await everything(talk)
 
@@ -167,7 +169,7 @@ async def test_an_erased_conversation_is_not_searched(et: Everthread, talk: Talk
 )
 async def test_a_check_tells_of_an_index_that_is_wrong(et: Everthread, talk: Talk, address: str, damage: str) -> None:
     await talk.append(user(WALNUTS), user("badgers"))
-    await et.log.index(owner(talk))
+    await et.log.recall.index(owner(talk))
     await assert_sound(et, talk)
     numbers = f"(SELECT number FROM recall_conversations WHERE conversation = '{talk.id}')"
     await run(address, damage.format(numbers=numbers))

@@ -193,13 +193,13 @@ class LogMachine(RuleBasedStateMachine):
         side = self.do(self.talk.on(branch))
         if isinstance(line[seq - 1].event, UNTOUCHABLE):
             with pytest.raises(BadValue):
-                self.do(self.et.log.redact(self.do(side.line()), seq))
+                self.do(self.et.log.forgetting.redact(self.do(side.line()), seq))
             return
         owner = self.do(side.line()).owner(seq)
         note = Command(name="redact", arguments={"seq": seq, "branch": owner})
         self.model.hide(branch, seq)
         self.model.append([note], self.clock.now, branch)
-        self.do(self.et.log.redact(self.do(side.line()), seq))  # the log's verb: memory is not its business
+        self.do(self.et.log.forgetting.redact(self.do(side.line()), seq))  # the log's verb: memory is not its business
 
     @rule()
     def reopen(self) -> None:

@@ -65,7 +65,7 @@ async def test_a_conversation_with_everything_in_it_comes_back_identical(
     await talk.redact(1)
     back = await carried(talk, tmp_path / "talk.jsonl", other, someone)
     assert await everything(back) == await everything(talk)
-    kept = await talk._log.find(Owner(TENANT, someone), talk.id)
+    kept = await talk._log.conversations.find(Owner(TENANT, someone), talk.id)
     assert back.conversation == msgspec.structs.replace(kept)
     assert await other.log.check(TENANT, talk.id) == (await talk._log.check(TENANT, talk.id))
     assert (await back.totals()) == (await talk.totals())

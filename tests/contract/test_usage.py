@@ -51,7 +51,7 @@ async def log(address: str, clock: Clock) -> AsyncIterator[Log]:
 
 @pytest.fixture
 async def begun(log: Log, owner: Owner) -> Conversation:
-    return await log.begin(owner, agent="helper")
+    return await log.conversations.begin(owner, agent="helper")
 
 
 async def say(log: Log, conversation: Conversation, *events: Event) -> None:
@@ -66,7 +66,7 @@ async def test_a_total_adds_up_every_figure(log: Log, begun: Conversation, owner
     await say(log, begun, user("hi"), first, assistant("hello"))
     clock.now += MINUTE
     await say(log, begun, call(input=100, price=0.5, ms=50), call(error="no network"))
-    assert await log.usage(owner, by="conversation") == [
+    assert await log.usage.of_owner(owner, by="conversation") == [
         Usage(
             conversation=begun.id,
             calls=3,
@@ -88,12 +88,12 @@ async def test_a_total_adds_up_every_figure(log: Log, begun: Conversation, owner
 async def test_nothing_was_used_where_no_model_was_called(log: Log, begun: Conversation, owner: Owner) -> None:
     await say(log, begun, user("hi"), assistant("hello"), Mark(name="here"))
     for by in BYS:
-        assert await log.usage(owner, by=by) == []
+        assert await log.usage.of_owner(owner, by=by) == []
 
 
 async def test_totals_are_by_turn(log: Log, begun: Conversation, owner: Owner) -> None:
     await say(log, begun, call(input=1), user("a"), call(input=2), call(input=3), user("b"), call(input=4))
-    found = await log.usage(owner, by="turn", conversation=begun.id)
+    found = await log.usage.of_owner(owner, by="turn", conversation=begun.id)
     assert [(u.conversation, u.branch, u.turn, u.input) for u in found] == [
         (begun.id, 1, 2, 4),
         (begun.id, 1, 1, 5),
@@ -105,7 +105,7 @@ async def test_totals_are_by_session(log: Log, begun: Conversation, owner: Owner
     await say(log, begun, user("a"), call(input=1), call(input=2))
     clock.now += 31 * MINUTE
     await say(log, begun, user("b"), call(input=4))
-    found = await log.usage(owner, by="session")
+    found = await log.usage.of_owner(owner, by="session")
     assert [(u.session, u.input, u.turn) for u in found] == [(2, 4, 0), (1, 3, 0)]
 
 
@@ -116,7 +116,7 @@ async def test_totals_are_by_day_in_utc(log: Log, begun: Conversation, owner: Ow
     await say(log, begun, call(input=2))
     clock.now += DAY - 1
     await say(log, begun, call(input=4))
-    found = await log.usage(owner, by="day")
+    found = await log.usage.of_owner(owner, by="day")
     assert [(u.day, u.input, u.conversation) for u in found] == [("2026-01-02", 6, ""), ("2026-01-01", 1, "")]
 
 
@@ -124,8 +124,8 @@ async def test_totals_are_by_model_and_by_user(log: Log, begun: Conversation, ow
     for model, tokens in (("a:x", 1), ("a:y", 2), ("a:x", 4)):
         await say(log, begun, call(model, input=tokens))
         clock.now += 1
-    assert [(u.model, u.input) for u in await log.usage(owner, by="model")] == [("a:x", 5), ("a:y", 2)]
-    assert [(u.user, u.input) for u in await log.usage(owner, by="user")] == [(owner.user, 7)]
+    assert [(u.model, u.input) for u in await log.usage.of_owner(owner, by="model")] == [("a:x", 5), ("a:y", 2)]
+    assert [(u.user, u.input) for u in await log.usage.of_owner(owner, by="user")] == [(owner.user, 7)]
 
 
 async def test_a_span_of_time_includes_its_beginning_and_not_its_end(
@@ -135,24 +135,26 @@ async def test_a_span_of_time_includes_its_beginning_and_not_its_end(
         await say(log, begun, call(input=tokens))
         clock.now += 10
     for conversation in ("", begun.id):
-        (found,) = await log.usage(owner, by="user", conversation=conversation, since=START + 10, until=START + 30)
+        (found,) = await log.usage.of_owner(
+            owner, by="user", conversation=conversation, since=START + 10, until=START + 30
+        )
         assert (found.input, found.first, found.last) == (6, START + 10, START + 20)
-        assert await log.usage(owner, by="user", conversation=conversation, since=START + 31) == []
-        (found,) = await log.usage(owner, by="user", conversation=conversation, since=-(10**30), until=10**30)
+        assert await log.usage.of_owner(owner, by="user", conversation=conversation, since=START + 31) == []
+        (found,) = await log.usage.of_owner(owner, by="user", conversation=conversation, since=-(10**30), until=10**30)
         assert found.calls == 4
 
 
 async def test_the_newest_come_first_and_no_more_than_asked_for(log: Log, owner: Owner, clock: Clock) -> None:
     begun = []
     for _ in range(5):
-        begun.append(await log.begin(owner, agent="helper"))
+        begun.append(await log.conversations.begin(owner, agent="helper"))
         await say(log, begun[-1], call())
         clock.now += 1
     await say(log, begun[1], call())
     order = [begun[n].id for n in (1, 4, 3, 2, 0)]
-    assert [u.conversation for u in await log.usage(owner, by="conversation")] == order
-    assert [u.conversation for u in await log.usage(owner, by="conversation", limit=2)] == order[:2]
-    assert await log.usage(owner, by="conversation", limit=0) == []
+    assert [u.conversation for u in await log.usage.of_owner(owner, by="conversation")] == order
+    assert [u.conversation for u in await log.usage.of_owner(owner, by="conversation", limit=2)] == order[:2]
+    assert await log.usage.of_owner(owner, by="conversation", limit=0) == []
 
 
 async def test_a_model_call_is_counted_once_however_many_branches_share_it(et: Everthread, talk: Talk) -> None:
@@ -161,9 +163,9 @@ async def test_a_model_call_is_counted_once_however_many_branches_share_it(et: E
     for _ in range(3):
         side = await talk.fork(at=3)
         await side.append(call(input=10), user("c"), call(input=100))
-    (found,) = await et.log.usage(owner, by="conversation")
+    (found,) = await et.log.usage.of_owner(owner, by="conversation")
     assert (found.calls, found.input) == (7, 331)
-    turns = await et.log.usage(owner, by="turn")
+    turns = await et.log.usage.of_owner(owner, by="turn")
     assert sorted((u.branch, u.turn, u.input) for u in turns) == [
         (1, 1, 1),
         *((branch, turn, tokens) for branch in (2, 3, 4) for turn, tokens in ((1, 10), (2, 100))),
@@ -174,7 +176,7 @@ async def test_a_model_call_is_counted_once_however_many_branches_share_it(et: E
 async def test_what_is_said_twice_with_one_key_is_counted_once(et: Everthread, talk: Talk) -> None:
     for _ in range(2):
         await talk.append(user("a"), call(input=5), key="once")
-    (found,) = await et.log.usage(Owner(TENANT, talk.conversation.user), by="user")
+    (found,) = await et.log.usage.of_owner(Owner(TENANT, talk.conversation.user), by="user")
     assert (found.calls, found.input) == (1, 5)
 
 
@@ -182,14 +184,14 @@ async def test_an_append_that_is_refused_counts_nothing(et: Everthread, talk: Ta
     await talk.append(user("a"), user("b"))
     with pytest.raises(Conflict):
         await talk.append(call(input=5), expect=1)
-    assert await et.log.usage(Owner(TENANT, talk.conversation.user), by="user") == []
+    assert await et.log.usage.of_owner(Owner(TENANT, talk.conversation.user), by="user") == []
 
 
 async def test_many_who_append_at_once_are_all_counted(address: str, et: Everthread, talk: Talk) -> None:
     logs = [await open_log(address) for _ in range(3)]
     place = Place(TENANT, talk.id)
     await asyncio.gather(*(logs[n % 3].append(place, [user("x"), call(input=1)]) for n in range(30)))
-    (found,) = await et.log.usage(Owner(TENANT, talk.conversation.user), by="user")
+    (found,) = await et.log.usage.of_owner(Owner(TENANT, talk.conversation.user), by="user")
     assert (found.calls, found.input) == (30, 30)
     await assert_sound(et, talk)
     for log in logs:
@@ -210,16 +212,16 @@ async def test_what_a_provider_reports_never_stands_in_the_way(
     et: Everthread, talk: Talk, odd: dict[str, Any], figures: tuple[str, int, float]
 ) -> None:
     await talk.append(call(**{"model": "m", **odd}))
-    (found,) = await et.log.usage(Owner(TENANT, talk.conversation.user), by="model")
+    (found,) = await et.log.usage.of_owner(Owner(TENANT, talk.conversation.user), by="model")
     assert (found.model, found.input, found.price) == figures
     await assert_sound(et, talk)
 
 
 async def test_what_cannot_be_asked_for_is_refused(log: Log, owner: Owner) -> None:
     with pytest.raises(BadValue, match="turn, session, conversation, day, model, user"):
-        await log.usage(owner, by="mood")  # type: ignore[arg-type]
+        await log.usage.of_owner(owner, by="mood")  # type: ignore[arg-type]
     with pytest.raises(BadValue, match="conversation"):
-        await log.usage(owner, by="day", conversation="\ud800")
+        await log.usage.of_owner(owner, by="day", conversation="\ud800")
 
 
 # -- what it costs -----------------------------------------------------------------------------------------
@@ -260,8 +262,8 @@ async def test_nobody_sees_what_another_used(log: Log, begun: Conversation, owne
     strangers = [Owner(TENANT, f"not-{owner.user}"), Owner("elsewhere", owner.user), Owner(TENANT, "")]
     for stranger in strangers:
         for by in BYS:
-            assert await log.usage(stranger, by=by) == []
-            assert await log.usage(stranger, by=by, conversation=begun.id) == []
+            assert await log.usage.of_owner(stranger, by=by) == []
+            assert await log.usage.of_owner(stranger, by=by, conversation=begun.id) == []
 
 
 async def test_an_operator_sees_a_tenants_and_is_logged(
@@ -269,13 +271,13 @@ async def test_an_operator_sees_a_tenants_and_is_logged(
 ) -> None:
     tenant = f"tenant-{someone}"
     for tokens, name in enumerate(("ana", "bob", "ana"), start=1):
-        await say(log, await log.begin(Owner(tenant, name), agent="helper"), call(input=tokens))
+        await say(log, await log.conversations.begin(Owner(tenant, name), agent="helper"), call(input=tokens))
         clock.now += 1
     with caplog.at_level(logging.INFO, logger="everthread.audit"):
-        found = await log.usage_of_tenant(tenant, by="user")
+        found = await log.usage.of_tenant(tenant, by="user")
     assert [(u.user, u.calls, u.input) for u in found] == [("ana", 2, 4), ("bob", 1, 2)]
     assert [record.message for record in caplog.records] == [f"an operator listed the usage of tenant {tenant}"]
-    (found_later,) = await log.usage_of_tenant(tenant, by="day", since=START + 1, until=START + 2)
+    (found_later,) = await log.usage.of_tenant(tenant, by="day", since=START + 1, until=START + 2)
     assert (found_later.calls, found_later.input) == (1, 2)
 
 
@@ -286,7 +288,7 @@ async def test_a_redacted_model_call_is_no_longer_counted(et: Everthread, talk: 
     await talk.append(user("a"), call(input=1), call(input=10))
     await talk.redact(2)
     await talk.redact(1)
-    (found,) = await et.log.usage(Owner(TENANT, talk.conversation.user), by="user")
+    (found,) = await et.log.usage.of_owner(Owner(TENANT, talk.conversation.user), by="user")
     assert (found.calls, found.input) == (1, 10)
     await assert_sound(et, talk)
 
@@ -297,9 +299,9 @@ async def test_an_erased_conversation_is_no_longer_counted(et: Everthread, talk:
     for each in (talk, other):
         await each.append(call(input=1))
     await talk.erase()
-    assert [u.conversation for u in await et.log.usage(owner, by="conversation")] == [other.id]
-    await et.log.erase_user(owner)
-    assert await et.log.usage(owner, by="conversation") == []
+    assert [u.conversation for u in await et.log.usage.of_owner(owner, by="conversation")] == [other.id]
+    await et.log.forgetting.erase_user(owner)
+    assert await et.log.usage.of_owner(owner, by="conversation") == []
 
 
 async def test_a_restored_conversation_is_counted_as_it_was(log: Log, owner: Owner) -> None:
@@ -311,7 +313,7 @@ async def test_a_restored_conversation_is_counted_as_it_was(log: Log, owner: Own
     drafts = [Draft(event=event, time=START + n) for n, event in enumerate(said)]
     more = [Draft(event=event, time=START + DAY) for event in aside]
     await log.restore([Whole(conversation=made, branches=[(main, drafts), (side, more)])])
-    found = await log.usage(owner, by="day")
+    found = await log.usage.of_owner(owner, by="day")
     assert [(u.day, u.calls, u.input) for u in found] == [("2026-01-02", 1, 4), ("2026-01-01", 2, 3)]
     assert (await log.check(TENANT, made.id))[1] == []
 
@@ -390,4 +392,4 @@ async def test_no_row_is_kept_of_anything_but_a_model_call(et: Everthread, talk:
 async def test_nothing_is_counted_in_a_conversation_that_is_not_there(et: Everthread, someone: str) -> None:
     with pytest.raises(UnknownConversation):
         await et.log.append(Place(TENANT, f"none-{someone}"), [call()])
-    assert await et.log.usage(Owner(TENANT, someone), by="user") == []
+    assert await et.log.usage.of_owner(Owner(TENANT, someone), by="user") == []

@@ -11,6 +11,7 @@ from everthread.core.branches import Line
 from everthread.core.events import BriefUpdated, Event, ModelCall, Pin, SessionEnded, Settings
 from everthread.store.engine import Engine, Outcome, Script
 from everthread.store.log import Log
+from everthread.store.open import open_log
 
 T = TypeVar("T")
 
@@ -66,10 +67,12 @@ class Counted:
 @asynccontextmanager
 async def counted(address: str) -> AsyncIterator[tuple[Everthread, Counted]]:
     """A store of its own that has seen nothing yet, as another process would open it, and what it asks."""
-    async with Everthread.open(address) as et:
-        counting = Counted(et.log._engine)
-        et.log._engine = counting
+    counting = Counted((await open_log(address))._engine)
+    et = Everthread(Log(counting))
+    try:
         yield et, counting
+    finally:
+        await et.close()
 
 
 # -- conversations ---------------------------------------------------------------------------------------------

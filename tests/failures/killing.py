@@ -91,10 +91,10 @@ class Round:
     async def telling(self, log: Log) -> list[str]:
         """Where the secret still is."""
         found = []
-        for conversation in await log.conversations(self.owner):
+        for conversation in await log.conversations.page(self.owner):
             if self.secret in conversation.name:
                 found.append(f"the name of {conversation.id}")
-            for totals in await log.branches(conversation):
+            for totals in await log.conversations.branches(conversation):
                 line = await log.line(conversation, totals.branch.number)
                 events = await log.range(line, 1, ENDLESS)
                 found += [f"event {one.seq} of {one.kind}" for one in events if self.secret.encode() in one.body]
@@ -114,7 +114,7 @@ class Redact(Round):
         await (await self.talk(et)).redact(1)
 
     async def begun(self, log: Log) -> bool:
-        talk = await log.find(self.owner, self.ids[0])
+        talk = await log.conversations.find(self.owner, self.ids[0])
         [first] = await log.range(await log.line(talk), 1, 1)
         return self.secret.encode() not in first.body
 
@@ -128,7 +128,7 @@ class Erase(Round):
 
     async def begun(self, log: Log) -> bool:
         try:
-            await log.find(self.owner, self.ids[0])
+            await log.conversations.find(self.owner, self.ids[0])
         except NotFound:
             return True
         return False
@@ -142,12 +142,12 @@ class EraseUser(Round):
         await et.erase_user(user=self.owner.user)
 
     async def begun(self, log: Log) -> bool:
-        return len(await log.conversations(self.owner)) < 3
+        return len(await log.conversations.page(self.owner)) < 3
 
     async def after(self, et: Everthread) -> list[str]:
         if not await self.begun(et.log):
             return []
-        notes = await et.log.documents(self.owner)
+        notes = await et.log.documents.all(self.owner)
         return [*await self.telling(et.log), *(f"the document {one.name}" for one in notes)]
 
 
@@ -332,7 +332,7 @@ class Killing:
             await _alone(self._address)
         log = await open_log(self._address)
         try:
-            waits = bool(await log.unfinished())
+            waits = bool(await log.forgetting.unfinished())
             telling = bool(await one.begun(log) and await one.telling(log))
             told = await _diagnosis(log, one)
         finally:

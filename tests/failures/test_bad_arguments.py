@@ -342,7 +342,7 @@ def test_where_the_reply_takes_the_room_it_is_told_to_take_less(
 async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
     et: Everthread, said: Talk, verb: str, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really = getattr(et.log, verb)
+    really = getattr(et.log.forgetting, verb)
 
     async def meanwhile(*given: Any, **named: Any) -> Any:
         await said.context(model=MODEL)
@@ -352,7 +352,7 @@ async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
             raise NotYetGone("the store", seconds=1.0)
         return done
 
-    monkeypatch.setattr(et.log, verb, meanwhile)
+    monkeypatch.setattr(et.log.forgetting, verb, meanwhile)
     works: dict[str, Callable[[], Awaitable[Any]]] = {
         "redact": lambda: said.redact(1),
         "erase": said.erase,

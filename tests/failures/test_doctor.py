@@ -133,7 +133,7 @@ async def talk(et: Everthread, someone: str) -> Talk:
     await other.append(user("What was it?"), call, await other.look_up(call), assistant("That."))
     call = tool_call("open_event", {"reference": "event 1"})
     await talk.append(user("Again?"), call, await talk.look_up(call), assistant("That."))
-    await et.log.index(Owner(TENANT, someone))
+    await et.log.recall.index(Owner(TENANT, someone))
     return talk
 
 
@@ -187,7 +187,7 @@ async def test_what_a_sibling_branch_remembers_of_a_redacted_event_is_found_by_i
     [brief] = await long.append(BriefUpdated(text=SECRET, covers=4))
     await short.redact(3)
     await long.append(BriefUpdated(text="Made of what is left.", covers=4))
-    await et.log.index(Owner(TENANT, talk.conversation.user))
+    await et.log.recall.index(Owner(TENANT, talk.conversation.user))
     assert await diagnosis(et) == []
     plant = f"UPDATE events SET body = {_bytes(engine, SAID['BRIEF'])} WHERE {OF} AND branch = $2 AND seq = $3"
     await Vandal(fresh_address).run(plant, talk.id, brief.branch, brief.seq)

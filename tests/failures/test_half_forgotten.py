@@ -7,15 +7,15 @@ import pytest
 from everthread import Everthread, Talk, user
 from everthread.errors import UnknownConversation
 from everthread.store.engine import Outcome, Script
-from everthread.store.erasure import Forgets
-from everthread.store.scripts.forget import EVENT, Forgetting, begun
+from everthread.store.scripts.forget import EVENT, HalfForgotten, begun
+from everthread.store.verbs.forgetting import Forgetting
 
 
 class Killed(BaseException):
     pass
 
 
-async def killed(self: Forgets, *, patient: bool = True) -> None:
+async def killed(self: Forgetting, *, patient: bool = True) -> None:
     raise Killed
 
 
@@ -26,7 +26,7 @@ async def test_what_a_user_begins_after_asking_to_be_erased_stays(
         before = await et.begin(user=someone)
         await before.append(user("My PIN is ZX-4711."))
         with monkeypatch.context() as patched:
-            patched.setattr(Forgets, "finish", killed)
+            patched.setattr(Forgetting, "finish", killed)
             with pytest.raises(Killed):
                 await et.erase_user(user=someone)
         after = await et.begin(user=someone)
@@ -37,7 +37,7 @@ async def test_what_a_user_begins_after_asking_to_be_erased_stays(
             await et.conversation(user=someone, id=before.id)
         again = await et.conversation(user=someone, id=after.id)
         assert [one.text for one in await again.after()] == ["I am back."]
-        assert await et.log.unfinished() == []
+        assert await et.log.forgetting.unfinished() == []
 
 
 async def test_what_cannot_be_finished_keeps_nobody_from_forgetting(et: Everthread, talk: Talk, someone: str) -> None:
@@ -48,10 +48,10 @@ async def test_what_cannot_be_finished_keeps_nobody_from_forgetting(et: Everthre
 
     def planted() -> Script[Outcome[None]]:
         yield from ()
-        marker = Forgetting("default", other.id, number, 2, user="", what=EVENT, time=1)  # it has no content
+        marker = HalfForgotten("default", other.id, number, 2, user="", what=EVENT, time=1)  # it has no content
         return Outcome(None, [begun(marker)])
 
     await et.log._engine.write(planted, about="forgetting")
     await talk.append(user("My name is Ana."))
     await talk.redact(1)
-    assert [one.seq for one in await et.log.unfinished()] == [2]
+    assert [one.seq for one in await et.log.forgetting.unfinished()] == [2]

@@ -139,8 +139,8 @@ VERBS: dict[str, Probe] = {
     "redact": lambda t, s: t.redact(1),
     "erase": lambda t, s: t.erase(),
     "export": lambda t, s: export_lines(s.et.log, t.conversation),
-    "branches of the log": lambda t, s: s.et.log.branches(t.conversation),
-    "change of the log": lambda t, s: s.et.log.change(t.conversation, name="mine"),
+    "branches of the log": lambda t, s: s.et.log.conversations.branches(t.conversation),
+    "change of the log": lambda t, s: s.et.log.conversations.change(t.conversation, name="mine"),
     "line of the log": lambda t, s: s.et.log.line(t.conversation, 2),
 }
 

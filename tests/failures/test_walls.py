@@ -49,7 +49,7 @@ async def test_another_cannot_find_open_list_or_count_it(et: Everthread, mine: T
     assert mine.id not in [conversation.id for conversation in listed]
     totals = await et.totals(user=somebody, tenant=tenant)
     assert (totals.conversations, totals.events, totals.tokens) == (0, 0, 0)
-    assert await et.log.newest_conversation(Owner(tenant, somebody), "helper") is None
+    assert await et.log.conversations.newest(Owner(tenant, somebody), "helper") is None
 
 
 async def test_another_gets_a_conversation_of_their_own(et: Everthread, mine: Talk, other: Somebody) -> None:

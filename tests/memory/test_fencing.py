@@ -19,9 +19,9 @@ def taken(monkeypatch: pytest.MonkeyPatch, et: Everthread, talk: Talk) -> list[T
     async def slowly(*given: object, **more: object) -> Told:
         told = await ask(*given, **more)  # type: ignore[arg-type]
         name = f"memory/{talk.id}/1"
-        term = await et.log.leased("default", name)
+        term = await et.log.leases.term("default", name)
         assert term is not None
-        await et.log.lease("default", name, holder="somebody else", seconds=600, over=term.holder)
+        await et.log.leases.take("default", name, holder="somebody else", seconds=600, over=term.holder)
         written.append(told)
         return told
 
@@ -43,6 +43,6 @@ async def test_a_worker_whose_lease_was_taken_publishes_nothing(
 
 async def test_what_the_user_corrects_needs_no_lease(talk: Talk, et: Everthread) -> None:
     await talk.append(user("I fly to Rome."), assistant("Noted."))
-    await et.log.lease("default", f"memory/{talk.id}/1", holder="somebody else", seconds=600)
+    await et.log.leases.take("default", f"memory/{talk.id}/1", holder="somebody else", seconds=600)
     await talk.correct("The user flies to Paris.")
     assert (await talk.remembered()).brief == "The user flies to Paris."

@@ -66,7 +66,7 @@ async def test_what_is_published_while_it_is_forgotten_is_forgotten_too(
     await say(talk, f"My PIN is {SECRET}.")
     await worker.once(talk.conversation)
     await say(talk, "Something else.")
-    real, published = talk._log.finish, False
+    real, published = talk._log.forgetting.finish, False
 
     async def finish(**given: bool) -> None:
         nonlocal published
@@ -75,7 +75,7 @@ async def test_what_is_published_while_it_is_forgotten_is_forgotten_too(
             await talk.append(BriefUpdated(text=f"The PIN is {SECRET}.", covers=4))
         await real(**given)
 
-    monkeypatch.setattr(talk._log, "finish", finish)
+    monkeypatch.setattr(talk._log.forgetting, "finish", finish)
     await talk.redact(1)
     assert published
     assert await telling_of(talk, SECRET) == []

@@ -92,7 +92,7 @@ async def apart(
 async def works(talk: Talk) -> bool:
     """Whether somebody has begun to update this conversation's memory."""
     line = await talk.line()
-    return bool(await talk._log.leased(line.tenant, f"memory/{line.conversation}/{line.branch.number}"))
+    return bool(await talk._log.leases.term(line.tenant, f"memory/{line.conversation}/{line.branch.number}"))
 
 
 # -- outrun ------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ async def test_a_reminder_of_what_was_erased_is_let_go(address: str, someone: st
         await say(talk, "Hello.")
         assert await et.memory.drain(PATIENCE)
         await talk.erase()
-        assert talk.id not in {one.conversation for one in await et.log.reminders(limit=10_000)}
+        assert talk.id not in {one.conversation for one in await et.log.reminders.due(limit=10_000)}
 
 
 async def test_a_worker_killed_in_the_middle_of_an_update_is_replaced_at_once(

@@ -19,8 +19,8 @@ async def test_an_older_database_goes_on_and_counts_model_calls(
         again = et.talk(talk.conversation)
         owner = Owner("default", someone)
         assert await texts(again) == ["hello", "hi"]
-        assert await et.log.usage(owner, by="conversation") == []
+        assert await et.log.usage.of_owner(owner, by="conversation") == []
         await again.append(user("and now?"), ModelCall(model="scripted:echo", at=3, input=7))
-        (total,) = await et.log.usage(owner, by="conversation")
+        (total,) = await et.log.usage.of_owner(owner, by="conversation")
         assert (total.conversation, total.calls, total.input) == (talk.id, 1, 7)
         await assert_sound(et, again)

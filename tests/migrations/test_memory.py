@@ -17,7 +17,7 @@ async def test_an_index_of_before_is_made_anew(talk: Talk, someone: str, address
     await run(fresh_address, f"INSERT INTO recall_branches ({columns}) VALUES {stale}")
     async with Everthread.open(fresh_address, settings={"memory": False}) as et:
         again = et.talk(talk.conversation)
-        hits = await et.log.recall(Owner("default", someone), "allergies", line=await again.line(), limit=1)
+        hits = await et.log.recall.search(Owner("default", someone), "allergies", line=await again.line(), limit=1)
         assert [hit.event.text for hit in hits] == ["My son is allergic to walnuts."]
         await again.redact(1)
         await assert_sound(et, again)

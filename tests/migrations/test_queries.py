@@ -176,7 +176,7 @@ def _filled(address: str, *, conversations: int, turns: int) -> dict[str, Any]:
         async with Everthread.open(address) as et:
             talk = await _fill(et, conversations=conversations, turns=turns)
             for name in ("ana", "bob"):
-                await et.log.index(Owner("default", name))
+                await et.log.recall.index(Owner("default", name))
         await run(address, MODEL_CALLS)
         if address.startswith("postgres"):
             async with asyncpg.create_pool(address, min_size=0) as pool:

@@ -16,6 +16,6 @@ async def test_what_was_said_before_there_was_an_index_is_found(
     await copy(talk.id, address, fresh_address)
     async with Everthread.open(fresh_address) as et:
         again = et.talk(talk.conversation)
-        hits = await et.log.recall(Owner("default", someone), "allergies", line=await again.line(), limit=1)
+        hits = await et.log.recall.search(Owner("default", someone), "allergies", line=await again.line(), limit=1)
         assert [hit.event.text for hit in hits] == ["My son is allergic to walnuts."]
         await assert_sound(et, again)

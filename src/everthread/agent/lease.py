@@ -100,7 +100,7 @@ async def leased(
     finally:
         if ours and not held.given_back:
             with suppress(EverthreadError):
-                await finished(log.release(line.tenant, name, holder=held.lease.holder, open=held.open))
+                await finished(log.leases.release(line.tenant, name, holder=held.lease.holder, open=held.open))
 
 
 async def _take(
@@ -109,7 +109,7 @@ async def _take(
     over, waited = "", False
     while True:
         held.until = log.now + int(SECONDS * 1e6)
-        has, found = await finished(log.take(held.lease, seconds=SECONDS, over=over, ask=ask))
+        has, found = await finished(log.leases.take_and_ask(held.lease, seconds=SECONDS, over=over, ask=ask))
         if has == held.lease.holder:
             return held, cast(T, found)
         if not over and is_dead(has):
@@ -129,7 +129,7 @@ async def _keep(log: Log, held: Held, running: asyncio.Task[Any] | None) -> None
         await asyncio.sleep(SECONDS / 3)
         until = log.now + int(SECONDS * 1e6)
         try:
-            held.lost = not await log.renew(held.lease, seconds=SECONDS) and not held.given_back
+            held.lost = not await log.leases.renew(held.lease, seconds=SECONDS) and not held.given_back
         except EverthreadError:
             continue  # the store is away for a moment; the lease has not run out yet
         if held.lost:

@@ -251,7 +251,7 @@ class Agents:
     async def get(self, tenant: str, name: str, version: int | None = None) -> Versioned | None:
         """An agent's newest version, or one by number; None where there is none."""
         owner, key = kept_as(tenant, name)
-        found = await self._log.document(owner, key, version=version)
+        found = await self._log.documents.get(owner, key, version=version)
         return versioned(found) if found else None
 
     async def must_be(self, tenant: str, name: str) -> Versioned:
@@ -264,17 +264,17 @@ class Agents:
 
     async def list(self, tenant: str) -> Found:
         """The newest version of each, by name."""
-        found = await self._log.documents(_owner(tenant), prefix=_PREFIX, limit=_MOST)
+        found = await self._log.documents.all(_owner(tenant), prefix=_PREFIX, limit=_MOST)
         return [versioned(document) for document in found]
 
     async def history(self, tenant: str, name: str) -> Found:
         """The versions of an agent, newest first."""
-        return [versioned(one) for one in await self._log.versions(_owner(tenant), _key(name))]
+        return [versioned(one) for one in await self._log.documents.versions(_owner(tenant), _key(name))]
 
     async def save(self, tenant: str, agent: Agent) -> Versioned:
         """Write an agent's next version; one that says what the newest says already is not written again."""
         agent = checked(agent, "what was given")
-        saved = versioned(await self._log.put(_owner(tenant), _key(agent.name), encode(agent)))
+        saved = versioned(await self._log.documents.put(_owner(tenant), _key(agent.name), encode(agent)))
         self._changed()
         return saved
 

@@ -52,7 +52,7 @@ async def prepared(
 
     MCP servers that were given for this once are let go.
     """
-    await runtime.log.mine(conversation)
+    await runtime.log.conversations.mine(conversation)
     await runtime.recollect()
     found = await runtime.agent(conversation.tenant, conversation.agent)
     asked = with_agent(asked, found, instructions)

@@ -99,7 +99,7 @@ class Runtime:
         """The newest version of an agent, as of a moment ago."""
         read, found = self._agents.get((tenant, name), (0.0, None))
         if not read or time.monotonic() - read > FRESH:
-            found = self.know(tenant, name, await self.log.document(*kept_as(tenant, name)))
+            found = self.know(tenant, name, await self.log.documents.get(*kept_as(tenant, name)))
         if found is None and self._strict and name != DEFAULT_AGENT:
             return await self.agents.must_be(tenant, name)
         return found
@@ -133,7 +133,7 @@ class Runtime:
     ) -> int | None:
         """The pause that ends a session on a branch, in microseconds; None where no setting says."""
         try:
-            now = await self.log.find(Owner(conversation.tenant, conversation.user), conversation.id)
+            now = await self.log.conversations.find(Owner(conversation.tenant, conversation.user), conversation.id)
             found = await self.resolved_of(now, await self.log.line(now, branch), given)
         except EverthreadError:  # whatever is wrong with the settings is told when they are used
             return None
@@ -235,7 +235,7 @@ class Runtime:
     async def recollect(self) -> None:
         """Read what was learnt earlier, once."""
         if self._steps is None:
-            self._steps = await self.log.calibrations()
+            self._steps = await self.log.calibrations.all()
             for place in self._steps:
                 self._refactor(place)
 
@@ -252,7 +252,7 @@ class Runtime:
         counts = self._steps.setdefault(context.place, {})
         counts[step] = counts.get(step, 0) + 1
         self._refactor(context.place)
-        await self.log.calibrate(context.place, step)
+        await self.log.calibrations.add(context.place, step)
 
     def learn_window(self, context: Context, limit: int) -> None:
         """The most tokens that a model takes, where its provider told it; until this process ends. Not where that would

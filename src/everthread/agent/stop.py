@@ -25,7 +25,7 @@ async def stop(runtime: Runtime, line: Line) -> bool:
     name = Name(line.tenant, of_turns(line.conversation, line.branch.number))
     async with aclosing(log.changes(name.about)) as changes:  # type: ignore[type-var]
         async for _ in changes:
-            found = await log.partial(*name)
+            found = await log.leases.partial(*name)
             runner = found.holder if found else ""
             if asked and runner != asked:
                 return True

@@ -188,7 +188,7 @@ class Turn:
     async def _go_on(self, head: Head) -> bool:
         """From the newest event on, with nothing to append before the model is called."""
         await self._keep_memory(head.turn_first, head.seq)
-        await self._runtime.log.hold(self._held.lease, at=head.seq)
+        await self._runtime.log.leases.hold(self._held.lease, at=head.seq)
         self._live.moved(head.seq)
         self._begun = True
         return True

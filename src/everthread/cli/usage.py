@@ -33,7 +33,7 @@ def usage_command(conversation: str | None, by: By | None, since: datetime | Non
         if conversation:
             talk = await find(et, where, conversation)
             owner = Owner(where.tenant, where.user)
-            rows = await et.log.usage(owner, by=by or "turn", conversation=talk.id, since=begin, limit=limit)
+            rows = await et.log.usage.of_owner(owner, by=by or "turn", conversation=talk.id, since=begin, limit=limit)
         else:
             if by in ("turn", "session"):
                 raise click.UsageError(f"--by {by} is of one conversation: name it.")

@@ -28,13 +28,12 @@ from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
 from everthread.memory.due import Due, due
 from everthread.memory.make import Memory, Unusable
 from everthread.memory.spending import Spending, error_of, spending
+from everthread.store.audit import audit
 from everthread.store.beside.leases import Held, nothing_more
 from everthread.store.beside.reminders import ABOUT, Reminder
-from everthread.store.beside.verbs import audit
 from everthread.store.conversations import Conversation, Owner, find
 from everthread.store.engine import Script
-from everthread.store.recall.index import Due as Unindexed
-from everthread.store.recall.index import due as unindexed
+from everthread.store.recall.index import Unindexed, unindexed
 from everthread.store.scripts.branch import line as line_of
 from everthread.store.scripts.forget import pending
 
@@ -178,13 +177,13 @@ class Worker:
         self._apart, self._tell = True, tell or self._tell
         audit.info("a worker works for all users")
         async for _ in self._runtime.log.changes(ABOUT):
-            found = await self._runtime.log.reminders()
+            found = await self._runtime.log.reminders.due()
             for one in found:
                 if f"{one.tenant}/{one.conversation}/{one.branch}" not in self._working:
                     await self._take(one)
             if until_idle:
                 await self.drain()
-                if not await self._runtime.log.reminders(limit=1):
+                if not await self._runtime.log.reminders.due(limit=1):
                     return
 
     # -- when --------------------------------------------------------------------------------------------------
@@ -222,7 +221,7 @@ class Worker:
             _log.exception("Memory of conversation %s failed", conversation.id)
         if place.written:
             with suppress(EverthreadError):
-                await self._runtime.log.settle(place.written)
+                await self._runtime.log.reminders.drop(place.written)
         if wait and self._apart:
             await self._write_down(place, wait)
         elif wait and not self._closing:
@@ -233,7 +232,7 @@ class Worker:
         with suppress(EverthreadError):
             line = await self._runtime.log.line(place.conversation, place.branch)
             owner = Owner(place.conversation.tenant, place.conversation.user)
-            await self._runtime.log.remind(owner, line, seconds=seconds)
+            await self._runtime.log.reminders.add(owner, line, seconds=seconds)
 
     def _later(self, name: str, place: _Place, seconds: float) -> None:
         if handle := self._again.pop(name, None):
@@ -248,9 +247,9 @@ class Worker:
     async def _take(self, one: Reminder) -> None:
         """A reminder that a process which replies has written."""
         try:
-            self.remind(await self._runtime.log.find(one.owner, one.conversation), one.branch, one)
+            self.remind(await self._runtime.log.conversations.find(one.owner, one.conversation), one.branch, one)
         except NotFound:
-            await self._runtime.log.settle(one)
+            await self._runtime.log.reminders.drop(one)
 
     # -- what --------------------------------------------------------------------------------------------------
 
@@ -261,11 +260,11 @@ class Worker:
             return False, 0.0
         line, log = looked.memory.line, self._runtime.log
         if not all and not self._apart and looked.settings.worker != "here":
-            await log.remind(Owner(conversation.tenant, conversation.user), line)  # who is apart sees to it
+            await log.reminders.add(Owner(conversation.tenant, conversation.user), line)  # who is apart sees to it
             return False, 0.0
         if looked.half_forgotten:
-            await log.finish_later()  # what a process that died has left
-        await log.index_these(Owner(conversation.tenant, conversation.user), looked.unindexed)
+            await log.forgetting.finish_later()  # what a process that died has left
+        await log.recall.index_these(Owner(conversation.tenant, conversation.user), looked.unindexed)
         if looked.memory.todo(looked.due, all=all) is None:
             return False, looked.wait
         name = f"memory/{line.conversation}/{line.branch.number}"
@@ -305,7 +304,7 @@ class Worker:
         for what they are, though a model could do better."""
         runtime, now = self._runtime, self._runtime.log.now
         owner = Owner(conversation.tenant, conversation.user)
-        await runtime.log.mine(conversation)
+        await runtime.log.conversations.mine(conversation)
         agent = await runtime.agent(conversation.tenant, conversation.agent)
 
         def script() -> Script[_Looked]:
@@ -330,5 +329,5 @@ class Worker:
 
     async def memory_of(self, conversation: Conversation, line: Line) -> Memory:
         """As the conversation is now: it may have been named, or set otherwise, since somebody reminded us."""
-        now = await self._runtime.log.find(Owner(conversation.tenant, conversation.user), conversation.id)
+        now = await self._runtime.log.conversations.find(Owner(conversation.tenant, conversation.user), conversation.id)
         return Memory(self._runtime, now, line, await self._runtime.settings_of(now, line))

@@ -2,7 +2,7 @@
 
 A correction is a version of the brief that the user wrote: it holds at once, and what is made later goes on from it. A
 fact that is dropped is left out of what is known from then on, until somebody states it again. What must be gone for
-good is redacted in the log, and memory follows: `store.erasure`.
+good is redacted in the log, and memory follows: `store.verbs.forgetting`.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Memory:
         """The conversation's name, from its first message that has words."""
         names = (name_of(text_of(one.event)) for one in await self._messages(1, ENDLESS) if one.kind == "user")
         name = next(filter(None, names), UNNAMED)
-        change = self.log.change(self.conversation, name=name, under=self.lease, forgotten=due.forgotten)
+        change = self.log.conversations.change(self.conversation, name=name, under=self.lease, forgotten=due.forgotten)
         self.conversation = await change
 
     # -- how -----------------------------------------------------------------------------------------------------

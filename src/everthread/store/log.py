@@ -1,23 +1,30 @@
 """The log: everything that has been said, for ever.
 
 This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
-its ancestors, from `line`), and having one is the permission to read it; or a `Conversation` (from `begin`, `find` or
-`conversations`, which ask whose it is). That is a value, and anybody can make one: whatever is done with it is done
-only if the store knows it as this owner's (`mine`). A `Line` or `Place` that was made by hand is not asked whose it is:
-the log is the operator's door, and users come in by `Everthread` and `Talk` (docs/decisions/0028). All raise errors of
-one tree (`everthread.errors`), and whatever is raised, the log is as it was (but for NotYetGone, which says what is
-left to do).
+its ancestors, from `line`), and having one is the permission to read it; or a `Conversation` (from
+`log.conversations`, which asks whose it is). That is a value, and anybody can make one: whatever is done with it is
+done only if the store knows it as this owner's (`mine`). A `Line` or `Place` that was made by hand is not asked whose
+it is: the log is the operator's door, and users come in by `Everthread` and `Talk` (docs/decisions/0028). All raise
+errors of one tree (`everthread.errors`), and whatever is raised, the log is as it was (but for NotYetGone, which says
+what is left to do).
 
-    whose        begin  find  mine  newest_conversation  conversations  change  totals  user_totals
-    branches     line  branches  fork  rewind  switch
+    branches     line  way  fork  rewind  switch
     writing      append (key: safe to repeat; expect: compare and set)  go_on (a turn)  restore
-    reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
-    windows      window  look  fence  asks  asking
+    reading      head  tail  before  after  range  turns  sessions  markers  forgotten  blob  blobs
+    windows      window  look  ask  fence  asks  asking
     living       newest  ended  changes  watch  bells  bus
     operators    everything  check  strays  problems  close
-    beside it    leases, documents, calibrations, usage: `beside.verbs.Beside`
-    finding      recall  index: `recall.verbs.Recalling`
-    forgetting   redact  erase  erase_user  forget_document  finish: `erasure.Forgets`
+
+The rest is done by subject; each is an object of `verbs/`:
+
+    log.conversations  begin  find  mine  newest  page  change  branches  totals  user_totals
+    log.recall         search  index  index_these
+    log.forgetting     redact  erase  erase_user  unfinished  finish  finish_later
+    log.leases         take  renew  release  term;  of a running reply: hold  keep  partial
+    log.documents      put  get  all  versions  forget
+    log.calibrations   add  all
+    log.usage          of_owner  of_tenant
+    log.reminders      add  add_all  due  drop
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -26,12 +33,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from everthread.core.branches import ENDLESS, Current, Line
 from everthread.core.deltas import Done
@@ -41,27 +47,28 @@ from everthread.core.importance import Worth, worth
 from everthread.core.logged import Logged
 from everthread.core.turns import SESSION_GAP, Head, Session, Turn
 from everthread.core.window import Lookups
-from everthread.errors import UnknownBlob, UnknownConversation
-from everthread.store import conversations
-from everthread.store.beside import leases, secret
+from everthread.errors import UnknownBlob
+from everthread.store.audit import audit
+from everthread.store.beside import secret
 from everthread.store.beside.leases import Lease
-from everthread.store.beside.verbs import Beside, audit
 from everthread.store.bus.base import Bus
-from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
+from everthread.store.conversations import Conversation, Owners
 from everthread.store.engine import Ask, Bells, Engine, Script
-from everthread.store.erasure import Forgets
-from everthread.store.recall.verbs import Recalling
-from everthread.store.scripts import append as appending
+from everthread.store.scripts import append, check, check_forgotten, read, restore, window
 from everthread.store.scripts import branch as branching
-from everthread.store.scripts import check as checking
-from everthread.store.scripts import check_forgotten, read
-from everthread.store.scripts import restore as restoring
-from everthread.store.scripts import window as windowing
 from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries, Written
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.read import Newest
-from everthread.store.scripts.restore import Kept, Whole
+from everthread.store.scripts.restore import OwnedDocument, Whole
 from everthread.store.scripts.window import Planned, Seen, Sighted
+from everthread.store.verbs.calibrations import Calibrations
+from everthread.store.verbs.conversations import Conversations
+from everthread.store.verbs.documents import Documents
+from everthread.store.verbs.forgetting import Forgetting
+from everthread.store.verbs.leases import Leases
+from everthread.store.verbs.recall import Recall
+from everthread.store.verbs.reminders import Reminders
+from everthread.store.verbs.usage import UsageTotals
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 HEAVY = 64 * 1024  # bytes from which counting tokens would be felt on the event loop
@@ -78,7 +85,7 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-class Log(Beside, Recalling, Forgets):
+class Log:
     def __init__(
         self,
         engine: Engine,
@@ -94,9 +101,16 @@ class Log(Beside, Recalling, Forgets):
         self._max_bytes = max_event_bytes
         self._worth = importance
         self._lines: branching.Lines = {}
-        self._indexed = {}
         self._secret: bytes | None = None
-        self._owners = conversations.Owners()
+        owners, time = Owners(), lambda: self.now
+        self.conversations = Conversations(engine, time, owners)
+        self.recall = Recall(engine)
+        self.forgetting = Forgetting(engine, time, owners, self._lines, session_gap=session_gap)
+        self.leases = Leases(engine, time)
+        self.documents = Documents(engine, time, self.forgetting, max_bytes=max_event_bytes)
+        self.calibrations = Calibrations(engine)
+        self.usage = UsageTotals(engine)
+        self.reminders = Reminders(engine, time)
 
     @property
     def now(self) -> int:
@@ -108,74 +122,11 @@ class Log(Beside, Recalling, Forgets):
         """What carries messages to the other processes of this store."""
         return self._engine.bus
 
-    # -- conversations -------------------------------------------------------------------------------------
-
-    async def begin(self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any) -> Conversation:
-        """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
-        new = Conversation(tenant=owner.tenant, id="", user=owner.user, agent=agent, began=self._clock(), **details)
-        chance, tried = secrets.randbits(80), list[str]()
-        return self._owners.know(
-            await self._engine.write(
-                lambda: conversations.begin(new, chance=chance, tried=tried, unless_one=unless_one),
-                about=f"{owner.tenant}/{owner.user}",
-                alone=True,
-            )
-        )
-
-    async def find(self, owner: Owner, id: str) -> Conversation:
-        """The conversation with this id, if it is this owner's."""
-        return self._owners.know(await self._engine.read(lambda: conversations.find(owner, id)))
-
-    async def mine(self, conversation: Conversation) -> Conversation:
-        """The same, if there is one that is this owner's, with this agent; else UnknownConversation.
-
-        Neither ever changes, so what was found once is not asked for again.
-        """
-        if not self._owners.knows(conversation):
-            owner = conversations.owner_of(conversation.tenant, conversation.user)
-            if (await self.find(owner, conversation.id)).agent != conversation.agent:
-                raise UnknownConversation(conversation.id)
-        return conversation
-
-    async def newest_conversation(self, owner: Owner, agent: str) -> Conversation | None:
-        """The newest with this agent, if there is one."""
-        found = await self._engine.read(lambda: conversations.newest(owner, agent))
-        return self._owners.know(found) if found else None
-
-    async def conversations(
-        self, owner: Owner, *, agent: str = "", before: str = conversations.NEWEST, limit: int = 50
-    ) -> list[Conversation]:
-        """A page of a user's conversations, newest first; the next page is `before` the last one's id."""
-        page = await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
-        return [self._owners.know(found) for found in page]
-
-    async def change(
-        self, conversation: Conversation, *, under: Lease | None = None, forgotten: int | None = None, **changes: Any
-    ) -> Conversation:
-        """Change name, goal or settings. `under`: as for `append`. `forgotten`: how often something of it had been
-        redacted when the caller looked; Outrun if more was since."""
-        held = leases.under(under) if under else None
-        script = partial(conversations.change, conversation, changes, under=held, forgotten=forgotten)
-        return await self._engine.write(script, about=conversation.about, alone=True)
-
-    async def branches(self, conversation: Conversation) -> list[BranchTotals]:
-        """All branches, each with its sums."""
-        await self.mine(conversation)
-        return await self._engine.read(lambda: conversations.branch_totals(conversation))
-
-    async def totals(self, conversation: Conversation) -> Totals:
-        """Events, messages and tokens of a conversation, each event counted once."""
-        return conversations.total(await self.branches(conversation))
-
-    async def user_totals(self, owner: Owner) -> Totals:
-        """The same over all of an owner's conversations."""
-        return await self._engine.read(lambda: conversations.user_totals(owner), large=True)
-
     # -- branches ------------------------------------------------------------------------------------------
 
     async def line(self, conversation: Conversation, branch: str | int | None = None) -> Line:
         """A branch by name or number, or the current one, with its ancestors."""
-        await self.mine(conversation)
+        await self.conversations.mine(conversation)
         return await self._engine.read(
             lambda: branching.line(conversation.tenant, conversation.id, branch, known=self._lines)
         )
@@ -255,7 +206,7 @@ class Log(Beside, Recalling, Forgets):
 
         async def write(gap: int, *, asks: bool = False) -> Written:
             return await self._engine.write(
-                lambda: appending.append(place, batch, now=now, gap=gap, asks=asks),
+                lambda: append.append(place, batch, now=now, gap=gap, asks=asks),
                 about=place.about,
                 large=len(batch.items) > 1_000 or batch.size > LARGE,
                 # What is quoted must still be there when it is written.
@@ -264,13 +215,13 @@ class Log(Beside, Recalling, Forgets):
 
         try:
             return await write(self._gap, asks=gap is not None)
-        except appending.Pausing:
+        except append.Pausing:
             return await write((await gap() if gap else None) or self._gap)
 
     async def forgotten(self, line: Line) -> int:
         """How often something of the conversation was redacted."""
         key = {"tenant": line.tenant, "conversation": line.conversation}
-        return await self._engine.read(lambda: appending.forgotten(key))
+        return await self._engine.read(lambda: append.forgotten(key))
 
     async def blob(self, line: Line, hash: str) -> bytes:
         """The bytes of an image or file of the conversation."""
@@ -358,15 +309,15 @@ class Log(Beside, Recalling, Forgets):
     ) -> Seen:
         """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest. `notes`: a
         document of the user's that is read along."""
-        asking = windowing.Asking(at, notes, self._lines)
-        return await self._engine.read(lambda: windowing.window(way, asking, plan))
+        asking = window.Asking(at, notes, self._lines)
+        return await self._engine.read(lambda: window.window(way, asking, plan))
 
     async def look(
         self, way: Line | Current, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T, notes: str = ""
     ) -> T:
         """What a question in the form of `core.window` comes to; `nothing` where no turns are."""
-        asking = windowing.Asking(at, notes, self._lines)
-        return await self._engine.read(lambda: windowing.look(way, asking, ask, nothing), large=True)
+        asking = window.Asking(at, notes, self._lines)
+        return await self._engine.read(lambda: window.look(way, asking, ask, nothing), large=True)
 
     async def ask(self, script: Callable[[], Script[T]]) -> T:
         """Run a script that only asks: what belongs together is read together."""
@@ -397,13 +348,13 @@ class Log(Beside, Recalling, Forgets):
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
-    async def restore(self, wholes: Sequence[Whole], documents: Sequence[Kept] = ()) -> None:
+    async def restore(self, wholes: Sequence[Whole], documents: Sequence[OwnedDocument] = ()) -> None:
         """Write conversations and documents that were read elsewhere, with the ids and times they had: all or
         none. AlreadyExists: one of them is there and is another, or was erased."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         now = self._clock()
         await self._engine.write(
-            lambda: restoring.restore(wholes, batches, documents, now=now, gap=self._gap),
+            lambda: restore.restore(wholes, batches, documents, now=now, gap=self._gap),
             about=wholes[0].conversation.about if len(wholes) == 1 else "import",
             large=True,
         )
@@ -429,7 +380,7 @@ class Log(Beside, Recalling, Forgets):
 
     async def check(self, tenant: str, conversation: str) -> tuple[int, list[str]]:
         """How many events a conversation has, and what is wrong with them. For operators."""
-        return await self._engine.read(lambda: checking.check_conversation(tenant, conversation), large=True)
+        return await self._engine.read(lambda: check.check_conversation(tenant, conversation), large=True)
 
     async def strays(self) -> list[str]:
         """What is wrong beside conversations: rows that belong to nothing, what is half-forgotten. For operators."""
@@ -444,8 +395,8 @@ class Log(Beside, Recalling, Forgets):
         await self._engine.close()
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
-        prepare = partial(appending.prepare, key=key, expect=expect, max_bytes=self._max_bytes, worth=self._worth)
-        heavy = len(drafts) > 100 or sum([appending.weight(draft.event) for draft in drafts]) > HEAVY
+        prepare = partial(append.prepare, key=key, expect=expect, max_bytes=self._max_bytes, worth=self._worth)
+        heavy = len(drafts) > 100 or sum([append.weight(draft.event) for draft in drafts]) > HEAVY
         return await asyncio.to_thread(prepare, drafts) if heavy else prepare(drafts)
 
 

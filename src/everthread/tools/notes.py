@@ -31,7 +31,7 @@ def _place(conversation: Conversation) -> tuple[Owner, str]:
 
 async def read(log: Log, conversation: Conversation) -> str:
     """What stands there now."""
-    found = await log.document(*_place(conversation))
+    found = await log.documents.get(*_place(conversation))
     return found.body if found else ""
 
 
@@ -40,16 +40,16 @@ async def write(log: Log, conversation: Conversation, text: str, *, expect: str 
     if len(text) > LONGEST:
         raise BadValue("MEMORY.md", text, f"at most {LONGEST:,} characters; shorten it")
     owner, name = _place(conversation)
-    before = await log.document(owner, name)
+    before = await log.documents.get(owner, name)
     version = before.version if before else 0
     if expect is not None and expect != (before.body if before else ""):
         raise Changed(name, expected=max(0, version - 1), found=version)
-    return await log.put(owner, name, text, expect=version)
+    return await log.documents.put(owner, name, text, expect=version)
 
 
 async def forget(log: Log, conversation: Conversation) -> None:
     """Remove it for ever, with all its versions."""
-    await log.forget_document(*_place(conversation))
+    await log.documents.forget(*_place(conversation))
 
 
 async def _write_memory(

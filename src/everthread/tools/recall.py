@@ -95,7 +95,7 @@ async def _referred(talk: Any, reference: str) -> tuple[str, list[Logged]]:
     try:
         owner = Owner(talk.conversation.tenant, talk.conversation.user)
         log: Log = talk._log
-        whose = await log.find(owner, conversation)
+        whose = await log.conversations.find(owner, conversation)
         return whose.id, await log.range(await log.line(whose, int(branch) if branch else None), seq, seq)
     except NotFound:
         return conversation, []

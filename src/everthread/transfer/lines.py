@@ -25,7 +25,7 @@ from everthread.store.beside.documents import LONGEST_NAME, Document
 from everthread.store.conversations import MAIN, Conversation, Owner, check_name, check_settings
 from everthread.store.log import now
 from everthread.store.scripts.append import Draft
-from everthread.store.scripts.restore import Kept, Whole
+from everthread.store.scripts.restore import OwnedDocument, Whole
 
 _LATEST = microseconds(datetime.max.replace(tzinfo=UTC))
 
@@ -37,7 +37,9 @@ class Numbered(NamedTuple):
     value: Any
 
 
-def read_lines(values: Iterable[Numbered], owner: Owner, *, keep_users: bool = False) -> Iterator[Whole | Kept]:
+def read_lines(
+    values: Iterable[Numbered], owner: Owner, *, keep_users: bool = False
+) -> Iterator[Whole | OwnedDocument]:
     """The conversations and documents of an export, as the owner's; or, `keep_users`, as those of whom it names."""
     reading: _Reading | None = None
     seen: set[str] = set()
@@ -167,7 +169,7 @@ def _whose(value: dict[str, Any], owner: Owner) -> Owner:
     return owner if named is None else Owner(owner.tenant, _name("user", named))
 
 
-def _document(value: dict[str, Any], owner: Owner) -> Kept:
+def _document(value: dict[str, Any], owner: Owner) -> OwnedDocument:
     _check_version(value)
     about = _object("document", value["document"])
     version = _number("version", about["version"])
@@ -175,7 +177,7 @@ def _document(value: dict[str, Any], owner: Owner) -> Kept:
         raise ValueError("a document has a version from 1 on, and a body of text")
     time = _time(about["time"]) if "time" in about else now()
     name = _name("name", about["name"], most=LONGEST_NAME)
-    return Kept(owner, Document(name=name, version=version, body=about["body"], time=time))
+    return OwnedDocument(owner, Document(name=name, version=version, body=about["body"], time=time))
 
 
 def _check_version(value: dict[str, Any]) -> None:

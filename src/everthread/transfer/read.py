@@ -23,7 +23,7 @@ from everthread.providers.openai.messages import from_openai
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
 from everthread.store.scripts.append import Draft
-from everthread.store.scripts.restore import Kept, Whole
+from everthread.store.scripts.restore import OwnedDocument, Whole
 from everthread.transfer.chatgpt import from_chatgpt
 from everthread.transfer.claude import from_claude
 from everthread.transfer.detect import Format as Format
@@ -38,7 +38,7 @@ class Contents(NamedTuple):
     """What a file holds: conversations, and documents such as MEMORY.md."""
 
     wholes: list[Whole]
-    documents: list[Kept]
+    documents: list[OwnedDocument]
 
 
 def read_file(
@@ -64,7 +64,9 @@ def read_all(
     found = format or _format(values)
     if found == "everthread":
         read = list(read_lines(values, owner, keep_users=keep_users))
-        return Contents([one for one in read if isinstance(one, Whole)], [one for one in read if isinstance(one, Kept)])
+        return Contents(
+            [one for one in read if isinstance(one, Whole)], [one for one in read if isinstance(one, OwnedDocument)]
+        )
     if found is None:
         raise BadFormat(
             "this is neither an Everthread export, nor a list of OpenAI or Anthropic messages, nor a ChatGPT or Claude"

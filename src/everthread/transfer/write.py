@@ -34,7 +34,7 @@ async def export_lines(log: Log, conversation: Conversation, *, follow: bool = F
     While following, gives an empty line, b"", each time it has caught up. Raises Outdated when the lines so far
     hold what must be forgotten, and UnknownConversation when all of them do.
     """
-    written = _Written(log, await log.mine(conversation))
+    written = _Written(log, await log.conversations.mine(conversation))
     if follow:
         async for _ in log.changes(conversation.about):
             async for line in written.news():
@@ -51,8 +51,8 @@ async def export_lines(log: Log, conversation: Conversation, *, follow: bool = F
 
 async def document_lines(log: Log, owner: Owner) -> AsyncIterator[bytes]:
     """The lines of all that is kept for a user beside conversations, such as MEMORY.md, with all versions."""
-    for newest in await log.documents(owner):
-        for one in reversed(await log.versions(owner, newest.name, limit=newest.version)):
+    for newest in await log.documents.all(owner):
+        for one in reversed(await log.documents.versions(owner, newest.name, limit=newest.version)):
             about = {"user": owner.user, **msgspec.structs.asdict(one), "time": timestamp(one.time)}
             yield _line({"everthread": VERSION, "document": about})
 
@@ -108,13 +108,14 @@ class _Written:
     async def news(self) -> AsyncIterator[bytes]:
         """The lines of what came since the last time."""
         # Looked at before the branches are, so that the current one is always among them.
-        now = await self._log.find(Owner(self._conversation.tenant, self._conversation.user), self._conversation.id)
+        owner = Owner(self._conversation.tenant, self._conversation.user)
+        now = await self._log.conversations.find(owner, self._conversation.id)
         says = _says(now)
         if not self._says:
             self._says = says
-            events = (await self._log.totals(now)).events
+            events = (await self._log.conversations.totals(now)).events
             yield _line({"everthread": VERSION, "conversation": _about(now), "events": events})
-        for totals in await self._log.branches(now):
+        for totals in await self._log.conversations.branches(now):
             async for line in self._branch(totals):
                 yield line
         if says != self._says:

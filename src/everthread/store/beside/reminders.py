@@ -50,7 +50,7 @@ def due(now: int, limit: int) -> Script[list[Reminder]]:
     return [Reminder(*row) for row in rows]
 
 
-def settle(one: Reminder) -> Script[Outcome[None]]:
+def drop(one: Reminder) -> Script[Outcome[None]]:
     """It has been seen to."""
     yield from ()
     return Outcome(None, [Tell("forget_reminder", [one._asdict()])])

@@ -1,8 +1,9 @@
 """Recall: what was said about something, found in the log and given with what stood around it.
 
-The search is the store's (`Log.recall`); here a hit becomes something to read: its text, its neighbours, where and when
-it was said, and a reference by which it can be opened in full. All of it together stays within a number of tokens: the
-best hit comes first, long texts are shortened around the words that were looked for, and what does not fit is left out.
+The search is the store's (`log.recall.search`); here a hit becomes something to read: its text, its neighbours, where
+and when it was said, and a reference by which it can be opened in full. All of it together stays within a number of
+tokens: the best hit comes first, long texts are shortened around the words that were looked for, and what does not fit
+is left out.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ async def recall(
         raise BadValue("scope", scope, "conversation or user")
     if branches not in ("line", "all"):
         raise BadValue("branches", branches, "line or all")
-    found = await log.recall(
+    found = await log.recall.search(
         owner,
         query,
         line=line if branches == "line" else None,
@@ -166,7 +167,7 @@ class _Reading:
         if found.conversation == line.conversation and line.owner(found.seq) == found.branch:
             return line
         if key not in self._lines:
-            conversation = await self._log.find(self._owner, found.conversation)
+            conversation = await self._log.conversations.find(self._owner, found.conversation)
             self._lines[key] = await self._log.line(conversation, found.branch)
         return self._lines[key]
 

@@ -28,7 +28,7 @@ BATCH = 500  # events that are indexed in one transaction
 Hash = Callable[[str], int]
 
 
-class Due(NamedTuple):
+class Unindexed(NamedTuple):
     """A branch that has `events` more than the index knows. `begun`: it knows some."""
 
     conversation: str
@@ -55,11 +55,11 @@ class Known(NamedTuple):
         return (self.number + 1) << BITS
 
 
-def due(owner: Owner, conversation: str = "") -> Script[list[Due]]:
+def unindexed(owner: Owner, conversation: str = "") -> Script[list[Unindexed]]:
     """What is not in the index yet, of one conversation or of all of an owner's."""
     bounds = {"low_id": conversation, "high_id": conversation or NEWEST}
     rows = yield Ask("recall_due", {**owner._asdict(), **bounds})
-    return [Due(*row) for row in rows]
+    return [Unindexed(*row) for row in rows]
 
 
 Indexed = dict[int, int]  # by branch the seq up to which it and all before it on its line are known to be in the index
@@ -74,16 +74,16 @@ def to_look_at(line: Line, indexed: Indexed) -> list[Segment]:
     return pieces
 
 
-def due_in(line: Line, pieces: list[Segment]) -> Script[list[Due]]:
+def unindexed_in(line: Line, pieces: list[Segment]) -> Script[list[Unindexed]]:
     """What is not in the index yet of some pieces of a line."""
     lasts = told({piece.branch: piece.last for piece in pieces})
     rows = yield Ask("recall_behind", {"tenant": line.tenant, "conversation": line.conversation, "pieces": lasts})
     before = {piece.branch: piece.first - 1 for piece in pieces}
     behind = [(branch, (newest or 0) - (last or before[branch]), last is not None) for branch, newest, last in rows]
-    return [Due(line.conversation, branch, events, begun) for branch, events, begun in behind if events > 0]
+    return [Unindexed(line.conversation, branch, events, begun) for branch, events, begun in behind if events > 0]
 
 
-def begin(owner: Owner, found: Due) -> Script[Outcome[None]]:
+def begin(owner: Owner, found: Unindexed) -> Script[Outcome[None]]:
     """Give a conversation its number, if it has none."""
     if (yield from known_of(owner.tenant, found.conversation)) is not None:
         return Outcome(None)
@@ -91,7 +91,7 @@ def begin(owner: Owner, found: Due) -> Script[Outcome[None]]:
     return Outcome(None, [Tell("insert_recall_conversation", [where])])
 
 
-def advance(owner: Owner, found: Due) -> Script[Outcome[bool]]:
+def advance(owner: Owner, found: Unindexed) -> Script[Outcome[bool]]:
     """Index the next events of a branch, and say whether there may be more."""
     known = yield from known_of(owner.tenant, found.conversation)
     where = {"tenant": owner.tenant, "conversation": found.conversation, "branch": found.branch}

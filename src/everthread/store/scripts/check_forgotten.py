@@ -12,7 +12,7 @@ from everthread.core.events import TOMBSTONE, BriefUpdated, Command, Event, Reda
 from everthread.core.quotes import Quote
 from everthread.core.turns import Head
 from everthread.store.engine import Ask, Row, Script
-from everthread.store.scripts.forget import Forgetting, sharing
+from everthread.store.scripts.forget import HalfForgotten, sharing
 from everthread.store.scripts.quote import Spot, quotes_of
 
 HALF = "half-forgotten"
@@ -129,7 +129,7 @@ def strays() -> Script[list[str]]:
     ]
     for _, name, newest, count in (yield Ask("document_gaps", {})):
         problems.append(f"the document {name!r} has {count} of its {newest} versions")
-    waiting = [Forgetting(*row) for row in (yield Ask("forgetting", {"limit": ENDLESS}))]
+    waiting = [HalfForgotten(*row) for row in (yield Ask("forgetting", {"limit": ENDLESS}))]
     return problems + [f"{one} is {HALF}: whoever opens the store next finishes it" for one in waiting]
 
 

@@ -6,7 +6,7 @@ guess are gone. So is every copy that was made of it: what memory made after it 
 name that was taken from it, and the results that quote it, with what memory made after those.
 
 Within a conversation this is one transaction. What quotes it in the user's other conversations is written down in that
-same transaction as still to be forgotten (`Forgetting`), and so is that old bytes may be on the disk: whoever comes
+same transaction as still to be forgotten (`HalfForgotten`), and so is that old bytes may be on the disk: whoever comes
 after a crash finishes it. An erased conversation leaves one row that says there was one; an erased user's rows do not
 even say whose.
 """
@@ -24,7 +24,7 @@ from everthread.language.naming import name_of
 from everthread.store.beside import leases
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
-from everthread.store.recall import index as recalling_index
+from everthread.store.recall import index
 from everthread.store.scripts import quote
 from everthread.store.scripts.along import told
 from everthread.store.scripts.branch import Act, branches, mark
@@ -36,7 +36,7 @@ EVENT, CONVERSATION, USER, DOCUMENT = "event", "conversation", "user", "document
 FORGET_USER = ("forget_user", "forget_forgotten_user")
 
 
-class Forgetting(NamedTuple):
+class HalfForgotten(NamedTuple):
     """Something that is being forgotten, since `time`: an event, a conversation, a user or a document."""
 
     tenant: str
@@ -54,19 +54,19 @@ class Forgetting(NamedTuple):
         return f"conversation {self.conversation}" if self.what == CONVERSATION else f"a {self.what}"
 
 
-def begun(one: Forgetting) -> Tell:
+def begun(one: HalfForgotten) -> Tell:
     return Tell("insert_forgetting", [one._asdict()])
 
 
-def ended(done: Iterable[Forgetting]) -> Script[Outcome[None]]:
+def ended(done: Iterable[HalfForgotten]) -> Script[Outcome[None]]:
     yield from ()
     rows = [one._asdict() for one in done]
     return Outcome(None, [Tell("end_forgetting", rows)] if rows else [])
 
 
-def pending(limit: int) -> Script[list[Forgetting]]:
+def pending(limit: int) -> Script[list[HalfForgotten]]:
     """What is being forgotten, or was when its process died; the oldest first."""
-    return [Forgetting(*row) for row in (yield Ask("forgetting", {"limit": limit}))]
+    return [HalfForgotten(*row) for row in (yield Ask("forgetting", {"limit": limit}))]
 
 
 # -- events ------------------------------------------------------------------------------------------------------
@@ -94,16 +94,16 @@ def redact(line: Line, seq: int, act: Act, *, again: bool = False) -> Script[Out
         return Outcome(False, [begun(one) for one in still])
     # Said on the branch from which it was asked for.
     notes = [Command(name="redact", arguments={"seq": spot.seq, "branch": spot.branch}) for spot in here]
-    index = yield from recalling_index.forget(line.tenant, line.conversation, [spot[1:] for spot in here])
+    unindexed = yield from index.forget(line.tenant, line.conversation, [spot[1:] for spot in here])
     # The leases first, as a turn's appends have them, or the two would wait for each other. A reply that is on its way
     # may tell of what is forgotten.
     running = leases.forget(line.tenant, line.conversation)
     writes = [running, *mark(line, newest, notes, act), Tell("count_redaction", [key]), *_unnamed(key, found[0])]
-    return Outcome(True, [*writes, *_gone(line.tenant, here), *index, *(begun(one) for one in still)])
+    return Outcome(True, [*writes, *_gone(line.tenant, here), *unindexed, *(begun(one) for one in still)])
 
 
-def _still(tenant: str, spot: Spot, now: int) -> Forgetting:
-    return Forgetting(tenant, *spot, user="", what=EVENT, time=now)
+def _still(tenant: str, spot: Spot, now: int) -> HalfForgotten:
+    return HalfForgotten(tenant, *spot, user="", what=EVENT, time=now)
 
 
 def _gone(tenant: str, here: Mapping[Spot, Redacted]) -> list[Tell]:
@@ -190,19 +190,19 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
         *("events", "branches"),
     )
     held = leases.erase(conversation.tenant, conversation.id)  # first, as above
-    index = yield from recalling_index.erase(conversation.tenant, conversation.id)
+    unindexed = yield from index.erase(conversation.tenant, conversation.id)
     rest = [Tell(f"erase_{table}", [key]) for table in tables]
-    self = Forgetting(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
+    self = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
     still = [begun(one) for one in (self, *(_still(conversation.tenant, other, now) for other in others))]
-    return Outcome(None, [held, *index, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
+    return Outcome(None, [held, *unindexed, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
 
 
 def erase_user(owner: Owner, *, now: int) -> Script[Outcome[list[Conversation]]]:
     """Remove a user's documents, and write down which conversations go one by one: those that are there now, for the
     user may begin others before it is done."""
     found = yield from everything_of(owner)
-    rows = [Forgetting(owner.tenant, "", 0, 0, owner.user, USER, now)]
-    rows += [Forgetting(owner.tenant, one.id, 0, 0, owner.user, CONVERSATION, now) for one in found]
+    rows = [HalfForgotten(owner.tenant, "", 0, 0, owner.user, USER, now)]
+    rows += [HalfForgotten(owner.tenant, one.id, 0, 0, owner.user, CONVERSATION, now) for one in found]
     documents = [Tell("erase_documents", [owner._asdict()])] if owner.user else []  # those without one are the tenant's
     return Outcome(found, [*documents, Tell("insert_forgetting", [row._asdict() for row in rows])])
 

@@ -24,7 +24,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     blobs: dict[str, bytes] = {}
 
 
-class Kept(NamedTuple):
+class OwnedDocument(NamedTuple):
     """A version of a document, and whose it is."""
 
     owner: Owner
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 def restore(
     wholes: Sequence[Whole],
     batches: Sequence[Sequence[Batch]],
-    kept: Sequence[Kept] = (),
+    documents: Sequence[OwnedDocument] = (),
     *,
     now: int,
     gap: int,
@@ -50,13 +50,13 @@ def restore(
     writes: list[Tell] = []
     for whole, own in zip(wholes, batches, strict=True):
         writes += yield from _restore(whole, own, now=now, gap=gap)
-    return Outcome(None, [*writes, *(yield from _documents(kept))])
+    return Outcome(None, [*writes, *(yield from _documents(documents))])
 
 
-def _documents(kept: Sequence[Kept]) -> Script[list[Tell]]:
+def _documents(documents: Sequence[OwnedDocument]) -> Script[list[Tell]]:
     """The statements that write versions of documents; none for those that are there already, and say the same."""
     writes = []
-    for owner, one in kept:
+    for owner, one in documents:
         if (there := (yield from document(owner, one.name, version=one.version))) is None:
             writes.append(version_of(owner, one))
         elif there.body != one.body:

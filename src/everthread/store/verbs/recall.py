@@ -1,6 +1,6 @@
-"""The log's verbs for recall: `recall` searches, `index` brings the index up to the log.
+"""`log.recall`: `search` finds what was said, `index` brings the index up to the log.
 
-What is searched is always up to date: `recall` indexes first what is not, and that is little where somebody, such as a
+What is searched is always up to date: `search` first indexes what is not, and that is little where somebody, such as a
 worker, indexes as things are said.
 """
 
@@ -13,20 +13,21 @@ from everthread.errors import BadValue
 from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Engine
-from everthread.store.recall import index as recalling_index
-from everthread.store.recall import search
-from everthread.store.recall.index import Due, Indexed
+from everthread.store.recall import index, search
+from everthread.store.recall.index import Indexed, Unindexed
 from everthread.store.recall.search import Found, Wanted
 
 AT_ONCE = 20  # events that are indexed on the event loop
 CONVERSATIONS = 1_000  # of which is kept what is known to be indexed
 
 
-class Recalling:
-    _engine: Engine
-    _indexed: dict[tuple[Owner, str], Indexed]  # by owner, too: for anybody but its own nothing of a line is indexed
+class Recall:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        # By owner, too: for anybody but its own nothing of a line is indexed.
+        self._indexed: dict[tuple[Owner, str], Indexed] = {}
 
-    async def recall(
+    async def search(
         self,
         owner: Owner,
         query: str,
@@ -61,11 +62,11 @@ class Recalling:
         """Bring the index up to the log, for one conversation or all of an owner's; how many events were behind."""
         if not owner.user:
             return 0
-        behind = await self._engine.read(lambda: recalling_index.due(owner, conversation), large=not conversation)
+        behind = await self._engine.read(lambda: index.unindexed(owner, conversation), large=not conversation)
         await self.index_these(owner, behind)
         return sum(found.events for found in behind)
 
-    async def index_these(self, owner: Owner, behind: Iterable[Due]) -> None:
+    async def index_these(self, owner: Owner, behind: Iterable[Unindexed]) -> None:
         """Index what was found to be behind."""
         for found in behind:
             await self._index(owner, found)
@@ -73,20 +74,18 @@ class Recalling:
     async def _index_along(self, owner: Owner, line: Line) -> None:
         """What is frozen and was found in the index once is not looked for again."""
         indexed = self._indexed.setdefault((owner, line.conversation), {})
-        pieces = recalling_index.to_look_at(line, indexed)
-        for found in await self._engine.read(lambda: recalling_index.due_in(line, pieces)):
+        pieces = index.to_look_at(line, indexed)
+        for found in await self._engine.read(lambda: index.unindexed_in(line, pieces)):
             await self._index(owner, found)
         for piece in pieces[1:]:
             indexed[piece.branch] = max(piece.last, indexed.get(piece.branch, 0))
         if len(self._indexed) > CONVERSATIONS:
             del self._indexed[next(iter(self._indexed))]
 
-    async def _index(self, owner: Owner, found: Due) -> None:
+    async def _index(self, owner: Owner, found: Unindexed) -> None:
         about = f"{owner.tenant}/{found.conversation}"
         large, more = found.events > AT_ONCE, True
         if not found.begun:
-            await self._engine.write(lambda: recalling_index.begin(owner, found), about=about, alone=True)
+            await self._engine.write(lambda: index.begin(owner, found), about=about, alone=True)
         while more:
-            more = await self._engine.write(
-                lambda: recalling_index.advance(owner, found), about=about, large=large, alone=True
-            )
+            more = await self._engine.write(lambda: index.advance(owner, found), about=about, large=large, alone=True)

@@ -1,6 +1,6 @@
-"""The log's verbs for forgetting: `redact`, `erase`, `erase_user`, and `finish` for what a crash left undone.
+"""`log.forgetting`: `redact`, `erase`, `erase_user`, and `finish` for what a crash left undone.
 
-Each writes down with its first step what it is about (`forget.Forgetting`) and strikes it out after the last, when
+Each writes down with its first step what it is about (`forget.HalfForgotten`) and strikes it out after the last, when
 the old bytes are gone from the disk as well. `finish` does the rest of whatever is written down: every step may be done
 twice, and by several at once.
 """
@@ -15,26 +15,28 @@ from functools import partial
 from everthread.core.branches import Line
 from everthread.errors import Corrupt, NotFound, NotYetGone, StoreError
 from everthread.store import conversations
-from everthread.store.beside import documents
+from everthread.store.audit import audit
 from everthread.store.conversations import Conversation, Owner, Owners
 from everthread.store.engine import Engine
 from everthread.store.scripts import branch, forget
 from everthread.store.scripts.append import Tries
 from everthread.store.scripts.branch import Act
-from everthread.store.scripts.forget import CONVERSATION, DOCUMENT, EVENT, USER, Forgetting
+from everthread.store.scripts.forget import CONVERSATION, EVENT, USER, HalfForgotten
 
 MOST = 1_000  # that are looked at together
 
-audit = logging.getLogger("everthread.audit")
 _log = logging.getLogger("everthread.store")
 
 
-class Forgets:
-    _engine: Engine
-    _clock: Callable[[], int]
-    _gap: int
-    _lines: branch.Lines
-    _owners: Owners
+class Forgetting:
+    def __init__(
+        self, engine: Engine, clock: Callable[[], int], owners: Owners, lines: branch.Lines, *, session_gap: int
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._owners = owners
+        self._lines = lines
+        self._gap = session_gap
 
     async def redact(self, line: Line, *seqs: int) -> None:
         """Take the content out of events for ever, on every branch that shares them, and out of every copy that was
@@ -64,17 +66,9 @@ class Forgets:
         audit.info("erased a user and %s conversations", len(found))
         return len(found)
 
-    async def forget_document(self, owner: Owner, name: str) -> None:
-        """Remove a document for ever, with all its versions. NotYetGone: as for `redact`."""
-        one = Forgetting(owner.tenant, "", 0, 0, user="", what=DOCUMENT, time=self._clock())
-        script = partial(documents.forget, owner, name, forget.begun(one))
-        await self._engine.write(script, about=f"documents/{owner.tenant}/{owner.user}")
-        audit.info("forgot a document %s", "of a user" if owner.user else "of a tenant")
-        await self.finish()
-
     # -- finishing -----------------------------------------------------------------------------------------
 
-    async def unfinished(self) -> list[Forgetting]:
+    async def unfinished(self) -> list[HalfForgotten]:
         """What is being forgotten at this moment, or was when its process died. For operators: of every user."""
         return await self._engine.read(lambda: forget.pending(MOST))
 
@@ -90,9 +84,9 @@ class Forgets:
                 return
             await self._engine.write(partial(forget.ended, done), about="forgetting")
 
-    async def _did(self) -> list[Forgetting]:
+    async def _did(self) -> list[HalfForgotten]:
         """Whatever is being forgotten, as far as it could be done. What could not is left, and others go on."""
-        tried: dict[Forgetting, bool] = {}
+        tried: dict[HalfForgotten, bool] = {}
         while found := [one for one in await self.unfinished() if one not in tried]:
             for one in found:
                 try:
@@ -113,7 +107,7 @@ class Forgets:
         except Exception as problem:  # noqa: BLE001 - a damaged row, say: nobody else should be kept out by it
             _log.warning("Something is half-forgotten: %s", problem)
 
-    async def _go_on(self, one: Forgetting) -> None:
+    async def _go_on(self, one: HalfForgotten) -> None:
         """The next steps. What is gone altogether by now needs none."""
         if one.what == USER and one.user:
             owner = Owner(one.tenant, one.user)

@@ -1,0 +1,19 @@
+"""`log.calibrations`: how often the usage of each model stood in which proportion to our own size."""
+
+from __future__ import annotations
+
+from everthread.store.beside import calibrations
+from everthread.store.engine import Engine
+
+
+class Calibrations:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def add(self, model: str, step: int) -> None:
+        """Add a model call whose usage was `step` twentieths of its canonical size (`core.calibration.step_of`)."""
+        await self._engine.write(lambda: calibrations.calibrate(model, step), about="calibrations", durable=False)
+
+    async def all(self) -> dict[str, dict[int, int]]:
+        """By model, how often each step came."""
+        return await self._engine.read(calibrations.calibrations)
