@@ -183,7 +183,7 @@ class Run:
 
     def __init__(self, live: Live, line: Line, held: Held, running: asyncio.Task[Any]) -> None:
         self._live, self.line, self._running = live, line, running
-        self._place, self._held = place_of(line), held
+        self._place, self.held = place_of(line), held
         self._nonce = secrets.token_hex(6)
         self._before: list[Piece] = []  # what was told before anything was written, or while it is
         self.partial: Partial | None = None
@@ -240,7 +240,7 @@ class Run:
     @property
     def is_ours(self) -> bool:
         """Whether the turn is ours for certain: the lease has not run out."""
-        return not self._held.lost and self._live.log.now < self._held.until
+        return not self.held.lost and self._live.log.now < self.held.until
 
     def send(self) -> None:
         """Tell other processes now what they have not been told, and then not for a moment: texts are joined."""
@@ -320,7 +320,7 @@ class Run:
         length = partial.length
         conversation, log = self.line.conversation, self._live.log
         await log.leases.keep(
-            self._held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten
+            self.held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten
         )
         if partial is self.partial:
             self._kept = length

@@ -340,10 +340,10 @@ async def test_nobody_who_joins_hears_a_reply_whose_turn_was_closed_while_its_pr
     reply = talk.say("One.", detached=True)
     await first.until(lambda ear: ear.text)
     run: Any = talk._runtime.live.running(place_of(await talk.line()))
-    run._held.until = 0  # as after a sleep: it has not looked at its lease yet
+    run.held.until = 0  # as after a sleep: it has not looked at its lease yet
     async with Everthread.open(address) as et:
         name, place = of_turns(talk.id, 1), Place("default", talk.id, 1)
-        assert await et.log.leases.take("default", name, holder="bob", seconds=60, over=run._held.lease.holder) == "bob"
+        assert await et.log.leases.take("default", name, holder="bob", seconds=60, over=run.held.lease.holder) == "bob"
         await et.log.append(place, [AgentKilled(reason=LEFT_OPEN)], under=Lease("default", name, "bob"))
     await first.until(lambda ear: ear.events[-1:] and ear.events[-1].kind == "agent_killed")
     second = Ear(talk)
@@ -366,7 +366,7 @@ async def test_nothing_is_told_of_a_reply_after_its_event_though_its_lease_ran_o
     await ear.until(lambda ear: ear.text)
     place, live = place_of(await talk.line()), talk._runtime.live
     run: Any = live.running(place)
-    run._held.until = 0
+    run.held.until = 0
     told: list[Any] = []
 
     def joins(news: Sequence[Logged] | None) -> None:

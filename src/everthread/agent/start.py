@@ -66,7 +66,7 @@ async def _run(
         prepared(runtime, talk.conversation, given.asked, given.instructions, given.tools, check=True) as ready,
     ):
         with runtime.live.run(line, held, running) as run:
-            await act(Turn(runtime, talk, run, held, standing, ready, tell=tell, accept=accept))
+            await act(Turn(runtime, talk, run, standing, ready, tell=tell, accept=accept))
 
 
 @asynccontextmanager

@@ -56,7 +56,6 @@ from everthread.errors import (
     Unreachable,
 )
 from everthread.live import Run
-from everthread.store.beside.leases import Held
 from everthread.store.scripts.append import Draft, Place
 from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox
@@ -92,16 +91,14 @@ class Turn:
         runtime: Runtime,
         talk: Any,
         run: Run,
-        held: Held,
         standing: Standing,
         prepared: Prepared,
         *,
         tell: Tell,
         accept: Accept,
     ) -> None:
-        self._runtime, self._talk, self._live, self._held = runtime, talk, run, held
-        self.head = standing.head  # of the branch, after the newest event that we know of
-        self._left = standing.kept
+        self._runtime, self._talk, self._live, self._held = runtime, talk, run, run.held
+        self.head, self._left = standing.head, standing.kept  # after the newest event that we know of
         self.line = run.line
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
@@ -309,8 +306,7 @@ class Turn:
         record = calling.record
         self._figures.count(record)
         self._calling = None  # from here on the log has it
-        ends = not any(isinstance(event, ToolCall) for event in said)
-        await self._append(*said, record, gives_back=ends)
+        await self._append(*said, record, gives_back=not any(isinstance(event, ToolCall) for event in said))
         self._runtime.beside(self._runtime.learn(context, record.input))
         return tuple(said)
 
