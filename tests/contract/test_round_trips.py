@@ -18,8 +18,9 @@ MODEL = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000}
 
 @pytest.fixture(autouse=True)
 def nobody_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No worker asks anything at the same time."""
+    """No worker asks anything at the same time; nor does a turn look after itself, which it does once a second."""
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
+    monkeypatch.setattr("everthread.live.KEEP", 3_600)
 
 
 @contextmanager
@@ -81,6 +82,20 @@ async def test_so_it_does_with_a_brief(address: str, someone: str) -> None:
         with counted(talk) as asked:
             await talk.context()
         assert len(asked) <= 2, asked
+
+
+@pytest.mark.parametrize("memory", [True, False])
+async def test_the_next_context_takes_one_question_for_what_is_new(address: str, someone: str, memory: bool) -> None:
+    async with Everthread.open(address, settings={**MODEL, "memory": memory}, keys={}) as et:
+        talk = await et.begin(user=someone)
+        await filled(talk)
+        before = await talk.context()
+        await talk.append(assistant("Roses, too."), user("And in the one before?"))
+        with counted(talk) as asked:
+            context = await talk.context()
+        assert context.cutoff == before.cutoff
+        assert "And in the one before?" in str(context.request)
+        assert asked == ["sight"]
 
 
 async def test_and_on_another_branch_once_it_is_known(address: str, someone: str) -> None:

@@ -69,6 +69,7 @@ from everthread.store.verbs.leases import Leases
 from everthread.store.verbs.recall import Recall
 from everthread.store.verbs.reminders import Reminders
 from everthread.store.verbs.usage import UsageTotals
+from everthread.store.windows import Windows
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 HEAVY = 64 * 1024  # bytes from which counting tokens would be felt on the event loop
@@ -101,11 +102,12 @@ class Log:
         self._max_bytes = max_event_bytes
         self._worth = importance
         self._lines: branching.Lines = {}
+        self._windows = Windows()
         self._secret: bytes | None = None
         owners, time = Owners(), lambda: self.now
         self.conversations = Conversations(engine, time, owners)
         self.recall = Recall(engine)
-        self.forgetting = Forgetting(engine, time, owners, self._lines, session_gap=session_gap)
+        self.forgetting = Forgetting(engine, time, owners, self._lines, self._windows, session_gap=session_gap)
         self.leases = Leases(engine, time)
         self.documents = Documents(engine, time, self.forgetting, max_bytes=max_event_bytes)
         self.calibrations = Calibrations(engine)
@@ -309,8 +311,11 @@ class Log:
     ) -> Seen:
         """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest. `notes`: a
         document of the user's that is read along."""
-        asking = window.Asking(at, notes, self._lines)
-        return await self._engine.read(lambda: window.window(way, asking, plan))
+        asking, forgets = window.Asking(at, notes, self._lines, self._windows), self._windows.forgets
+        seen = await self._engine.read(lambda: window.window(way, asking, plan))
+        if at is None and seen.read and self._windows.forgets == forgets:
+            self._windows.keep(seen.sighted.line, seen.read)
+        return seen
 
     async def look(
         self, way: Line | Current, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T, notes: str = ""

@@ -7,7 +7,8 @@ only one turn begins in it, so is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -59,6 +60,38 @@ class Ahead(NamedTuple):
     step: int
 
 
+class Foreseen(NamedTuple):
+    """What a window that is begun by size mostly comes to, on the newest piece of a line: the turns that begin in the
+    step of the grid up to `line` and the last before them, as (seq, settled_before, turn, messages_before); which of
+    them the window begins with; its messages; and the versions of memory that `versions_at` gives for it."""
+
+    line: int
+    step: int
+    starts: Sequence[Row]
+    before: Sequence[Row]
+    begin: Row
+    messages: list[Logged]
+    versions: list[Row] | None
+
+    def around(self, low: int) -> Sequence[Row] | None:
+        """The first turn with at least `low` tokens before it and the one before that, where it begins in this step."""
+        if not self.line - self.step < low <= self.starts[-1][1]:
+            return None
+        place = bisect_left(self.starts, low, key=itemgetter(1))
+        return [self.starts[place], *(self.starts[place - 1 : place] if place else self.before)]
+
+    def stays(self, newest: Start) -> bool:
+        """Whether it stays true when more is said: the newest turn begins in a later step, so no window begins with it
+        that begins in this one."""
+        return newest.first > int(self.starts[-1][0])
+
+    def onward(self, low: int, said: list[Logged]) -> Foreseen | None:
+        """The same after more was said, where the window still begins there: with at least `low` tokens before it."""
+        if not self.line - self.step < low <= self.begin[1]:
+            return None
+        return self._replace(messages=[*self.messages, *said])
+
+
 class Pins(NamedTuple):
     """Pinned turns, whether there may be more than were looked at, and the seq of the newest change."""
 
@@ -75,50 +108,53 @@ class Lookup:
         self._head = head
         self._newest = newest
         self._tip, self._past = tip_of(line, head.seq)
-        self._foreseen: dict[tuple[str, int], list[Row]] = {}  # answers, by the query and what it is asked with
+        self.foreseen: Foreseen | None = None
 
-    def foresee(self, ahead: Ahead, memory: str) -> Script[None]:
-        """Ask at once for what a window that is begun by size mostly comes to, with its messages and a kind of memory.
+    def foresee(self, ahead: Ahead, memory: str, before: Foreseen | None, said: list[Logged]) -> Script[None]:
+        """Ask at once for what a window that is begun by size mostly comes to, with its messages and a kind of memory;
+        or for nothing, where that is what it came to `before`, and what was `said` since.
 
         Only what the newest piece has. Where it comes to something else after all, that is asked for as ever."""
+        low, step = self._head.cleared_sum + ahead.excess, max(1, ahead.step)
+        if before is not None and before.step == step:
+            self.foreseen = before.onward(low, said)
+        if self.foreseen is None and not any(self._from_pieces(low)):
+            asked = {**span(self._line, self._cut(None)), **self._bounds(None, low), "step": step, "kind": memory}
+            self.foreseen = self._seen_ahead(step, (yield Ask("window_ahead", asked)))
+
+    def _seen_ahead(self, step: int, rows: Sequence[Row]) -> Foreseen | None:
+        starts, before = sorted(_begun_by(rows, -1)), _begun_by(rows, -2)
+        begins = [start for start in (*before, *starts) if start[0] < self._newest.first]
+        if not starts or not begins:
+            return None
         floor = self._head.cleared_sum
-        low = floor + ahead.excess
-        if any(self._from_pieces(low)):
-            return
-        step = max(1, ahead.step)
-        asked = {**span(self._line, self._cut(None)), **self._bounds(None, low), "step": step, "kind": memory}
-        rows = yield Ask("window_ahead", asked)
-        found = {row[0]: row for row in rows if row[0] < 0}
-        if -3 not in found:
-            return
-        turns = {tag: (row[1], row[4], row[5], row[7]) for tag, row in found.items() if tag >= -5}
-        line = floor - (floor - turns[-1][1]) // step * step
-        begin = turns[-3][0]
-        self._foreseen = {
-            ("start_from", line - step + 1): [turns[tag] for tag in (-4, -5) if tag in turns],
-            ("start_from", low): [turns[tag] for tag in (-1, -2) if tag in turns],
-            ("start_upto", line): [turns[-3]],
-            ("messages", begin): sorted([row for row in rows if row[0] > 0], key=itemgetter(1)),
-        }
-        if -8 in found:
-            said, branch = found[-8][1], self._tip.branch
-            self._foreseen["versions", begin] = [(branch, *found[tag][1:], said) for tag in (-6, -7) if tag in found]
+        return Foreseen(
+            line=floor - (floor - starts[0][1]) // step * step,
+            step=step,
+            starts=starts,
+            before=before,
+            begin=begins[-1],
+            messages=in_order(row for row in rows if row[0] > 0),
+            versions=self._versions(rows),
+        )
+
+    def _versions(self, rows: Sequence[Row]) -> list[Row] | None:
+        found = {row[0]: row for row in rows if -6 < row[0] < -2}
+        if -5 not in found:
+            return None
+        said, branch = found[-5][1], self._tip.branch
+        return [(branch, *found[tag][1:], said) for tag in (-3, -4) if tag in found]
 
     def messages(self, begin: Start) -> Script[list[Logged]]:
         """What was said from the beginning of a turn on."""
-        rows = self._foreseen.get(("messages", begin.first))
-        if rows is None:
-            return (yield from onward(self._line, first=begin.first, last=self._head.seq, messages=True))
-        return logged(rows)
+        if self.foreseen is not None and self.foreseen.begin[0] == begin.first:
+            return self.foreseen.messages
+        return (yield from onward(self._line, first=begin.first, last=self._head.seq, messages=True))
 
     def versions(self, begin: Start) -> list[Row] | None:
         """What `versions_at` gives for a window that begins there, if it was foreseen."""
-        return self._foreseen.get(("versions", begin.first))
-
-    def _ask(self, query: str, key: int | None, values: dict[str, Any]) -> Script[Sequence[Row]]:
-        """`key`: with what it may have been foreseen."""
-        rows = None if key is None else self._foreseen.get((query, key))
-        return (yield Ask(query, values)) if rows is None else rows
+        foreseen = self.foreseen
+        return foreseen.versions if foreseen is not None and foreseen.begin[0] == begin.first else None
 
     def drive(self, asking: Lookups[T]) -> Script[T]:
         answer: Any = None
@@ -178,13 +214,17 @@ class Lookup:
         if segment.first > segment.last:
             return None, less
         found = None
-        asked = {**span(self._line, segment), **self._bounds(piece, low)}
-        for row in (yield from self._ask("start_from", None if piece else low, asked)):
+        for row in (yield from self._start_from(piece, segment, low)):
             if row[1] < low:
                 less = self._start(row)
             else:
                 found = self._start(row)
         return found, less
+
+    def _start_from(self, piece: Piece | None, segment: Segment, low: int) -> Script[Sequence[Row]]:
+        if piece is None and self.foreseen is not None and (rows := self.foreseen.around(low)) is not None:
+            return rows
+        return (yield Ask("start_from", {**span(self._line, segment), **self._bounds(piece, low)}))
 
     def _bounds(self, piece: Piece | None, low: int) -> dict[str, int]:
         return {
@@ -209,10 +249,10 @@ class Lookup:
         """The last turn up to a seq with at most `high` tokens before it, in a piece (None: the tip) or before it."""
         segment = self._cut(piece, last)
         if segment.first <= segment.last and not (piece and piece.has_one_turn):
+            if self.foreseen and (piece, last, high) == (None, self._newest.first - 1, self.foreseen.line):
+                return self._start(self.foreseen.begin)
             bounds = {"floor": self._head.cleared_sum, "high": high}
-            asked = {**span(self._line, segment), **bounds}
-            key = high if piece is None and last == self._newest.first - 1 else None
-            if rows := (yield from self._ask("start_upto", key, asked)):
+            if rows := (yield Ask("start_upto", {**span(self._line, segment), **bounds})):
                 return self._start(rows[0])
         past = piece.past if piece else self._past
         return self._begun(past.begun) if past else None
@@ -347,6 +387,17 @@ class Lookup:
     def _start(self, row: Row) -> Start:
         first, before, number, messages = row[:4]
         return Start(first, before - self._head.cleared_sum, number, messages)
+
+
+def _begun_by(rows: Sequence[Row], tag: int) -> list[tuple[int, int, int, int]]:
+    """The turns among what was seen ahead."""
+    return [(row[1], row[4], row[5], row[7]) for row in rows if row[0] == tag]
+
+
+def in_order(rows: Iterable[Row]) -> list[Logged]:
+    """Events from their columns, in the order of their seqs."""
+    by_seq: list[Row] = sorted(rows, key=itemgetter(1))
+    return logged(by_seq)
 
 
 def _start_of(head: Head) -> Start:

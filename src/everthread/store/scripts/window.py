@@ -1,12 +1,13 @@
 """Reading a window: sees what there is, has turns chosen (`store.scripts.lookups` answers from the indexes), and
 fetches what was chosen. All of it in one script, as of any seq, and no more rows than are sent.
 
-Mostly with two questions: one for all that a plan is made from, and one for what a choice by size mostly comes to.
+Mostly with two questions: one for all that a plan is made from, and one for what a choice by size mostly comes to; and
+with the first alone where that is what it came to before (`store.windows`), which then gives what was said since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -23,9 +24,10 @@ from everthread.store.engine import Ask, Row, Script
 from everthread.store.scripts import branch, remembered
 from everthread.store.scripts.along import span
 from everthread.store.scripts.append import head_of
-from everthread.store.scripts.lookups import Ahead, Lookup, Pins, tip_of
+from everthread.store.scripts.lookups import Ahead, Foreseen, Lookup, Pins, in_order, tip_of
 from everthread.store.scripts.read import head, newest_markers, onward
 from everthread.store.scripts.remembered import Remembered
+from everthread.store.windows import Circumstances, LastRead, Windows
 
 T = TypeVar("T")
 
@@ -63,6 +65,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     events: list[Logged]
     brief: Remembered
     recap: Remembered
+    read: LastRead | None = None  # for the next time
 
 
 class Planned(NamedTuple):
@@ -76,23 +79,26 @@ class Planned(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """Where a window is read: as of before event `at`, with the document `notes` of its user. `known`: the lines."""
+    """Where a window is read: as of before event `at`, with the document `notes` of its user. `known`: the lines.
+    `windows`: those that were read last, where it is as of now."""
 
     at: int | None
     notes: str
     known: branch.Lines
+    windows: Windows | None = None
 
 
 def window(way: Line | Current, asking: Asking, plan: Callable[[Sighted], Planned]) -> Script[Seen]:
     """The window that `plan` makes of what is sighted."""
-    sighted = yield from _sight(way, asking)
+    sighted, since = yield from _sight(way, asking)
     planned, line = plan(sighted), sighted.line
     if sighted.newest is None:
         return Seen(sighted=sighted, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
     memory = planned.memory if sighted.marks.of(planned.memory) > sighted.head.cleared else ""
     look = Lookup(line, sighted.head, sighted.newest)
     if planned.ahead:
-        yield from look.foresee(planned.ahead, memory)
+        before = since.read.foreseen if since.read and since.read.holds(_true_for(sighted, memory)) else None
+        yield from look.foresee(planned.ahead, memory, before, since.said)
     choice = yield from look.drive(planned.choosing)
     older: list[tuple[Older, list[Logged]]] = []
     for turn in choice.older:
@@ -107,20 +113,39 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Sighted], Planne
         covered = max(newest.cleared, brief.brief.covers if brief.brief else 0)
         if not brief.brief or brief.behind:
             recap = yield from remembered.recap(line, newest, events[0], covered)
-    return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap)
+    read = _to_keep(look.foreseen, sighted, memory)
+    return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap, read=read)
+
+
+def _to_keep(foreseen: Foreseen | None, sighted: Sighted, memory: str) -> LastRead | None:
+    if foreseen is None or sighted.newest is None or not foreseen.stays(sighted.newest):
+        return None
+    return LastRead(foreseen, sighted.head.seq, _true_for(sighted, memory))
+
+
+def _true_for(sighted: Sighted, memory: str) -> Circumstances:
+    return Circumstances(sighted.marks.forgotten, sighted.head.cleared, memory, sighted.marks.of(memory))
+
+
+class Since(NamedTuple):
+    """The window that was last read of a branch, and what was said since."""
+
+    read: LastRead | None
+    said: list[Logged]
 
 
 def look(way: Line | Current, asking: Asking, ask: Callable[[Sighted], Lookups[T]], nothing: T) -> Script[T]:
     """What a question about the turns of a line comes to; `nothing` where there are none."""
-    sighted = yield from _sight(way, asking)
+    sighted, _ = yield from _sight(way, asking)
     if sighted.newest is None:
         return nothing
     return (yield from Lookup(sighted.line, sighted.head, sighted.newest).drive(ask(sighted)))
 
 
-def _sight(way: Line | Current, asking: Asking) -> Script[Sighted]:
+def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Sighted, Since]]:
     at = asking.at
-    line, row = yield from _row_of(way, asking)
+    line, rows, read = yield from _rows_of(way, asking)
+    row = rows[0][:-SAID]
     newest = head_of(row[-HEAD:]) if row[-HEAD] else Head()
     marks = _marks(line, row, newest)
     if at is not None and (at < 1 or newest.seq != at - 1):
@@ -135,7 +160,8 @@ def _sight(way: Line | Current, asking: Asking) -> Script[Sighted]:
         start = Start(newest.turn_first, *marks.begun[:3])
         if marks.of("pin") > newest.cleared:
             pins = yield from Lookup(line, newest, start).pins()
-    return Sighted(
+    said = [row[-SAID:] for row in rows if row[-SAID]]
+    sighted = Sighted(
         line=line,
         head=newest,
         notes=bytes(row[3] or b"").decode("utf-8", "surrogatepass"),
@@ -150,10 +176,12 @@ def _sight(way: Line | Current, asking: Asking) -> Script[Sighted]:
         pins=pins.turns,
         more_pins=pins.more,
     )
+    return sighted, Since(read, in_order(said))
 
 
 MARKS = KINDS[:5]
 HEAD = len(Head.__struct_fields__)
+SAID = len(Logged._fields)
 
 
 class Marks(NamedTuple):
@@ -170,32 +198,41 @@ class Marks(NamedTuple):
         return self.newest[MARKS.index(kind)] if kind else 0
 
 
-def _row_of(way: Line | Current, asking: Asking) -> Script[tuple[Line, Row]]:
+class Rows(NamedTuple):
+    """What there is to see of a line: the answer to "sight", asked with the window that was last read."""
+
+    line: Line
+    rows: Sequence[Row]
+    read: LastRead | None
+
+
+def _rows_of(way: Line | Current, asking: Asking) -> Script[Rows]:
     """What there is to see, on the line that is meant. Which branch is current is found out by the same question:
     mostly it is the one that it was."""
     if isinstance(way, Line):
-        return way, (yield from _seen_on(way, asking))
-    line = asking.known.get((way.tenant, way.conversation, 0)) or main_of(way)
-    row = yield from _seen_on(line, asking)
-    if row[0] != line.branch.number:
-        line = yield from branch.line(way.tenant, way.conversation, row[0], known=asking.known)
+        return (yield from _seen_on(way, asking))
+    seen = yield from _seen_on(asking.known.get((way.tenant, way.conversation, 0)) or main_of(way), asking)
+    current = seen.rows[0][0]
+    if current != seen.line.branch.number:
+        line = yield from branch.line(way.tenant, way.conversation, current, known=asking.known)
         asking.known[way.tenant, way.conversation, 0] = line
-        row = yield from _seen_on(line, asking)
-    return line, row
+        seen = yield from _seen_on(line, asking)
+    return seen
 
 
-def _seen_on(line: Line, asking: Asking) -> Script[Row]:
+def _seen_on(line: Line, asking: Asking) -> Script[Rows]:
     """Of the piece that holds the newest event: those before it know the rest."""
     last = ENDLESS if asking.at is None else asking.at - 1
     piece = line.piece(last)
     segment = piece.segment(last=last) if piece else line.own._replace(last=last)
-    asked = {"opening": line.owner(1), "notes": asking.notes}
+    read = asking.windows.of(line) if asking.windows and asking.at is None else None
+    asked = {"opening": line.owner(1), "notes": asking.notes, "unread": read.upto + 1 if read else ENDLESS}
     rows = yield Ask("sight", {**span(line, segment), **asked})
-    if rows and not rows[0][-HEAD] and line.past and last > line.branch.at:  # a branch without events, even its fork
-        rows = yield Ask("sight", {**span(line, line.past.segment()), **asked})
+    if rows and not rows[0][-HEAD - SAID] and line.past and last > line.branch.at:  # without events, even its fork
+        rows = yield Ask("sight", {**span(line, line.past.segment()), **asked, "unread": ENDLESS})
     if not rows:
         raise UnknownConversation(line.conversation)
-    return rows[0]
+    return Rows(line, rows, read)
 
 
 def _marks(line: Line, row: Row, head: Head) -> Marks:

@@ -547,7 +547,8 @@ ORDER BY seq LIMIT :limit
 -- What a context is planned from, as of seq `last` on a branch: which branch is current, the conversation's settings, how
 -- often something of it was redacted, and the user's notes with its agent; the newest marker of each kind that matters to
 -- a context and the kind of the very first event, because what is not there need not be asked for; the head; and the sums
--- before its turn, if that begins here. Not max(seq): PostgreSQL would read every marker of a kind that it takes for rare.
+-- before its turn, if that begins here. A row for each message from seq `unread` on, or one without any. Not max(seq):
+-- PostgreSQL would read every marker of a kind that it takes for rare.
 SELECT c.current, c.settings, c.forgotten,
     (SELECT body FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes
         ORDER BY version DESC LIMIT 1),
@@ -565,20 +566,23 @@ SELECT c.current, c.settings, c.forgotten,
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
     h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
     h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
-    h.importance, h.left_importance
+    h.importance, h.left_importance,
+    n.branch, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled, n.body
 FROM conversations c
 LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND h.branch = :branch AND h.seq = (
     SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1)
 LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
     AND f.seq = h.turn_first
+LEFT JOIN events n ON n.tenant = :tenant AND n.conversation = :conversation AND n.branch = :branch
+    AND n.seq BETWEEN :unread AND :last AND n.spoken >= n.seq
 WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
 
 -- name: window_ahead
--- All that a window begun by size mostly comes to, in one question. Turns first, in the columns of events: -1 the first
--- turn of a segment with at least `low` tokens before it, -2 the last with less; -3 the last up to the line of the grid
--- after -1, where the window begins; -4 and -5 as -1 and -2, one step before that line. Then of a kind of memory -6 the
--- newest version, -7 the first after the last message before the window, and -8 that message. Then the messages.
+-- All that a window begun by size mostly comes to, in one question. Turns first, in the columns of events: -1 those that
+-- begin in the step of the grid in which the first turn begins that has at least `low` tokens before it, -2 the last before
+-- that step. The window begins with the last of the step that is not the newest. Then of a kind of memory -3 the newest
+-- version, -4 the first after the last message before the window, and -5 that message. Then the messages.
 WITH found AS MATERIALIZED (
     SELECT seq, settled_before, turn, messages_before FROM events
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -599,26 +603,15 @@ WITH found AS MATERIALIZED (
     SELECT spoken FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND seq = (SELECT seq - 1 FROM begun) AND :kind <> ''
 )
-SELECT -1 AS branch, seq, '' AS id, '' AS kind, settled_before AS time, turn, 0 AS session, messages_before AS tokens,
-    0 AS settled, CAST(NULL AS bytea) AS body FROM found
-UNION ALL
-SELECT -2, seq, '', '', settled_before, turn, 0, messages_before, 0, CAST(NULL AS bytea) FROM (
-    SELECT seq, settled_before, turn, messages_before FROM events
-    WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND turn_first = seq AND +seq BETWEEN :first AND :previous
-        AND settled_before >= CAST(:floor AS bigint) AND settled_before < CAST(:low AS bigint)
-    ORDER BY settled_before DESC, seq DESC LIMIT 1) AS less
-UNION ALL
-SELECT -3, seq, '', '', settled_before, turn, 0, messages_before, 0, CAST(NULL AS bytea) FROM begun
-UNION ALL
-SELECT -4, seq, '', '', settled_before, turn, 0, messages_before, 0, CAST(NULL AS bytea) FROM (
+SELECT -1 AS branch, s.seq, '' AS id, '' AS kind, s.settled_before AS time, s.turn, 0 AS session,
+    s.messages_before AS tokens, 0 AS settled, CAST(NULL AS bytea) AS body FROM (
     SELECT seq, settled_before, turn, messages_before FROM events
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND turn_first = seq AND +seq BETWEEN :first AND :last
-        AND settled_before BETWEEN (SELECT line - CAST(:step AS bigint) + 1 FROM grid) AND CAST(:high AS bigint)
-    ORDER BY settled_before, seq LIMIT 1) AS step
+        AND settled_before BETWEEN (SELECT line - CAST(:step AS bigint) + 1 FROM grid) AND (SELECT line FROM grid)
+    ORDER BY settled_before, seq) AS s
 UNION ALL
-SELECT -5, seq, '', '', settled_before, turn, 0, messages_before, 0, CAST(NULL AS bytea) FROM (
+SELECT -2, seq, '', '', settled_before, turn, 0, messages_before, 0, CAST(NULL AS bytea) FROM (
     SELECT seq, settled_before, turn, messages_before FROM events
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND turn_first = seq AND +seq BETWEEN :first AND :previous
@@ -626,19 +619,19 @@ SELECT -5, seq, '', '', settled_before, turn, 0, messages_before, 0, CAST(NULL A
         AND settled_before < (SELECT line - CAST(:step AS bigint) + 1 FROM grid)
     ORDER BY settled_before DESC, seq DESC LIMIT 1) AS before_step
 UNION ALL
-SELECT -6, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled, n.body FROM (
+SELECT -3, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled, n.body FROM (
     SELECT e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = :branch
         AND e.spoken <> e.seq AND e.kind = :kind AND e.seq BETWEEN :first AND :last
     ORDER BY e.seq DESC LIMIT 1) AS n
 UNION ALL
-SELECT -7, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled, n.body FROM (
+SELECT -4, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled, n.body FROM (
     SELECT e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body FROM events AS e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = :branch
         AND e.spoken <> e.seq AND e.kind = :kind AND e.seq <= :last AND e.seq > (SELECT spoken FROM told)
     ORDER BY e.seq LIMIT 1) AS n
 UNION ALL
-SELECT -8, spoken, '', '', 0, 0, 0, 0, 0, CAST(NULL AS bytea) FROM told
+SELECT -5, spoken, '', '', 0, 0, 0, 0, 0, CAST(NULL AS bytea) FROM told
 UNION ALL
 SELECT m.branch, m.seq, m.id, m.kind, m.time, m.turn, m.session, m.tokens, m.settled, m.body FROM (
     SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events

@@ -22,6 +22,7 @@ from everthread.store.scripts import branch, forget
 from everthread.store.scripts.append import Tries
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.forget import CONVERSATION, EVENT, USER, HalfForgotten
+from everthread.store.windows import Windows
 
 MOST = 1_000  # that are looked at together
 
@@ -30,12 +31,20 @@ _log = logging.getLogger("everthread.store")
 
 class Forgetting:
     def __init__(
-        self, engine: Engine, clock: Callable[[], int], owners: Owners, lines: branch.Lines, *, session_gap: int
+        self,
+        engine: Engine,
+        clock: Callable[[], int],
+        owners: Owners,
+        lines: branch.Lines,
+        windows: Windows,
+        *,
+        session_gap: int,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._owners = owners
         self._lines = lines
+        self._windows = windows
         self._gap = session_gap
 
     async def redact(self, line: Line, *seqs: int) -> None:
@@ -129,12 +138,15 @@ class Forgetting:
     async def _redact(self, line: Line, seq: int, *, again: bool = False) -> bool:
         # Alone: whoever indexes it at this moment must have done so, or see that it is gone.
         script = partial(forget.redact, line, seq, Act(self._clock(), self._gap, Tries()), again=again)
-        return await self._engine.write(script, about=line.about, alone=True)
+        with self._windows.forgotten():
+            return await self._engine.write(script, about=line.about, alone=True)
 
     async def _erase(self, conversation: Conversation) -> None:
         now = self._clock()
         self._owners.forget(conversation)
-        await self._engine.write(lambda: forget.erase(conversation, now=now), about=conversation.about, alone=True)
+        script = partial(forget.erase, conversation, now=now)
+        with self._windows.forgotten():
+            await self._engine.write(script, about=conversation.about, alone=True)
         audit.info("erased conversation %s", conversation.id)
 
 

@@ -1,0 +1,87 @@
+"""The windows that were read last: what is in the log stays as it is, so the next context reads only what is new.
+
+A window is kept in memory by its branch, for as long as nothing of its conversation is redacted, and while there is
+room. What was read before something was redacted is not kept; whoever redacts or erases here forgets all of them; and
+what another process redacts shows in the conversation's own count, which is read before a window is used again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from everthread.core.branches import Line
+from everthread.core.logged import Logged
+from everthread.store.scripts.lookups import Foreseen
+
+MOST = 8_000_000  # bytes of events, as they are stored
+
+
+class Circumstances(NamedTuple):
+    """What a window is true for: how often something of the conversation was redacted, the newest clear, and the kind
+    of memory that was read along with its newest version."""
+
+    forgotten: int
+    cleared: int
+    memory: str
+    version: int
+
+
+class LastRead(NamedTuple):
+    """A window as it was read, with its last event."""
+
+    foreseen: Foreseen
+    upto: int
+    true_for: Circumstances
+    size: int = 0
+
+    def holds(self, now: Circumstances) -> bool:
+        return self.true_for == now
+
+
+class Windows:
+    def __init__(self, most: int = MOST) -> None:
+        self._read: OrderedDict[tuple[str, str, int], LastRead] = OrderedDict()
+        self._most, self._size = most, 0
+        self.forgets = 0  # times
+
+    def of(self, line: Line) -> LastRead | None:
+        """What was read last of a branch."""
+        return self._read.get(_key(line))
+
+    def keep(self, line: Line, read: LastRead) -> None:
+        """Keep a window in place of the one before, and drop those that were read longest ago."""
+        self._drop(_key(line))
+        self._read[_key(line)] = read = read._replace(size=_size(read.foreseen.messages))
+        self._size += read.size
+        while self._size > self._most:
+            self._drop(next(iter(self._read)))
+
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """Forget everything, before something is taken out of the log and after: whoever reads meanwhile may still have
+        read it."""
+        self.forget()
+        try:
+            yield
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        self._read.clear()
+        self._size = 0
+        self.forgets += 1
+
+    def _drop(self, key: tuple[str, str, int]) -> None:
+        if (old := self._read.pop(key, None)) is not None:
+            self._size -= old.size
+
+
+def _key(line: Line) -> tuple[str, str, int]:
+    return line.tenant, line.conversation, line.branch.number
+
+
+def _size(messages: list[Logged]) -> int:
+    return sum([len(event.body) for event in messages])
