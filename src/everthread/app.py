@@ -31,11 +31,11 @@ from everthread.errors import BadSetting
 from everthread.jobs.worker import Did, Worker
 from everthread.opening import Opening
 from everthread.providers.choose import Chosen
-from everthread.store.beside.leases import FOREVER
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import NEWEST, Conversation, Totals
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
+from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
 

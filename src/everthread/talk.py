@@ -36,12 +36,12 @@ from everthread.errors import UnknownSeq
 from everthread.jobs.worker import Status, Worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
-from everthread.store.beside.leases import FOREVER
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.scripts.append import Place
+from everthread.store.times import FOREVER
 from everthread.tools import notes
 
 LOOK_UP_SECONDS = 60.0

@@ -15,9 +15,10 @@ from everthread import Everthread, Talk
 from everthread.errors import BadValue
 from everthread.store.beside import holders
 from everthread.store.beside.holders import holder, is_dead
-from everthread.store.beside.leases import FOREVER, Lease, Name, of_turns
+from everthread.store.beside.leases import Lease, Name, of_turns
 from everthread.store.log import Log
 from everthread.store.open import open_log
+from everthread.store.times import FOREVER
 from tests.contract.contenders import enter
 from tests.contract.support import START, Clock, module, run
 from tests.waiting import PATIENCE

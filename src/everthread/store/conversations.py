@@ -48,7 +48,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Owners:
-    """Whose conversations are, and with which agent, as the store has said."""
+    """Whose each conversation is and with which agent, as far as the store has said so."""
 
     MOST = 10_000
 
@@ -154,8 +154,8 @@ def change(
     under: Mapping[str, Any] | None = None,
     forgotten: int | None = None,
 ) -> Script[Outcome[Conversation]]:
-    """Rename, restate the goal, or change the settings of a conversation, on top of what they are now; if something of
-    it has been redacted `forgotten` times, where that is given."""
+    """Change name, goal or settings of a conversation, on top of what they are now. `forgotten`: refuse, unless just so
+    often something of it has been redacted."""
     now = yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
     if now.agent != conversation.agent:
         raise UnknownConversation(conversation.id)
@@ -233,7 +233,7 @@ def _conversation(tenant: str, row: Row) -> Conversation:
         agent=agent,
         name=name,
         goal=goal,
-        settings=settings_of(settings) or {},  # damaged: `doctor` tells, and the rest can be had
+        settings=settings_of(settings) or {},  # damaged: `doctor` says so, and the rest can be read
         current=current,
         began=began,
         erased=erased,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from everthread.errors import EverthreadError
-from everthread.store.engine import Outcome, Row, Script
+from everthread.store.engine import Ask, Outcome, Row, Script
 
 T = TypeVar("T")
 
@@ -31,15 +31,13 @@ class Heads:
         self._newest.clear()
 
     def remember(self, about: str, outcome: Outcome[Any], before: tuple[Row, bool] | None = None) -> None:
-        """Keep the head that an append left behind, or that of `before`, where only the index of recall was written;
-        whatever else was written, forget it."""
+        """Keep the head that an append left behind, or `before` where only the index of recall was written. Whatever
+        else was written, forget it."""
         self.forget(about)
-        if before and all("recall" in write.name for write in outcome.writes):
+        if before and _only_indexes(outcome):
             self._newest[about] = before
-        elif outcome.writes and {write.name for write in outcome.writes} <= APPENDS:
-            rows = next(write.rows for write in outcome.writes if write.name == "insert_event")
-            _, _, branch, _, _, *head = rows[-1]
-            self._newest[about] = ((branch, *head), outcome.to_current)
+        elif _only_appends(outcome):
+            self._newest[about] = (_last_head(outcome), outcome.to_current)
             if len(self._newest) > MOST:
                 del self._newest[next(iter(self._newest))]
 
@@ -49,8 +47,7 @@ class Heads:
         if not head[0]:
             return None
         ask = next(script)
-        branch = ask.values.get("branch")
-        if ask.name != "head" or not (current if branch is None else branch == head[0]):
+        if not _is_for(ask, head[0], current):
             return None
         try:
             script.send([head])
@@ -58,5 +55,26 @@ class Heads:
             outcome: Outcome[T] = end.value
             return outcome
         except EverthreadError:
-            pass  # to be said only by who has asked the database
+            pass  # only somebody who has asked the database may refuse
         return None
+
+
+def _only_indexes(outcome: Outcome[Any]) -> bool:
+    return all("recall" in write.name for write in outcome.writes)
+
+
+def _only_appends(outcome: Outcome[Any]) -> bool:
+    return bool(outcome.writes) and {write.name for write in outcome.writes} <= APPENDS
+
+
+def _is_for(ask: Ask, branch: int, current: bool) -> bool:
+    """Whether a question is for the newest head of this branch, which may be the current one."""
+    asked = ask.values.get("branch")
+    return ask.name == "head" and (current if asked is None else asked == branch)
+
+
+def _last_head(outcome: Outcome[Any]) -> Row:
+    """With its branch, as the answer to "head" has it."""
+    rows = next(write.rows for write in outcome.writes if write.name == "insert_event")
+    _, _, branch, _, _, *head = rows[-1]
+    return (branch, *head)

@@ -104,19 +104,22 @@ class Log:
         self._lines: branching.Lines = {}
         self._windows = Windows()
         self._secret: bytes | None = None
-        owners, time = Owners(), lambda: self.now
-        self.conversations = Conversations(engine, time, owners)
+        owners = Owners()
+        self.conversations = Conversations(engine, self._time, owners)
         self.recall = Recall(engine)
-        self.forgetting = Forgetting(engine, time, owners, self._lines, self._windows, session_gap=session_gap)
-        self.leases = Leases(engine, time)
-        self.documents = Documents(engine, time, self.forgetting, max_bytes=max_event_bytes)
+        self.forgetting = Forgetting(engine, self._time, owners, self._lines, self._windows, session_gap=session_gap)
+        self.leases = Leases(engine, self._time)
+        self.documents = Documents(engine, self._time, self.forgetting, max_bytes=max_event_bytes)
         self.calibrations = Calibrations(engine)
         self.usage = UsageTotals(engine)
-        self.reminders = Reminders(engine, time)
+        self.reminders = Reminders(engine, self._time)
 
     @property
     def now(self) -> int:
         """Microseconds since 1970, by the clock that dates events."""
+        return self._time()
+
+    def _time(self) -> int:
         return self._clock()
 
     @property
@@ -295,7 +298,7 @@ class Log:
         return await self._engine.read(lambda: read.news(line, after))
 
     async def ended(self, line: Line, *, at: int | None = None) -> Done | None:
-        """How the newest turn, or that of event `at`, has ended; None where it is open, or no agent ran it."""
+        """How the newest turn has ended, or the turn of event `at`; None where it is open, or no agent ran it."""
         return await self._engine.read(lambda: read.ended(line, at))
 
     async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:

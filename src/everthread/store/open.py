@@ -19,7 +19,12 @@ async def open_log(address: str, *, bus: str = "", patience: float = 30.0, **opt
 
     `bus`: `redis://…` in place of PostgreSQL's own.
     """
-    return Log(await _engine(address, bus, patience), **options)
+    scheme, found, rest = address.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
+        return Log(await _sqlite(Path(unquote(rest[1:])), bus, patience), **options)
+    if found and scheme in ("postgresql", "postgres"):
+        return Log(await _postgres(address, bus, patience), **options)
+    raise BadAddress(address)
 
 
 def takes_bus(address: str) -> bool:
@@ -27,23 +32,22 @@ def takes_bus(address: str) -> bool:
     return not address.startswith("sqlite:")
 
 
-async def _engine(address: str, bus: str, patience: float) -> Engine:
-    scheme, found, rest = address.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1 and rest != "/:memory:":
-        if bus:
-            given = bus_address.without_password(bus)
-            raise BadValue("bus", given, "left out with a SQLite file, whose processes need none")
-        from everthread.store.sqlite.engine import SqliteEngine
+async def _sqlite(path: Path, bus: str, patience: float) -> Engine:
+    if bus:
+        given = bus_address.without_password(bus)
+        raise BadValue("bus", given, "left out with a SQLite file, whose processes need none")
+    from everthread.store.sqlite.engine import SqliteEngine
 
-        # Opening may have to wait for another process's lock.
-        return await asyncio.to_thread(SqliteEngine, Path(unquote(rest[1:])), patience=patience)
-    if found and scheme in ("postgresql", "postgres"):
-        try:
-            from everthread.store.postgres.engine import PostgresEngine
-        except ModuleNotFoundError as missing:
-            raise MissingExtra("postgres") from missing
-        return await PostgresEngine.open(address, bus=_bus(bus) if bus else None, patience=patience)
-    raise BadAddress(address)
+    # Opening may have to wait for another process's lock.
+    return await asyncio.to_thread(SqliteEngine, path, patience=patience)
+
+
+async def _postgres(address: str, bus: str, patience: float) -> Engine:
+    try:
+        from everthread.store.postgres.engine import PostgresEngine
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("postgres") from missing
+    return await PostgresEngine.open(address, bus=_bus(bus) if bus else None, patience=patience)
 
 
 def _bus(address: str) -> Bus:

@@ -19,10 +19,10 @@ from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
 from everthread.core.sections import RECALL
 from everthread.errors import BadValue, NotFound
-from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner
 from everthread.store.log import Log
 from everthread.store.recall.hits import MOST, Hit, recall
+from everthread.store.times import FOREVER
 from everthread.tools import FunctionTool, tool
 from everthread.tools.results import Quoting
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 from everthread.errors import BadValue
 from everthread.store.conversations import check_name
 from everthread.store.engine import Ask, Outcome, Script, Tell
+from everthread.store.times import bounded
 
 LONGEST_NAME = 400
-FOREVER = 2**62  # microseconds: after every time there is
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def check(holder: str, seconds: float) -> float:
 
 
 def term(holder: str, now: int, seconds: float) -> Term:
-    return Term(holder, min(FOREVER, now + math.ceil(seconds * 1_000_000)))
+    return Term(holder, bounded(now + math.ceil(seconds * 1_000_000)))
 
 
 def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[str]]:

@@ -1,4 +1,4 @@
-"""The store's own secret, of which the fence of every conversation comes (docs/decisions/0027).
+"""The store's own secret, from which the fence of every conversation is made (docs/decisions/0027).
 
 It was made with the store and is read once by each process that needs it. It is never exported, logged or shown.
 """

@@ -17,9 +17,9 @@ from everthread.core.events import ModelCall
 from everthread.core.logged import moment
 from everthread.core.turns import Head
 from everthread.errors import BadValue
-from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Ask, Row, Script
+from everthread.store.times import bounded
 
 By = Literal["turn", "session", "conversation", "day", "model", "user"]
 DAY = 86_400_000_000  # microseconds
@@ -79,7 +79,7 @@ class Figures(NamedTuple):
 
 
 def figures(event: ModelCall, head: Head) -> Figures:
-    """Of a model call and the head of its branch as of it."""
+    """The figures of a model call, given the head of its branch after it."""
     return Figures(
         head.seq,
         head.turn,
@@ -114,7 +114,7 @@ def stored(place: Mapping[str, Any], first: int, last: int) -> Script[list[Figur
 
 
 class Span(NamedTuple):
-    """Which model calls to add up: from `since` until just before `until`, `by` what, at most so many totals."""
+    """Which model calls to add up: from `since` until just before `until`, `by` what, at most `limit` totals."""
 
     by: By
     since: int
@@ -125,8 +125,7 @@ class Span(NamedTuple):
 def span(by: By, since: int, until: int, limit: int) -> Span:
     if by not in get_args(By):
         raise BadValue("by", by, ", ".join(get_args(By)))
-    bounded = [max(-FOREVER, min(time, FOREVER)) for time in (since, until)]
-    return Span(by, bounded[0], bounded[1], min(max(0, limit), ENDLESS))
+    return Span(by, bounded(since), bounded(until), min(max(0, limit), ENDLESS))
 
 
 def of_owner(owner: Owner, conversation: str, span: Span) -> Script[list[Usage]]:

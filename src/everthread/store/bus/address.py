@@ -6,7 +6,7 @@ It is taken apart here, once. What is shown of it anywhere has no password.
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from everthread.errors import BadValue
 
@@ -37,16 +37,27 @@ def read(address: str) -> BusAddress:
     except ValueError:
         raise BadValue("bus", shown, ALLOWED) from None
     channel = options.pop("channel", CHANNEL)
-    # A number of a database is allowed and means nothing: all databases of a server share its channels.
-    number = parts.path.removeprefix("/") or "0"
-    known = parts.scheme in ("redis", "rediss") and number.isdecimal() and not options and not parts.fragment
-    if not known or not parts.hostname or not channel or not channel.isprintable():
+    if options or not _is_server(parts) or not _is_channel(channel):
         raise BadValue("bus", shown, ALLOWED)
-    user, password = (unquote(word) if word else None for word in (parts.username, parts.password))
-    return BusAddress(parts.scheme == "rediss", parts.hostname, port, user, password, channel, shown)
+    user, password = _unquoted(parts.username), _unquoted(parts.password)
+    return BusAddress(parts.scheme == "rediss", parts.hostname or "", port, user, password, channel, shown)
+
+
+def _is_server(parts: SplitResult) -> bool:
+    # The number of a database is allowed and means nothing: all databases of a server share its channels.
+    number = parts.path.removeprefix("/") or "0"
+    return parts.scheme in ("redis", "rediss") and bool(parts.hostname) and number.isdecimal() and not parts.fragment
+
+
+def _is_channel(name: str) -> bool:
+    return bool(name) and name.isprintable()
+
+
+def _unquoted(word: str | None) -> str | None:
+    return unquote(word) if word else None
 
 
 def without_password(address: str) -> str:
-    """Neither what stands before the last @ nor what is asked for after a question mark."""
+    """The address without what stands before its last @, and without what is asked for after a question mark."""
     scheme, found, rest = address.rpartition("://")
     return f"{scheme}{found}{rest.rpartition('@')[2].partition('?')[0]}"

@@ -3,7 +3,7 @@
 It carries two things: bells, which say that something was written about a topic, and messages, such as the pieces of a
 reply that is under way. The log is the truth and needs none of them: whoever hears nothing looks for itself.
 
-This is the contract. `postgres_bus` fulfils it with NOTIFY and `redis_bus` with Redis' PUBLISH; what the two share is
+This is the contract. `postgres` fulfils it with NOTIFY and `redis` with Redis' PUBLISH; what the two share is
 `gather`. A SQLite file has `NoBus`, because its processes see in the file that another one has written.
 """
 

@@ -176,11 +176,14 @@ class GatheringBus(ABC):
         if payload is None:
             _log.debug("something else than a bus sent %d characters", len(text))
         elif payload.sender != self.sender and self._is_new(payload):
-            for topic, message in payload.messages:
-                for heard, _ in self._hearers:
-                    _call(heard, topic, message)
-            if not payload.messages:
-                self._tell_lost()
+            self._tell(payload)
+
+    def _tell(self, payload: Payload) -> None:
+        for topic, message in payload.messages:
+            for heard, _ in self._hearers:
+                _call(heard, topic, message)
+        if not payload.messages:
+            self._tell_lost()
 
     def _tell_lost(self) -> None:
         for _, lost in self._hearers:

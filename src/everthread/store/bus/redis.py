@@ -47,7 +47,7 @@ class RedisBus(GatheringBus):
             listening()
             while True:
                 answer = await connection.read_response(timeout=PING)
-                if answer is None:  # for so long; somebody who is there answers a ping
+                if answer is None:  # silent for PING seconds; a server that is there answers a ping
                     await connection.send_command("PING")
                     answer = await connection.read_response()
                 if answer[0] == b"message":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -199,16 +199,14 @@ class PostgresEngine:
         another branch, the statement writes nothing. Anything but a plain append is not done from memory.
         """
         outcome = None if queue.locked() else self._heads.answer(script(), about)
-        if outcome is None:
+        write = _plain_append(outcome)
+        if outcome is None or write is None:
             return None
-        if [(write.name, len(write.rows)) for write in outcome.writes] != [("insert_event", 1)]:
-            return None
-        name = "insert_event_if_current" if outcome.to_current else "insert_event"
         async with queue:
             self._heads.forget(about)
             try:
                 async with self._pool.acquire() as connection:
-                    if not await self._all(connection, outcome, Tell(name, outcome.writes[0].rows)):
+                    if not await self._all(connection, outcome, write):
                         return None
             except (asyncpg.PostgresError, *LOST):
                 return None  # asked anew; and if it was written after all, that is found out
@@ -229,11 +227,15 @@ class PostgresEngine:
             return True
         done = ""
         async with connection.transaction():
-            if outcome.under and not _changed(await self._tell(connection, Tell("write_under", [outcome.under]))):
-                raise TakenOver(outcome.under["name"])
+            if outcome.under:
+                await self._hold(connection, outcome.under)
             for write in writes:
                 done = await self._tell(connection, write)
         return _changed(done)
+
+    async def _hold(self, connection: Any, lease: Mapping[str, Any]) -> None:
+        if not _changed(await self._tell(connection, Tell("write_under", [lease]))):
+            raise TakenOver(lease["name"])
 
     async def _ask(self, connection: Any, script: Script[T]) -> T:
         try:
@@ -340,6 +342,13 @@ class PostgresEngine:
                 return StoreError(f"{self._shown}: {problem}")
             case _:
                 return problem
+
+
+def _plain_append(outcome: Outcome[Any] | None) -> Tell | None:
+    """The statement that appends the one event of an outcome, where that is all there is to write."""
+    if outcome is None or [(write.name, len(write.rows)) for write in outcome.writes] != [("insert_event", 1)]:
+        return None
+    return Tell("insert_event_if_current" if outcome.to_current else "insert_event", outcome.writes[0].rows)
 
 
 def _changed(status: str) -> bool:

@@ -21,10 +21,10 @@ from everthread.core.logged import Logged, readable
 from everthread.core.tokens import count
 from everthread.errors import BadValue
 from everthread.language.words import query_of, source_of, words_of
-from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner
 from everthread.store.log import HEAVY, Log
 from everthread.store.recall.search import Found
+from everthread.store.times import FOREVER
 
 Scope = Literal["conversation", "user"]
 Branches = Literal["line", "all"]
@@ -79,7 +79,7 @@ async def recall(
     until: int = FOREVER,
     session: int | None = None,
 ) -> list[Hit]:
-    """The best hits for a query, of which all texts together have at most so many tokens.
+    """The best hits for a query. All their texts together have at most `tokens` tokens.
 
     `scope`: this conversation, or all of the user's. `branches`: of this conversation only the line, or all.
     """
@@ -195,7 +195,7 @@ async def _aside(events: Sequence[Logged], work: Callable[[], T]) -> T:
 
 
 def _neighbours(events: Sequence[Logged], words: frozenset[str], hits: set[int]) -> list[Neighbour]:
-    """What those say that say something; one that would be a hit by itself, as much as a hit."""
+    """What these events say, where they say something; one that is a hit itself may be as long as a hit."""
     lengths = [(event, LONGEST if event.seq in hits else LONGEST_NEIGHBOUR) for event in readable(events)]
     excerpts = [(event, _excerpt(event, words, length)) for event, length in lengths]
     return [
@@ -208,7 +208,7 @@ def _excerpt(event: Logged, words: frozenset[str], most: int) -> str:
 
 
 def shortened(text: str, words: frozenset[str], most: int) -> str:
-    """A text of at most so many characters; of a longer one the stretch with the most of these words."""
+    """A text of at most `most` characters: of a longer one, the stretch with the most of these words."""
     if len(text) <= most:
         return text
     room = most - 2 * len(CUT)

@@ -1,8 +1,8 @@
 """The index of recall: how it follows the log, and how it forgets.
 
-Nothing is indexed by an append, which therefore costs what it did. Whoever searches first brings the index up to the
-log, and a worker may do so before; where it has come to is kept with it, branch by branch, in the same transaction. Two
-who do it at once take turns. So does a redaction: what it takes out is not put in again by somebody who read it before.
+An append indexes nothing, so it costs no more. Whoever searches first brings the index up to the log, and a worker may
+do so before; how far it has come is kept with it, branch by branch, in the same transaction. Two who do it at once take
+turns, and a redaction takes its turn as well, so that nobody puts back what it takes out.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from everthread.language.dates import days_of
 from everthread.language.ranking import SLOTS, pack_run, pack_seqs, postings_of, runs_of, slots_of, without
 from everthread.language.words import asks, source_of, speakers_of, words_of
 from everthread.store.conversations import NEWEST, Owner
-from everthread.store.engine import Ask, Outcome, Script, Tell
+from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts.along import told
 
-BITS = 20  # of a block's number are for which of its conversation it is
+BITS = 20  # of a block's number: which block of its conversation it is
 BATCH = 500  # events that are indexed in one transaction
 
 Hash = Callable[[str], int]
@@ -78,9 +78,15 @@ def unindexed_in(line: Line, pieces: list[Segment]) -> Script[list[Unindexed]]:
     """What is not in the index yet of some pieces of a line."""
     lasts = told({piece.branch: piece.last for piece in pieces})
     rows = yield Ask("recall_behind", {"tenant": line.tenant, "conversation": line.conversation, "pieces": lasts})
-    before = {piece.branch: piece.first - 1 for piece in pieces}
-    behind = [(branch, (newest or 0) - (last or before[branch]), last is not None) for branch, newest, last in rows]
-    return [Unindexed(line.conversation, branch, events, begun) for branch, events, begun in behind if events > 0]
+    firsts = {piece.branch: piece.first for piece in pieces}
+    found = [_unindexed_on(line.conversation, row, firsts[row[0]]) for row in rows]
+    return [one for one in found if one.events > 0]
+
+
+def _unindexed_on(conversation: str, row: Row, first: int) -> Unindexed:
+    """From a branch, its newest event and the last that is indexed; it begins at event `first`."""
+    branch, newest, last = row
+    return Unindexed(conversation, branch, (newest or 0) - (last or first - 1), begun=last is not None)
 
 
 def begin(owner: Owner, found: Unindexed) -> Script[Outcome[None]]:
@@ -108,7 +114,7 @@ def advance(owner: Owner, found: Unindexed) -> Script[Outcome[bool]]:
 
 
 def _open(known: Known) -> Script[int | None]:
-    """The session with which the block begins that is not full, if there is one."""
+    """The session in which the block that is not full begins, if there is such a block."""
     if known.slots % SLOTS == 0:
         return None
     block = known.low + known.slots // SLOTS
@@ -151,8 +157,8 @@ class Said(NamedTuple):
 
 
 def said_in(event: Logged) -> Said | None:
-    """None where there are no words, or it cannot be read: damage is told by whoever reads the event, and must not stop
-    all else."""
+    """None where an event has no words, or cannot be read: whoever reads it reports the damage, which must not stop the
+    indexing of others."""
     try:
         text = source_of(event.event)
     except Corrupt:
@@ -192,7 +198,7 @@ class _Block:
 
 
 class Made:
-    """What a stretch of a branch adds to the index. `session`: with which the block begins that is not full."""
+    """What a stretch of a branch adds to the index. `session`: in which the block that is not full begins."""
 
     def __init__(self, known: Known, number: Hash, session: int | None) -> None:
         self._known, self._number, self._session = known, number, session
@@ -203,6 +209,13 @@ class Made:
         said = said_in(event)
         if said is None:
             return
+        self._block_for(event).take(event, said, self._number)
+        self.slots += 1
+        self.events += 1
+        self.words += said.length
+
+    def _block_for(self, event: Logged) -> _Block:
+        """The block that is not full, or the next."""
         if self.slots % SLOTS and (self._session is None or event.session < self._session):
             # A rewind has gone back to an earlier session: postings count from the block's first.
             self.slots += SLOTS - self.slots % SLOTS
@@ -212,10 +225,7 @@ class Made:
         block = self._known.low + self.slots // SLOTS
         if block not in self._blocks:
             self._blocks[block] = _Block(self.slots % SLOTS, self._session)
-        self._blocks[block].take(event, said, self._number)
-        self.slots += 1
-        self.events += 1
-        self.words += said.length
+        return self._blocks[block]
 
     def writes(self) -> list[Tell]:
         if not self._blocks:
@@ -245,14 +255,18 @@ def forget(tenant: str, conversation: str, events: Iterable[tuple[int, int]]) ->
     emptied: dict[int, list[int]] = defaultdict(list)
     for branch, seq in events:
         for block, seqs, runs in (yield Ask("recall_block", {"low": known.low, "high": known.high, "seq": seq})):
-            for run in runs_of(runs):
-                slots = slots_of(run, seqs).items() if run.branch == branch else ()
-                emptied[block] += [slot for slot, one in slots if one == seq]
+            if slots := _slots_with(branch, seq, runs, seqs):
+                emptied[block] += slots
     tells = []
     for block, found in emptied.items():
-        if found:
-            tells += _without(block, found, (yield Ask("recall_words", {"block": block})))
+        tells += _without(block, found, (yield Ask("recall_words", {"block": block})))
     return tells
+
+
+def _slots_with(branch: int, seq: int, runs: str, seqs: str) -> list[int]:
+    """Which slots of a block have this event."""
+    own = [run for run in runs_of(runs) if run.branch == branch]
+    return [slot for run in own for slot, one in slots_of(run, seqs).items() if one == seq]
 
 
 def _without(block: int, slots: list[int], rows: Any) -> list[Tell]:

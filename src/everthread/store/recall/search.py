@@ -1,10 +1,10 @@
 """Searching what was said, along a line or everywhere in a user's conversations.
 
-Each word's postings are read newest first, until there are enough of them; of a word that is in thousands of events
-only the newest count, but where a rarer word has found something, the common ones are looked up there too, and so is
-who said it, if the query names somebody who speaks. Whose it is, which conversation and line, and since when, is asked
-of every row that is read, so nothing that may not be found takes the place of something that may. What scores best is
-then read from the log, which has the last word on kind, time and session.
+Each word's postings are read newest first, until there are enough. Of a word that is in thousands of events only the
+newest count; but where rarer words have found something, the common ones are looked up as well, and so is the
+speaker, if the query names one. Every question is bound to the owner, the conversation and the time, so that nothing
+that may not be found takes the place of something that may. What scores best is then read from the log, which has the
+last word on kind, time and session.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from everthread.language.ranking import (
     slot_after,
 )
 from everthread.language.words import Query, query_of
-from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner
 from everthread.store.engine import Ask, Script
 from everthread.store.recall.index import BITS, hashing, known_of
+from everthread.store.scripts.quote import Spot
+from everthread.store.times import FOREVER
 
 ENOUGH = 1_000  # postings of a word that are ranked
 PAGES = (4, 16, 64, 256)  # blocks of a word that are read at once: few of a common one are enough
@@ -114,15 +115,10 @@ class _Scope:
         """Take in which slots of a block are on the line; False where it takes the seqs of its slots to know."""
         if self._cuts is None or self.counting is None or block in self.counting:
             return True
-        slots = bytearray(SLOTS)
-        for run in runs_of(runs):
-            cut = self._cuts.get(run.branch, 0)
-            if run.first <= cut < run.last and not seqs:
-                return False
-            if run.first <= cut:
-                end = run.end if run.last <= cut else slot_after(run, seqs, cut)
-                slots[run.slot : end] = EVERY[run.slot : end]
-        self.counting[block] = bytes(slots)
+        slots = _slots_on(self._cuts, runs, seqs)
+        if slots is None:
+            return False
+        self.counting[block] = slots
         return True
 
     def reaches(self, block: int) -> bool:
@@ -138,6 +134,19 @@ def _cuts(line: Line) -> Iterator[tuple[int, int]]:
     while piece is not None:
         yield piece.branch, piece.last
         piece = piece.past
+
+
+def _slots_on(cuts: dict[int, int], runs: str, seqs: str) -> bytes | None:
+    """Which slots of a block are on a line; None where it takes their seqs to know."""
+    slots = bytearray(SLOTS)
+    for run in runs_of(runs):
+        cut = cuts.get(run.branch, 0)
+        if run.first <= cut < run.last and not seqs:
+            return None
+        if run.first <= cut:
+            end = run.end if run.last <= cut else slot_after(run, seqs, cut)
+            slots[run.slot : end] = EVERY[run.slot : end]
+    return bytes(slots)
 
 
 def _scope(owner: Owner, wanted: Wanted) -> Script[_Scope]:
@@ -169,7 +178,7 @@ class _Search:
 
     def words(self, query: Query) -> Script[None]:
         found = yield from self._all((*query.words, *query.days)[:WORDS], query)
-        if not found:  # nothing to go by but what says little
+        if not found:  # only words that say little are left to go by
             yield from self._all(query.common[:WORDS], query)
         yield from self._speakers(query.speakers[:WORDS])
 
@@ -181,7 +190,7 @@ class _Search:
             if not whole:
                 among = yield from self._among(word, among / len(rows))
                 cut_short.append((word, among, {row.block for row in rows}))
-            # What stands next to a word as common as that is not found by it: it would be nearly anything.
+            # A word as common as that does not find what stands next to it: that would be nearly anything.
             self.ranking.add(rows, among=among, exact=word in query.exact, alone=not whole)
         if cut_short:
             yield from self._look_up(cut_short)
@@ -207,14 +216,14 @@ class _Search:
         return rows, True
 
     def _learn(self, rows: list[Row]) -> Script[None]:
-        """Find out what is on the line of the blocks of these rows."""
+        """Find out which slots of these rows' blocks are on the line."""
         if unknown := [row.block for row in rows if not self._scope.learn(row.block, row.runs)]:
             values = {"blocks": _keys(unknown), "tenant": self._values["tenant"], "user": self._values["user"]}
             for block, _, seqs, runs in (yield Ask("recall_places", values)):
                 self._scope.learn(block, runs, seqs)
 
     def _among(self, word: str, a_block: float) -> Script[float]:
-        """In how many events a word is of which not all postings were read: as many a block as in those that were."""
+        """In about how many events a word is: `a_block` in each block that has it."""
         values = {"word": self._number(word), "low": self._scope.first, "high": self._scope.before}
         rows = yield Ask("recall_count", values)
         return min(self._scope.events, int(rows[0][0]) * a_block)
@@ -227,7 +236,7 @@ class _Search:
             self.ranking.add_at(best, rows, among=among)
 
     def _speakers(self, speakers: Iterable[str]) -> Script[None]:
-        """Look for who is asked about among those who said what has been found."""
+        """Look for the speakers whom the query names among those who said what has been found."""
         numbers = _keys(self._number(speaker) for speaker in speakers)
         known = [number for number, block in (yield Ask("recall_known", {"numbers": numbers})) if block is not None]
         for number in known:
@@ -246,43 +255,45 @@ class _Search:
 def _read(
     owner: Owner, wanted: Wanted, scope: _Scope, ranked: list[tuple[int, float]], limit: int
 ) -> Script[list[Found]]:
+    """The events of the best places that the log agrees are wanted."""
     found: list[Found] = []
     for piece in _pieces(ranked, max(READ, 2 * limit)):
-        blocks = sorted({place // SLOTS for place, _ in piece})
-        rows = yield Ask("recall_places", {"blocks": _keys(blocks), "tenant": owner.tenant, "user": owner.user})
-        where = {block: (conversation, seqs, runs) for block, conversation, seqs, runs in rows}
-        spots = [(_spot(place, scope, where), score) for place, score in piece]
-        events = yield from _events(owner.tenant, [spot for spot, _ in spots if spot])
-        for spot, score in spots:
-            if spot and (event := events.get(spot)) and wanted.holds(event):
-                found.append(Found(spot[0], score, event))
+        spots = yield from _spots(owner, scope, piece)
+        events = yield from _events(owner.tenant, [spot for spot, _ in spots])
+        scored = [(spot, events[spot], score) for spot, score in spots if spot in events]
+        found += [Found(spot.conversation, score, event) for spot, event, score in scored if wanted.holds(event)]
         if len(found) >= limit:
             break
     return found[:limit]
 
 
-_Spot = tuple[str, int, int]  # conversation, branch, seq
+def _spots(owner: Owner, scope: _Scope, piece: list[tuple[int, float]]) -> Script[list[tuple[Spot, float]]]:
+    """Where the events of some places stand, with their scores."""
+    blocks = sorted({place // SLOTS for place, _ in piece})
+    rows = yield Ask("recall_places", {"blocks": _keys(blocks), "tenant": owner.tenant, "user": owner.user})
+    where = {block: (conversation, seqs, runs) for block, conversation, seqs, runs in rows}
+    return [(spot, score) for place, score in piece if (spot := _spot(place, scope, where))]
 
 
-def _spot(place: int, scope: _Scope, where: dict[int, tuple[str, str, str]]) -> _Spot | None:
+def _spot(place: int, scope: _Scope, where: dict[int, tuple[str, str, str]]) -> Spot | None:
     """Where an event stands, if there is one: a neighbour may lie before the first or behind the last."""
     block, slot = divmod(place, SLOTS)
     if block not in where or not scope.holds(place):
         return None
     conversation, seqs, runs = where[block]
     seq = seq_at(seqs, slot)
-    return (conversation, branch_at(runs, slot), seq) if seq else None
+    return Spot(conversation, branch_at(runs, slot), seq) if seq else None
 
 
-def _events(tenant: str, spots: list[_Spot]) -> Script[dict[_Spot, Logged]]:
+def _events(tenant: str, spots: list[Spot]) -> Script[dict[Spot, Logged]]:
     by_conversation: dict[str, list[int]] = {}
     for conversation, branch, seq in spots:
         by_conversation.setdefault(conversation, []).append(branch << 31 | seq)
-    found: dict[_Spot, Logged] = {}
+    found: dict[Spot, Logged] = {}
     for conversation, places in by_conversation.items():
         asked = {"tenant": tenant, "conversation": conversation, "places": _keys(places)}
         rows = yield Ask("recall_events", asked)
-        found |= {(conversation, event.branch, event.seq): event for event in logged(rows)}
+        found |= {Spot(conversation, event.branch, event.seq): event for event in logged(rows)}
     return found
 
 

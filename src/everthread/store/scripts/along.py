@@ -1,4 +1,4 @@
-"""Asking along a line: of all its pieces that matter with as few questions as of one, and of none that does not.
+"""Asking along a line: the pieces that matter with hardly more questions than one piece, the others not at all.
 
 A line that was rewound a thousand times has a thousand pieces, most of a few events. What a piece knows of its end
 tells without a question whether there is anything in it: a message, a turn's beginning, a marker. Those that remain are
@@ -25,12 +25,12 @@ Spans = dict[int, int]  # by branch the first seq and the last, in one number
 
 
 class What(NamedTuple):
-    """Something that is read along a line: the queries for one piece in either order and for several, the column that
-    rows are in order of, and the newest seq of such a thing up to the end of a piece.
+    """Something that is read along a line. `down` and `up` are the queries for one piece, newest or oldest first, and
+    `together` that for several; `order` is the column by which rows are sorted.
 
-    `counted`: how many there are up to the end of a piece, if that is known. `only`: where in a piece it is, if it is
-    known that there is but one, else 0. `high`: what grows with them, up to the end of a piece; it keeps a query from
-    walking what its branch has beyond."""
+    The rest is asked of a piece. `newest`: the newest seq of such a thing up to its end. `counted`: how many there are
+    up to its end, if that is known. `only`: where in it the only one is; 0 unless there is but one. `high`: a sum that
+    grows with them, up to its end; it keeps a query from walking what the branch has beyond."""
 
     down: str
     up: str
@@ -75,18 +75,8 @@ def gather(
         last, limit = min(last, first + limit - 1), ENDLESS
     if limit == ENDLESS:
         return (yield from asking.of(_spans(line, what, first, last)))
-    found: list[Row] = []
-    for part in _onward(line, what, first, last, limit) if oldest_first else _back(line, what, first, last):
-        wanted = limit - len(found)
-        if wanted <= 0:
-            break
-        if part.is_large:
-            found += yield from asking.alone(part, wanted)
-        elif asking.collect(part, wanted):
-            found += yield from asking.together()
-    if len(found) < limit:
-        found += yield from asking.together()
-    return found[:limit]
+    parts = _onward(line, what, first, last, limit) if oldest_first else _back(line, what, first, last)
+    return (yield from asking.until(parts, limit))
 
 
 class _Part(NamedTuple):
@@ -98,7 +88,7 @@ class _Part(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        # Of something of which all is wanted, every seq counts.
+        # A piece is not large where every seq of it is one of those that are wanted.
         return self.segment.last - self.segment.first >= max(SMALL, self.sure)
 
 
@@ -109,6 +99,21 @@ class _Asking:
         self._line, self._what, self._oldest_first, self._values = line, what, oldest_first, values
         self._parts: list[_Part] = []
         self._sure = 0
+
+    def until(self, parts: Iterator[_Part], limit: int) -> Script[list[Row]]:
+        """What is in these, until there are `limit`."""
+        found: list[Row] = []
+        for part in parts:
+            wanted = limit - len(found)
+            if wanted <= 0:
+                break
+            if part.is_large:
+                found += yield from self.alone(part, wanted)
+            elif self.collect(part, wanted):
+                found += yield from self.together()
+        if len(found) < limit:
+            found += yield from self.together()
+        return found[:limit]
 
     def collect(self, part: _Part, wanted: int) -> bool:
         """Take a piece; whether that is enough for a question."""
@@ -178,7 +183,7 @@ def _back(line: Line, what: What, first: int, last: int) -> Iterator[_Part]:
 
 
 def _onward(line: Line, what: What, first: int, last: int, limit: int) -> Iterator[_Part]:
-    """The same, oldest first."""
+    """The pieces with something in them, oldest first."""
     if limit > FEW:
         yield from reversed(list(_back(line, what, first, _enough(line, what, first, last, limit))))
         return
@@ -201,8 +206,14 @@ def _part(what: What, piece: Piece, segment: Segment) -> _Part:
     if what.only and (seq := what.only(piece)) and segment.first <= seq <= segment.last:
         return _Part(segment._replace(first=seq, last=seq), 1)
     whole = segment.first == piece.first and segment.last == what.newest(piece)
-    sure = what.counted(piece) - (what.counted(piece.past) if piece.past else 0) if what.counted else 1
-    return _Part(segment, sure if whole else 0, what.high(piece) if what.high else None)
+    return _Part(segment, _count_in(what, piece) if whole else 0, what.high(piece) if what.high else None)
+
+
+def _count_in(what: What, piece: Piece) -> int:
+    """How many there are in a piece that has some; at least one, where that is all that is known."""
+    if what.counted is None:
+        return 1
+    return what.counted(piece) - (what.counted(piece.past) if piece.past else 0)
 
 
 def _enough(line: Line, what: What, first: int, last: int, limit: int) -> int:
@@ -235,13 +246,19 @@ def _newest_of(line: Line, kind: str) -> Script[Callable[[Piece], int]]:
     if kind in KINDS or line.past is None:
         at = KINDS.index(kind) if kind in KINDS else 0
         return lambda piece: piece.marks[at]
+    known = yield from _newest_on(line, kind)
+    return lambda piece: known[piece.branch]
+
+
+def _newest_on(line: Line, kind: str) -> Script[dict[int, int]]:
+    """By branch the newest marker of a kind up to the end of its piece; 0 where there is none."""
     pieces = list(line.between(last=line.branch.at))
     asked = {**key_of(line), "pieces": told({piece.branch: piece.last for piece in pieces}), "kind": kind}
     on_branch: dict[int, int | None] = {row[0]: row[1] for row in (yield Ask("newest_of_kind", asked))}
     newest, known = 0, dict[int, int]()
     for piece in reversed(pieces):
         known[piece.branch] = newest = on_branch[piece.branch] or newest
-    return lambda piece: known[piece.branch]
+    return known
 
 
 # -- the form of a question ------------------------------------------------------------------------------------

@@ -25,18 +25,23 @@ def line(tenant: str, conversation: str, branch: str | int | None = None, *, kno
 
     A branch never changes once it is made, so lines are kept in `known`.
     """
-    key = {"tenant": tenant, "conversation": conversation}
     if isinstance(branch, str):
         branch = yield from _named(tenant, conversation, branch)
-    possible = branch is None or 0 < branch <= ENDLESS
-    rows = (yield Ask("branch", {**key, "branch": branch})) if possible else []
-    if rows:
-        kept = known.get((tenant, conversation, rows[0][0]))
-        return kept or remember((yield from _line(tenant, conversation, _branch(rows[0]), known)), known)
+    if found := (yield from _numbered(tenant, conversation, branch)):
+        kept = known.get((tenant, conversation, found.number))
+        return kept or remember((yield from _line(tenant, conversation, found, known)), known)
     there = yield from branches(tenant, conversation)
     if branch is None or not there:
         raise UnknownConversation(conversation)
     raise UnknownBranch(branch, _listed(there))
+
+
+def _numbered(tenant: str, conversation: str, number: int | None) -> Script[Branch | None]:
+    """The branch with this number, or the current one, if it is there."""
+    if number is not None and not 0 < number <= ENDLESS:
+        return None
+    rows = yield Ask("branch", {"tenant": tenant, "conversation": conversation, "branch": number})
+    return _branch(rows[0]) if rows else None
 
 
 def remember(line: Line, known: Lines) -> Line:
@@ -47,11 +52,15 @@ def remember(line: Line, known: Lines) -> Line:
 
 
 def _line(tenant: str, conversation: str, branch: Branch, known: Lines) -> Script[Line]:
-    """From the line of its parent, if that is known; else from all ancestors, with one question."""
+    """From the line of its parent, if that is known; else from all ancestors, with three questions."""
     if branch.parent is None:
         return Line(tenant=tenant, conversation=conversation, branch=branch)
     if parent := known.get((tenant, conversation, branch.parent)):
         return parent.grown(branch, (yield from _left(parent, branch.at)))
+    return (yield from _line_of_ancestors(tenant, conversation, branch))
+
+
+def _line_of_ancestors(tenant: str, conversation: str, branch: Branch) -> Script[Line]:
     key = {"tenant": tenant, "conversation": conversation}
     rows = yield Ask("lineage", {**key, "branch": branch.number})
     ends = yield from _heads(key, {at: parent for _, parent, at, *_ in rows if parent is not None})
@@ -116,7 +125,7 @@ def switch(target: Line, act: Act) -> Script[Outcome[Line]]:
 
 
 def mark(line: Line, head: Head, events: Sequence[Event], act: Act) -> list[Tell]:
-    """The statements that append markers of ours."""
+    """The statements that append the log's own markers."""
     place = Place(line.tenant, line.conversation, line.branch.number)
     return number(place, head, markers(events, act.tries), now=act.now, gap=act.gap).writes
 

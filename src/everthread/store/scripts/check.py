@@ -57,13 +57,17 @@ def _check(tenant: str, conversation: str) -> Script[tuple[int, list[str]]]:
 
 
 def _check_row(key: dict[str, Any], grown: list[Branch]) -> Script[list[str]]:
-    """What the conversation's own row says: of whom it is, which branch is the current one, that it was erased."""
+    """What is wrong with the conversation's own row: whose it is, which branch is current, whether it was erased."""
     rows = yield Ask("whose", key)
     if not rows:
         return ["it is missing, with all that it says of itself"] if grown else []
     user, current, erased, settings = rows[0]
     if erased is not None:
         return [f"it is half-forgotten: it was erased, and {len(grown)} of its branches are there"] if grown else []
+    return _check_details(user, current, settings, grown)
+
+
+def _check_details(user: str, current: int, settings: str, grown: list[Branch]) -> list[str]:
     if not any(branch.number == current for branch in grown):
         return [f"its current branch is {current}, which is missing"]
     if settings_of(settings) is None:
@@ -77,21 +81,29 @@ def _check_branch(tenant: str, conversation: str, branch: Branch, seen: Seen) ->
     first, count = branch.at + 1, 0
     while True:
         rows = yield Ask("folds", {**key, "first": first, "last": ENDLESS, "limit": PAGE})
-        for kind, body, *columns in rows:
-            found = head_of(columns)
-            event = _decoded(bytes(body))
-            seen.take(branch.number, found, None if isinstance(event, str) else event)
-            problems += _check_event(head, found, kind, event)
-            head = found
+        head, wrong = _check_page(head, rows, branch.number, seen)
         # The last page asks for what is kept beyond the last event, too.
         end = head.seq if len(rows) == PAGE else ENDLESS
-        problems += yield from _check_figures(key, rows, first, end)
+        problems += [*wrong, *(yield from _check_figures(key, rows, first, end))]
         count += len(rows)
         if len(rows) < PAGE:
-            if not count and branch.parent is not None:
-                problems.append("it has no events of its own, not even what began it")
-            return count, problems
+            break
         first = head.seq + 1
+    if not count and branch.parent is not None:
+        problems.append("it has no events of its own, not even what began it")
+    return count, problems
+
+
+def _check_page(head: Head, rows: Sequence[Row], branch: int, seen: Seen) -> tuple[Head, list[str]]:
+    """The head after the last of these events, and what is wrong with them."""
+    problems: list[str] = []
+    for kind, body, *columns in rows:
+        found = head_of(columns)
+        event = _decoded(bytes(body))
+        seen.take(branch, found, None if isinstance(event, str) else event)
+        problems += _check_event(head, found, kind, event)
+        head = found
+    return head, problems
 
 
 def _start(tenant: str, conversation: str, branch: Branch) -> Script[tuple[Head, list[str]]]:
@@ -120,7 +132,12 @@ def _check_event(before: Head, stored: Head, kind: str, event: Event | str) -> I
         return
     if event.kind != kind:
         yield f"event {stored.seq} is stored as {kind!r} but says otherwise"
-        return
+    elif wrong := _wrong_fields(before, stored, event):
+        yield f"event {stored.seq} has wrong {', '.join(wrong)}"
+
+
+def _wrong_fields(before: Head, stored: Head, event: Event) -> list[str]:
+    """What of a stored head is not what its event makes of the head before it."""
     # Times, sizes, importance and session gaps were settled when it was appended: taken as they are.
     again = advance(
         before,
@@ -131,24 +148,28 @@ def _check_event(before: Head, stored: Head, kind: str, event: Event | str) -> I
         session=stored.session,
     )
     settled = {"importance": stored.importance, "left_importance": stored.left_importance}
-    if (again := msgspec.structs.replace(again, **settled)) != stored:
-        wrong = [f for f in Head.__struct_fields__ if getattr(again, f) != getattr(stored, f)]
-        yield f"event {stored.seq} has wrong {', '.join(wrong)}"
+    again = msgspec.structs.replace(again, **settled)
+    return [f for f in Head.__struct_fields__ if getattr(again, f) != getattr(stored, f)] if again != stored else []
 
 
 def _check_figures(key: dict[str, Any], rows: Sequence[Row], first: int, last: int) -> Script[list[str]]:
     """Whether what is kept of model calls from seq `first` to seq `last` is what these events say."""
     expected, unreadable = _figures(rows)
     kept = {found.seq: found for found in (yield from stored(key, first, last)) if found.seq not in unreadable}
-    problems = []
-    for seq in sorted(expected.keys() | kept.keys()):
-        if seq not in kept:
-            problems.append(f"model call {seq} is not counted")
-        elif seq not in expected:
-            problems.append(f"model call {seq} is counted, but is not there")
-        elif wrong := [f for f in Figures._fields if getattr(expected[seq], f) != getattr(kept[seq], f)]:
-            problems.append(f"model call {seq} is counted with wrong {', '.join(wrong)}")
-    return problems
+    return [
+        f"model call {seq} {_miscounted(expected.get(seq), kept.get(seq))}"
+        for seq in sorted(expected.keys() | kept.keys())
+        if expected.get(seq) != kept.get(seq)
+    ]
+
+
+def _miscounted(expected: Figures | None, kept: Figures | None) -> str:
+    if kept is None:
+        return "is not counted"
+    if expected is None:
+        return "is counted, but is not there"
+    wrong = [f for f in Figures._fields if getattr(expected, f) != getattr(kept, f)]
+    return f"is counted with wrong {', '.join(wrong)}"
 
 
 def _figures(rows: Sequence[Row]) -> tuple[dict[int, Figures], set[int]]:

@@ -4,7 +4,8 @@ receipts, quotes, and what memory made of them."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from everthread.core.branches import ENDLESS, Branch
@@ -26,7 +27,7 @@ class Moment(NamedTuple):
     time: int
 
     def before(self, other: Moment) -> bool:
-        """On one branch seqs tell this, whatever the clocks said; those of two mean nothing to each other."""
+        """On one branch the seqs tell, whatever the clocks said; seqs of two branches cannot be compared."""
         return self.seq < other.seq if self.branch == other.branch else self.time < other.time
 
 
@@ -43,21 +44,23 @@ class Seen:
         self.redactions: list[tuple[Moment, int, int]] = []  # when, of which event: its branch and seq
 
     def take(self, branch: int, head: Head, event: Event | None) -> None:
+        """An event with its head; None where it cannot be read."""
         self.last[branch] = seq = head.seq
-        match event:
-            case None:
-                self.unreadable[branch].add(seq)
-                return
-            case Redacted():
-                self.tombstones[branch].add(seq)
-            case BriefUpdated() | Summary() | SessionEnded():
-                self.memory[branch].append(Moment(branch, seq, head.time))
-            case Command(name="redact", arguments={"seq": int(of), "branch": int(number)}):
-                self.redactions.append((Moment(branch, seq, head.time), number, of))
-            case _:
-                pass
+        if event is None:
+            self.unreadable[branch].add(seq)
+            return
+        self._take_kind(Moment(branch, seq, head.time), event)
         self.quotes[branch] |= {(seq, quote) for quote in quotes_of(event)}
         self.shown |= {(branch, seq, media.blob) for media in media_of(event) if media.blob}
+
+    def _take_kind(self, when: Moment, event: Event) -> None:
+        match event:
+            case Redacted():
+                self.tombstones[when.branch].add(when.seq)
+            case BriefUpdated() | Summary() | SessionEnded():
+                self.memory[when.branch].append(when)
+            case Command(name="redact", arguments={"seq": int(of), "branch": int(number)}):
+                self.redactions.append((when, number, of))
 
 
 def check(key: dict[str, Any], grown: list[Branch], seen: Seen, receipts: Sequence[Row]) -> Script[list[str]]:
@@ -70,15 +73,20 @@ def check(key: dict[str, Any], grown: list[Branch], seen: Seen, receipts: Sequen
 
 
 def _memory(conversation: str, grown: list[Branch], seen: Seen) -> Iterator[str]:
-    """What memory made after an event, and before that was redacted, is redacted with it."""
+    """What memory made after an event and before its redaction has to be redacted with it."""
     for when, number, of in seen.redactions:
         if of not in seen.tombstones[number]:  # anybody may append a command that says so
             continue
         shared = dict(sharing(grown, Spot(conversation, number, of)))
-        for made in [one for branch in shared if when.branch in shared for one in seen.memory[branch]]:
-            if of < made.seq and made.before(when):
-                what = f"event {made.seq} of branch {made.branch}"
-                yield f"event {of} is {HALF}: {what} was made after it and is still there"
+        for made in _made_between(of, when, shared, seen) if when.branch in shared else ():
+            what = f"event {made.seq} of branch {made.branch}"
+            yield f"event {of} is {HALF}: {what} was made after it and is still there"
+
+
+def _made_between(of: int, when: Moment, branches: Iterable[int], seen: Seen) -> list[Moment]:
+    """What memory made on these branches after event `of` and before a moment."""
+    made = [one for branch in branches for one in seen.memory[branch]]
+    return [one for one in made if of < one.seq and one.before(when)]
 
 
 def _shown(key: dict[str, Any], seen: Seen) -> Script[list[str]]:
@@ -88,13 +96,17 @@ def _shown(key: dict[str, Any], seen: Seen) -> Script[list[str]]:
         f"event {seq} shows the image or file {hash[:12]}…, which is not noted"
         for _, seq, hash in sorted(seen.shown - noted)
     ]
-    for branch, seq, hash in sorted(noted - seen.shown):
-        if seq in seen.tombstones[branch]:
-            problems.append(f"event {seq} is {HALF}: the image or file {hash[:12]}… is still there")
-        elif seq not in seen.unreadable[branch]:
-            problems.append(f"event {seq} does not show the image or file {hash[:12]}…, which is noted of it")
+    problems += _not_shown(noted - seen.shown, seen)
     unused = yield Ask("unused_blobs", key)
     return problems + [f"no event shows the image or file {hash[:12]}…" for (hash,) in unused]
+
+
+def _not_shown(noted: set[tuple[int, int, str]], seen: Seen) -> Iterator[str]:
+    for branch, seq, hash in sorted(noted):
+        if seq in seen.tombstones[branch]:
+            yield f"event {seq} is {HALF}: the image or file {hash[:12]}… is still there"
+        elif seq not in seen.unreadable[branch]:
+            yield f"event {seq} does not show the image or file {hash[:12]}…, which is noted of it"
 
 
 def _receipts(receipts: Sequence[Row], seen: Seen) -> Iterator[str]:
@@ -107,18 +119,21 @@ def _receipts(receipts: Sequence[Row], seen: Seen) -> Iterator[str]:
 
 def _quotes(key: dict[str, Any], branch: int, seen: Seen) -> Script[list[str]]:
     asked = {**key, "branch": branch, "first": 1, "last": seen.last.get(branch, 0), "tombstone": TOMBSTONE}
-    noted, problems = set[tuple[int, Quote]](), []
-    for seq, *of, gone in (yield Ask("quotes_of_results", asked)):
-        if seq in seen.tombstones[branch]:
-            problems.append(f"event {seq} is {HALF}: what it quoted is still noted")
+    rows = yield Ask("quotes_of_results", asked)
+    problems = [*_still_quoted(rows, seen.tombstones[branch])]
+    noted = {(seq, Quote(*of)) for seq, *of, _ in rows if of[0]}
+    empty = seen.tombstones[branch] | seen.unreadable[branch]
+    wrong = sorted([(seq, quote) for seq, quote in seen.quotes[branch] ^ noted if seq not in empty], key=itemgetter(0))
+    told = [f"what event {seq} quotes (event {of.seq} of {of.conversation}) is wrongly noted" for seq, of in wrong]
+    return problems + told
+
+
+def _still_quoted(rows: Sequence[Row], tombstones: set[int]) -> Iterator[str]:
+    for seq, conversation, _, of, gone in rows:
+        if seq in tombstones:
+            yield f"event {seq} is {HALF}: what it quoted is still noted"
         elif gone:
-            problems.append(f"event {of[2]} of conversation {of[0]} is {HALF}: event {seq} here still quotes it")
-        if of[0]:
-            noted.add((seq, Quote(*of)))
-    for seq, quote in sorted(seen.quotes[branch] ^ noted, key=lambda one: one[0]):
-        if seq not in seen.tombstones[branch] | seen.unreadable[branch]:
-            problems.append(f"what event {seq} quotes (event {quote.seq} of {quote.conversation}) is wrongly noted")
-    return problems
+            yield f"event {of} of conversation {conversation} is {HALF}: event {seq} here still quotes it"
 
 
 def strays() -> Script[list[str]]:

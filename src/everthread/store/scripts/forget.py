@@ -5,9 +5,9 @@ images that only it showed, what recall found it by, a model call's figures and 
 guess are gone. So is every copy that was made of it: what memory made after it on the branches that share it, the
 name that was taken from it, and the results that quote it, with what memory made after those.
 
-Within a conversation this is one transaction. What quotes it in the user's other conversations is written down in that
-same transaction as still to be forgotten (`HalfForgotten`), and so is that old bytes may be on the disk: whoever comes
-after a crash finishes it. An erased conversation leaves one row that says there was one; an erased user's rows do not
+Within a conversation this is one transaction. The same transaction writes down what is still to be forgotten
+(`HalfForgotten`): what quotes it in the user's other conversations, and old bytes on the disk. Whoever comes after a
+crash finishes it. An erased conversation leaves one row that says there was one; an erased user's rows do not
 even say whose.
 """
 
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from everthread.core.branches import Branch, Line
 from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, redacted, text_of
 from everthread.core.logged import Logged, readable
+from everthread.core.turns import Head
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
 from everthread.language.naming import name_of
 from everthread.store.beside import leases
@@ -33,6 +34,18 @@ from everthread.store.scripts.read import head, onward
 
 PAGE = 500
 EVENT, CONVERSATION, USER, DOCUMENT = "event", "conversation", "user", "document"
+# Of a conversation, in the order in which they are emptied: what refers to a row goes before it.
+TABLES = (
+    "blob_uses",
+    "blobs",
+    "receipts",
+    "model_calls",
+    "reminders",
+    "quotes",
+    "forgetting",
+    "events",
+    "branches",
+)
 FORGET_USER = ("forget_user", "forget_forgotten_user")
 
 
@@ -81,25 +94,38 @@ def redact(line: Line, seq: int, act: Act, *, again: bool = False) -> Script[Out
     if (yield from act.tries.landed(key)):
         return Outcome(True, landed=True)
     newest = yield from head(line)
-    found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= newest.seq else []
-    if not found:
-        raise UnknownSeq(seq, last=newest.seq)
-    if found[0].kind in ("clear", "fork", "rewind"):
-        raise BadValue("seq", seq, f"an event with content; {seq} is a {found[0].kind} and has none")
-    here, elsewhere = yield from _copies(key, Spot(line.conversation, found[0].branch, seq), since=found[0].at)
-    if not (again and found[0].body.startswith(TOMBSTONE)):
-        here = {Spot(line.conversation, found[0].branch, seq): _tombstone(found[0]), **here}
-    still = [_still(line.tenant, spot, act.now) for spot in ([*here, *elsewhere] if here else elsewhere)]
+    event = yield from _with_content(line, seq, last=newest.seq)
+    spot = Spot(line.conversation, event.branch, seq)
+    here, elsewhere = yield from _copies(key, spot, since=event.at)
+    if not (again and event.body.startswith(TOMBSTONE)):
+        here = {spot: _tombstone(event), **here}
+    still = [begun(_still(line.tenant, one, act.now)) for one in (*here, *elsewhere)]
     if not here:
-        return Outcome(False, [begun(one) for one in still])
+        return Outcome(False, still)
+    return Outcome(True, [*(yield from _redaction(line, newest, event, here, act)), *still])
+
+
+def _redaction(line: Line, newest: Head, event: Logged, here: Mapping[Spot, Redacted], act: Act) -> Script[list[Tell]]:
+    """The statements that redact an event and its copies in a conversation."""
+    key = {"tenant": line.tenant, "conversation": line.conversation}
     # Said on the branch from which it was asked for.
-    notes = [Command(name="redact", arguments={"seq": spot.seq, "branch": spot.branch}) for spot in here]
-    unindexed = yield from index.forget(line.tenant, line.conversation, [spot[1:] for spot in here])
+    notes = [Command(name="redact", arguments={"seq": one.seq, "branch": one.branch}) for one in here]
+    unindexed = yield from index.forget(line.tenant, line.conversation, [one[1:] for one in here])
     # The leases first, as a turn's appends have them, or the two would wait for each other. A reply that is on its way
     # may tell of what is forgotten.
     running = leases.forget(line.tenant, line.conversation)
-    writes = [running, *mark(line, newest, notes, act), Tell("count_redaction", [key]), *_unnamed(key, found[0])]
-    return Outcome(True, [*writes, *_gone(line.tenant, here), *unindexed, *(begun(one) for one in still)])
+    writes = [running, *mark(line, newest, notes, act), Tell("count_redaction", [key]), *_unnamed(key, event)]
+    return [*writes, *_gone(line.tenant, here), *unindexed]
+
+
+def _with_content(line: Line, seq: int, *, last: int) -> Script[Logged]:
+    """An event that can be redacted."""
+    found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= last else []
+    if not found:
+        raise UnknownSeq(seq, last=last)
+    if found[0].kind in ("clear", "fork", "rewind"):
+        raise BadValue("seq", seq, f"an event with content; {seq} is a {found[0].kind} and has none")
+    return found[0]
 
 
 def _still(tenant: str, spot: Spot, now: int) -> HalfForgotten:
@@ -119,7 +145,7 @@ def _gone(tenant: str, here: Mapping[Spot, Redacted]) -> list[Tell]:
 
 
 def _unnamed(key: Mapping[str, Any], said: Logged) -> list[Tell]:
-    """The conversation gets another name, where it has that of what was said."""
+    """The statements that take the name from a conversation that was named after what was said."""
     names = [name_of(text_of(one.event)) for one in readable([said]) if isinstance(one.event, User)]
     return [Tell("unname", [{**key, "name": name}]) for name in names if name]
 
@@ -175,26 +201,31 @@ def sharing(grown: list[Branch], spot: Spot) -> list[tuple[int, int]]:
 
 def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     """Remove everything but the tombstone. Doing it again changes nothing."""
+    if (yield from _is_erased(conversation)):
+        return Outcome(None, landed=True)
+    key = {"tenant": conversation.tenant, "conversation": conversation.id}
+    copies = yield from _quoting(conversation)
+    held = leases.erase(conversation.tenant, conversation.id)  # first, as above
+    unindexed = yield from index.erase(conversation.tenant, conversation.id)
+    rest = [Tell(f"erase_{table}", [key]) for table in TABLES]
+    whole = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
+    still = [begun(one) for one in (whole, *(_still(conversation.tenant, copy, now) for copy in copies))]
+    return Outcome(None, [held, *unindexed, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
+
+
+def _is_erased(conversation: Conversation) -> Script[bool]:
     owner = Owner(conversation.tenant, conversation.user)
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": conversation.id})
     if not rows or rows[0][2] != conversation.agent:
         raise UnknownConversation(conversation.id)
-    if rows[0][-1] is not None:
-        return Outcome(None, landed=True)
-    key = {"tenant": conversation.tenant, "conversation": conversation.id}
-    copies = yield from quote.quoting(conversation.tenant, conversation.id)
-    unknown = yield from quote.unknown(conversation.tenant, conversation.id, since=conversation.began)
-    others = [one for one in dict.fromkeys([*copies, *unknown]) if one.conversation != conversation.id]
-    tables = (
-        *("blob_uses", "blobs", "receipts", "model_calls", "reminders", "quotes", "forgetting"),
-        *("events", "branches"),
-    )
-    held = leases.erase(conversation.tenant, conversation.id)  # first, as above
-    unindexed = yield from index.erase(conversation.tenant, conversation.id)
-    rest = [Tell(f"erase_{table}", [key]) for table in tables]
-    self = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
-    still = [begun(one) for one in (self, *(_still(conversation.tenant, other, now) for other in others))]
-    return Outcome(None, [held, *unindexed, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
+    return rows[0][-1] is not None
+
+
+def _quoting(conversation: Conversation) -> Script[list[Spot]]:
+    """The results in the user's other conversations that quote this one, or may."""
+    found = yield from quote.quoting(conversation.tenant, conversation.id)
+    found += yield from quote.unknown(conversation.tenant, conversation.id, since=conversation.began)
+    return [one for one in dict.fromkeys(found) if one.conversation != conversation.id]
 
 
 def erase_user(owner: Owner, *, now: int) -> Script[Outcome[list[Conversation]]]:

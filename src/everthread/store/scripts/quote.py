@@ -44,15 +44,24 @@ def note(where: Mapping[str, Any], events: Sequence[Logged]) -> list[Tell]:
 
 def check(where: Mapping[str, Any], quotes: frozenset[Quote]) -> Script[None]:
     """Outrun where something that is quoted was forgotten between the look at it and now."""
-    own = {"tenant": where["tenant"], "own": where["conversation"]}
     for conversation in sorted({quote.conversation for quote in quotes}):
-        held = yield Ask("hold_quoted", {**own, "conversation": conversation})
-        for quote in quotes if held else ():
-            if quote.conversation != conversation:
-                continue
-            spot = {"tenant": where["tenant"], "conversation": conversation, "branch": quote.branch, "seq": quote.seq}
-            if held[0][0] or (yield Ask("is_redacted", {**spot, "tombstone": TOMBSTONE})):
-                raise Outrun("Something that is quoted was redacted meanwhile")
+        own = [quote for quote in quotes if quote.conversation == conversation]
+        if (yield from _are_forgotten(where, conversation, own)):
+            raise Outrun("Something that is quoted was redacted meanwhile")
+
+
+def _are_forgotten(where: Mapping[str, Any], conversation: str, quotes: Sequence[Quote]) -> Script[bool]:
+    """Whether any of these is gone; of what is not the same user's nothing is said. From now on until the quotes are
+    written nobody redacts anything of this conversation."""
+    asked = {"tenant": where["tenant"], "conversation": conversation}
+    held = yield Ask("hold_quoted", {**asked, "own": where["conversation"]})
+    if not held or held[0][0]:  # or it was erased
+        return bool(held)
+    for quote in quotes:
+        spot = {**asked, "branch": quote.branch, "seq": quote.seq}
+        if (yield Ask("is_redacted", {**spot, "tombstone": TOMBSTONE})):
+            return True
+    return False
 
 
 def quoted_by(tenant: str, spot: Spot) -> Script[list[Spot]]:
@@ -66,6 +75,6 @@ def quoting(tenant: str, conversation: str) -> Script[list[Spot]]:
 
 
 def unknown(tenant: str, conversation: str, *, since: int) -> Script[list[Spot]]:
-    """The results of the same user's that may quote something from then on: what, was not written down yet."""
+    """The same user's results since then of which nobody has written down what they quote: it may be anything."""
     asked = {"tenant": tenant, "conversation": conversation, "time": since}
     return [Spot(*row) for row in (yield Ask("quoting_unknown", asked))]

@@ -33,10 +33,10 @@ class Remembered(NamedTuple):
 def brief(
     line: Line, newest: Head, kind: str, cutoff: int, *, latest: int, ahead: list[Row] | None = None
 ) -> Script[Remembered]:
-    """The earliest version that covers every message before the cutoff, one that is no extract where there is one; else
-    the last that was made before it, or the first after. None from before the user's own words for it.
+    """The earliest version that covers every message before the cutoff, if possible one that is no extract; else the
+    last that was made before the cutoff, or the first after it. Never one from before the user's correction.
 
-    `latest`: the seq of the newest version. `ahead`: what `versions_at` has told already."""
+    `latest`: the seq of the newest version. `ahead`: the answer to `versions_at`, if it is there already."""
     if cutoff <= newest.cleared + 1:
         return Remembered()
     said, versions = yield from _two(line, newest, kind, cutoff, latest, ahead)
@@ -50,32 +50,53 @@ def brief(
         return found
     if latest_of_all.row and _covers(latest_of_all.row) >= said:  # beyond all that was looked through
         return _remembered(latest_of_all.row)
-    last = max(said, latest_of_all.corrected)
+    return (yield from _before(line, newest, kind, max(said, latest_of_all.corrected))) or first_behind
+
+
+def _before(line: Line, newest: Head, kind: str, last: int) -> Script[Remembered | None]:
+    """The last version that was made up to event `last`."""
     earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=PAGE)
     # One that was under way when somebody cleared tells of what was cleared.
     made = [row for row in _told(earlier) if _covers(row) > newest.cleared]
-    return _remembered(made[0], behind=True) if made else first_behind
+    return _remembered(made[0], behind=True) if made else None
 
 
 def _after(
     line: Line, newest: Head, kind: str, said: int, latest: _Latest
 ) -> Script[tuple[Remembered | None, Remembered]]:
-    """The first version after message `said` that covers it, one that is no extract where there is one; and the first
-    that does not cover it."""
-    first, extract, behind = max(said + 1, latest.corrected), None, Remembered()
+    """The first version after message `said` that covers it, if possible one that is no extract; and the first that
+    does not cover it."""
+    first, versions = max(said + 1, latest.corrected), _Versions(said, newest.cleared)
     for number in range(PAGES):
-        page = yield from _onward(line, kind, first, newest.seq, limit=PAGE if number else 1)  # mostly the first it is
+        page = yield from _onward(line, kind, first, newest.seq, limit=PAGE if number else 1)  # mostly the first is it
         if not page:
             break
         for row in _told(page):
-            if _covers(row) < said:
-                behind = behind if behind.brief or _covers(row) <= newest.cleared else _remembered(row, behind=True)
-            elif not _is_extract(row) or latest.told < first:
-                return _remembered(row), behind
-            elif not extract:
-                extract = _remembered(row)  # serves until there is one that is none
+            if versions.take(row, or_extract=latest.told < first):
+                return _remembered(row), versions.behind
         first = page[-1].seq + 1
-    return extract, behind
+    return versions.extract, versions.behind
+
+
+class _Versions:
+    """The versions that were looked through for one that covers message `said`: the first that is an extract, and the
+    first that is behind."""
+
+    def __init__(self, said: int, cleared: int) -> None:
+        self._said, self._cleared = said, cleared
+        self.extract: Remembered | None = None
+        self.behind = Remembered()
+
+    def take(self, row: Logged, *, or_extract: bool) -> bool:
+        """Whether it is the one. `or_extract`: there is none but extracts."""
+        if _covers(row) < self._said:
+            if not self.behind.brief and _covers(row) > self._cleared:
+                self.behind = _remembered(row, behind=True)
+            return False
+        if or_extract or not _is_extract(row):
+            return True
+        self.extract = self.extract or _remembered(row)  # serves until there is one that is none
+        return False
 
 
 def _two(
@@ -156,15 +177,18 @@ def _remembered(row: Logged, *, behind: bool = False) -> Remembered:
 
 def recap(line: Line, newest: Head, begin: Logged, covered: int) -> Script[Remembered]:
     """The first that a model made of the session before the one in which the window begins, if all of that session came
-    after event `covered`. What is only an extract is told of in no other words than without it: see `context.gaps`."""
+    after event `covered`. An extract is left out: it says nothing that `context.gaps` does not say without it."""
     wanted = begin.session - 1
     if wanted < 1 or (covered and (yield from head(line, at=covered)).session >= wanted):
         return Remembered()
     began = (yield from head(line, at=begin.seq)).session_first
-    rows = yield from _onward(line, "session_ended", began, newest.seq, limit=PAGE)
+    return _recap_of(wanted, (yield from _onward(line, "session_ended", began, newest.seq, limit=PAGE)))
+
+
+def _recap_of(session: int, rows: list[Logged]) -> Remembered:
     for row in readable(rows):
         event = row.event
-        if isinstance(event, SessionEnded) and event.session == wanted and not event.extractive:
+        if isinstance(event, SessionEnded) and event.session == session and not event.extractive:
             return Remembered(recap=event, since=row.seq)
     return Remembered()
 

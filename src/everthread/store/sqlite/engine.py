@@ -161,21 +161,30 @@ class SqliteEngine:
 
     def _flush(self) -> None:
         """Commit what is queued at once, if that is quick; otherwise a task takes over, which may wait."""
-        quick = not self._slow_write or not any(write.durable for write in self._queue)
-        if quick and not any(write.large for write in self._queue):
-            try:
-                self._begin()
-            except apsw.Error:
-                pass  # locked by another process, or worse: the task finds out
-            else:
-                queued = self._take()
-                results = self._commit(queued)
-                if results is not None:
-                    self._settle(queued, results)
-                    return
-                self._queue = [*queued, *self._queue]
-                self._together = False
-        self._drain = asyncio.create_task(self._flush_patiently())
+        if not self._is_quick() or not self._flush_at_once():
+            self._drain = asyncio.create_task(self._flush_patiently())
+
+    def _is_quick(self) -> bool:
+        """Whether what is queued is likely to be committed before the loop would miss its turn."""
+        waits = self._slow_write and any(write.durable for write in self._queue)
+        return not waits and not any(write.large for write in self._queue)
+
+    def _flush_at_once(self) -> bool:
+        try:
+            self._begin()
+        except apsw.Error:
+            return False  # locked by another process, or worse: the task finds out
+        queued = self._take()
+        return self._settled(queued, self._commit(queued))
+
+    def _settled(self, queued: list[Waiting], results: Sequence[Outcome[Any] | BaseException] | None) -> bool:
+        """Answer those who wait; where there are no results, each is to be tried alone."""
+        if results is None:
+            self._queue = [*queued, *self._queue]
+            self._together = False
+            return False
+        self._settle(queued, results)
+        return True
 
     async def _flush_patiently(self) -> None:
         try:
@@ -189,11 +198,7 @@ class SqliteEngine:
                 queued = self._take() if self._together else [self._queue.pop(0)]
                 results = await self._commit_aside(queued)
                 self._look()
-                if results is None:
-                    self._queue = [*queued, *self._queue]
-                    self._together = False
-                else:
-                    self._settle(queued, results)
+                self._settled(queued, results)
         finally:
             self._drain = None
             self._together = True

@@ -147,7 +147,7 @@ class SqliteFile:
             case apsw.Error() | OSError():
                 return Unavailable(path, str(problem) or type(problem).__name__)
             case _:
-                return problem  # a mistake of ours or of the caller's: not the file's
+                return problem  # a mistake in the code, not a problem of the file
 
 
 @contextmanager

@@ -82,8 +82,8 @@ class Forgetting:
         return await self._engine.read(lambda: forget.pending(MOST))
 
     async def finish(self, *, patient: bool = True) -> None:
-        """Do the rest of all that is being forgotten, whoever began it. Not `patient`: what another program still reads
-        is left for the next time, and otherwise NotYetGone says so."""
+        """Finish all that is being forgotten, whoever began it. NotYetGone: another program still reads the old bytes;
+        without `patient` they are left for the next time instead."""
         while done := await self._did():
             try:
                 await self._engine.scrub(patient=patient)
@@ -94,46 +94,49 @@ class Forgetting:
             await self._engine.write(partial(forget.ended, done), about="forgetting")
 
     async def _did(self) -> list[HalfForgotten]:
-        """Whatever is being forgotten, as far as it could be done. What could not is left, and others go on."""
+        """Go on with all that is being forgotten; what could be done. One that fails keeps no other back."""
         tried: dict[HalfForgotten, bool] = {}
         while found := [one for one in await self.unfinished() if one not in tried]:
             for one in found:
-                try:
-                    await self._go_on(one)
-                    tried[one] = True
-                except Exception as problem:
-                    if isinstance(problem, StoreError) and not isinstance(problem, Corrupt):
-                        raise
-                    tried[one] = False
-                    _log.warning("%s is half-forgotten: %s", one, problem)
+                tried[one] = await self._could_go_on(one)
         return [one for one, done in tried.items() if done]
 
+    async def _could_go_on(self, one: HalfForgotten) -> bool:
+        try:
+            await self._go_on(one)
+            return True
+        except Exception as problem:
+            if isinstance(problem, StoreError) and not isinstance(problem, Corrupt):
+                raise
+            _log.warning("%s is half-forgotten: %s", one, problem)
+            return False
+
     async def finish_later(self) -> None:
-        """Do as much of it as can be done now. Should something be left, `doctor` tells of it, and whoever opens the
-        store next tries again."""
+        """Finish what can be finished now. If something is left, `doctor` reports it, and whoever opens the store next
+        tries again."""
         try:
             await self.finish(patient=False)
         except Exception as problem:  # noqa: BLE001 - a damaged row, say: nobody else should be kept out by it
             _log.warning("Something is half-forgotten: %s", problem)
 
     async def _go_on(self, one: HalfForgotten) -> None:
-        """The next steps. What is gone altogether by now needs none."""
-        if one.what == USER and one.user:
-            owner = Owner(one.tenant, one.user)
-            await self._engine.write(lambda: forget.forget_user(owner), about=_about(owner))
-        elif one.what == CONVERSATION and one.user:
-            owner = Owner(one.tenant, one.user)
-            with suppress(NotFound):
+        """The next steps. What is gone altogether by now needs none, nor does a document."""
+        owner = Owner(one.tenant, one.user)
+        with suppress(NotFound):
+            if one.what == EVENT:
+                await self._finish_redacting(one)
+            elif one.what == CONVERSATION and one.user:
                 await self._erase(await self._engine.read(lambda: conversations.find(owner, one.conversation)))
-        elif one.what == EVENT:
-            try:
-                line = await self._engine.read(
-                    lambda: branch.line(one.tenant, one.conversation, one.branch, known=self._lines)
-                )
-                while await self._redact(line, one.seq, again=True):
-                    pass  # once more until there is none: somebody may have written while we were at it
-            except NotFound:
-                pass
+            elif one.what == USER and one.user:
+                await self._engine.write(lambda: forget.forget_user(owner), about=_about(owner))
+
+    async def _finish_redacting(self, one: HalfForgotten) -> None:
+        """Once more until there is none: somebody may write while we are at it."""
+        found = await self._engine.read(
+            lambda: branch.line(one.tenant, one.conversation, one.branch, known=self._lines)
+        )
+        while await self._redact(found, one.seq, again=True):
+            pass
 
     async def _redact(self, line: Line, seq: int, *, again: bool = False) -> bool:
         # Alone: whoever indexes it at this moment must have done so, or see that it is gone.

@@ -19,7 +19,7 @@ class Leases:
         self._clock = clock
 
     async def take(self, tenant: str, name: str, *, holder: str, seconds: float, over: str = "") -> str:
-        """Take a lease, or renew one's own, from now on; who has it now, which is the caller's holder if it succeeded.
+        """Take a lease, or renew one's own, from now on. Who has it now: `holder`, if it succeeded.
 
         It is free when nobody has it, when it has run out, and when `over` has it, whom the caller knows to be dead.
         Those who wait should look now and then.
@@ -47,7 +47,7 @@ class Leases:
                 return found
 
     async def renew(self, lease: Lease, *, seconds: float) -> bool:
-        """Go on holding a lease, from now on. Whether nobody else has had it meanwhile."""
+        """Hold a lease for longer, from now on. False where somebody else has taken it."""
         term = leases.term(lease.holder, self._clock(), leases.check(lease.holder, seconds))
         await self._engine.write(lambda: leases.renew(lease, term.until), about=_about(lease), durable=False)
         found = await self._engine.read(lambda: leases.newest(Name(lease.tenant, lease.name)))
@@ -71,7 +71,7 @@ class Leases:
 
     async def keep(self, lease: Lease, conversation: str, *, at: int, text: str, forgotten: int) -> None:
         """Keep what has come of a reply that follows event `at`, unless it has been written, the lease is another's, or
-        something of the conversation was redacted since it had been `forgotten` so often."""
+        something of the conversation was redacted meanwhile: `forgotten` is how often that had happened before."""
         script = functools.partial(leases.keep, lease, conversation, at=at, text=text, forgotten=forgotten)
         await self._engine.write(script, about=_about(lease), durable=False)
 

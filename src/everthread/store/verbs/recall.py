@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from everthread.core.branches import Line
 from everthread.errors import BadValue
-from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Engine
 from everthread.store.recall import index, search
 from everthread.store.recall.index import Indexed, Unindexed
 from everthread.store.recall.search import Found, Wanted
+from everthread.store.times import FOREVER, bounded
 
 AT_ONCE = 20  # events that are indexed on the event loop
 CONVERSATIONS = 1_000  # of which is kept what is known to be indexed
@@ -45,18 +45,23 @@ class Recall:
 
         Times are microseconds since 1970: from `since` until just before `until`. Without a user nothing is found.
         """
-        where = "" if everywhere else line.conversation if line else check_name("conversation", conversation)
         if line is not None and line.tenant != owner.tenant:
             raise BadValue("line", line.conversation, "of a conversation of the same tenant")
+        wanted = Wanted(kinds=kinds, since=bounded(since), until=bounded(until), session=session)
+        if not everywhere:
+            where = line.conversation if line else check_name("conversation", conversation)
+            wanted = wanted._replace(conversation=where, line=line)
         if not owner.user:
             return []
-        bounded = [max(-FOREVER, min(time, FOREVER)) for time in (since, until)]
-        wanted = Wanted(where, None if everywhere else line, kinds, bounded[0], bounded[1], session)
+        await self._catch_up(owner, wanted)
+        return await self._engine.read(lambda: search.recall(owner, query, wanted, limit=limit), large=True)
+
+    async def _catch_up(self, owner: Owner, wanted: Wanted) -> None:
+        """Index what a search would not find yet."""
         if wanted.line is None:
-            await self.index(owner, where)
+            await self.index(owner, wanted.conversation)
         else:
             await self._index_along(owner, wanted.line)
-        return await self._engine.read(lambda: search.recall(owner, query, wanted, limit=limit), large=True)
 
     async def index(self, owner: Owner, conversation: str = "") -> int:
         """Bring the index up to the log, for one conversation or all of an owner's; how many events were behind."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from everthread.store.audit import audit
 from everthread.store.beside import usage
-from everthread.store.beside.leases import FOREVER
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import Owner
 from everthread.store.engine import Engine
+from everthread.store.times import FOREVER
 
 
 class UsageTotals:
