@@ -671,6 +671,26 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND settled_before BETWEEN CAST(:floor AS bigint) AND CAST(:high AS bigint)
 ORDER BY settled_before DESC, seq DESC LIMIT 1
 
+-- name: asked_down
+-- The turns of a segment that a user message begins, newest first.
+SELECT seq, settled_before, turn, messages_before FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND turn_first = seq AND +seq BETWEEN :first AND :last AND kind = 'user'
+    AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
+ORDER BY settled_before DESC, seq DESC LIMIT :limit
+
+-- name: asked_of_line
+-- The same in several segments.
+SELECT e.seq, e.settled_before, e.turn, e.messages_before
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.turn_first = e.seq AND e.kind = 'user'
+
 -- name: turns_of_messages
 -- In which turns the newest messages of a segment are, one row a message, newest first.
 SELECT turn_first FROM events
@@ -967,6 +987,10 @@ ON CONFLICT DO NOTHING
 -- name: forgetting
 -- Of every tenant and user, the oldest first.
 SELECT tenant, conversation, branch, seq, "user", what, time FROM forgetting ORDER BY time, what LIMIT :limit
+
+-- name: being_erased
+-- Whether a conversation is to be erased, or was just now.
+SELECT 1 FROM forgetting WHERE tenant = :tenant AND conversation = :conversation AND what = 'conversation' LIMIT 1
 
 -- name: forget_forgotten_user
 UPDATE forgetting SET "user" = '' WHERE tenant = :tenant AND "user" = :user AND what = 'user'
