@@ -10,7 +10,7 @@ left to do).
 
     whose        begin  find  mine  newest_conversation  conversations  change  totals  user_totals
     branches     line  branches  fork  rewind  switch
-    writing      append (key: safe to repeat; expect: compare and set)  restore
+    writing      append (key: safe to repeat; expect: compare and set)  kept  restore
     reading      head  tail  before  after  range  turns  sessions  markers  blob  blobs
     windows      window  look  fence  asks  asking
     living       newest  ended  changes  watch  bells  bus
@@ -245,6 +245,11 @@ class Log(Beside, Recalling, Forgets):
             return await write(self._gap, asks=gap is not None)
         except appending.Pausing:
             return await write((await gap() if gap else None) or self._gap)
+
+    async def kept(self, line: Line, key: str) -> list[Logged]:
+        """What was appended with this key, on whichever branch; nothing where nothing was."""
+        place = Place(line.tenant, line.conversation)
+        return await self._engine.read(lambda: appending.kept(place, key))
 
     async def forgotten(self, line: Line) -> int:
         """How often something of the conversation was redacted."""
