@@ -239,6 +239,12 @@ class Contexts:
         pictures.forget()
 
 
+def holding(context: Context, asked: Asked) -> Asked:
+    """The same question with MEMORY.md as it was read for this context, for as long as that is not forgotten."""
+    since = context._packing.seen.sighted.notes_since
+    return msgspec.structs.replace(asked, notes=context.notes, notes_since=since)
+
+
 async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
     """The work done, and nothing of it in memory: a context that was made meanwhile has read what is gone now."""
     contexts.forget()

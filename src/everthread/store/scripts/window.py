@@ -37,11 +37,13 @@ NOTHING = Remembered()
 
 class Sighted(msgspec.Struct, frozen=True, kw_only=True):
     """What is known before anything is chosen. `opening`: the system messages with which the branch begins. `notes`:
-    the document that was asked for."""
+    the document that was asked for. `notes_since`: when its first version was written, which is another time once it
+    was forgotten; 0 where there is none."""
 
     line: Line
     head: Head
     notes: str
+    notes_since: int
     newest: Start | None
     size: int  # of the newest turn, in full
     settled: int  # and with its large results as stubs
@@ -139,6 +141,7 @@ def _sight(way: Line | Current, asking: Asking) -> Script[Sighted]:
         line=line,
         head=newest,
         notes=bytes(row[3] or b"").decode("utf-8", "surrogatepass"),
+        notes_since=row[4] or 0,
         newest=start,
         size=newest.tokens_sum - marks.begun[3],
         settled=newest.settled_sum - newest.cleared_sum - marks.begun[0],
@@ -199,8 +202,8 @@ def _seen_on(line: Line, asking: Asking) -> Script[Row]:
 
 
 def _marks(line: Line, row: Row, head: Head) -> Marks:
-    _, settings, forgotten, _, *newest = row[: 4 + len(MARKS)]
-    opening, *first = row[4 + len(MARKS) : -HEAD]
+    _, settings, forgotten, _, _, *newest = row[: 5 + len(MARKS)]
+    opening, *first = row[5 + len(MARKS) : -HEAD]
     tip = tip_of(line, head.seq)
     inherited, begun = (tip.past.marks, tip.past.begun) if tip.past else (NONE, Begun())
     if first[0]:

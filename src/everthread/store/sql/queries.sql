@@ -545,12 +545,13 @@ ORDER BY seq LIMIT :limit
 
 -- name: sight
 -- What a context is planned from, as of seq `last` on a branch: which branch is current, the conversation's settings, how
--- often something of it was redacted, and the user's notes with its agent; the newest marker of each kind that matters to
+-- often something of it was redacted, and the user's notes with its agent and since when there are any; the newest marker of each kind that matters to
 -- a context and the kind of the very first event, because what is not there need not be asked for; the head; and the sums
 -- before its turn, if that begins here. Not max(seq): PostgreSQL would read every marker of a kind that it takes for rare.
 SELECT c.current, c.settings, c.forgotten,
     (SELECT body FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes
         ORDER BY version DESC LIMIT 1),
+    (SELECT time FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes AND version = 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'settings' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
