@@ -104,11 +104,15 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Sighted], Planne
     newest, brief, recap = sighted.head, NOTHING, NOTHING
     if memory:
         latest, ahead = sighted.marks.of(memory), look.versions(choice.begin)
-        brief = yield from remembered.brief(line, newest, memory, choice.begin.first, latest=latest, ahead=ahead)
-    if planned.recap and events and sighted.marks.of("session_ended") > newest.cleared:
+        upto = newest
+        if memory == "summary":  # a brief may be one that the user has corrected, which holds at once
+            upto, latest = yield from remembered.as_begun(line, newest, memory, latest)
+        brief = yield from remembered.brief(line, upto, memory, choice.begin.first, latest=latest, ahead=ahead)
+    if planned.recap and events and (latest := sighted.marks.of("session_ended")) > newest.cleared:
         covered = max(newest.cleared, brief.brief.covers if brief.brief else 0)
         if not brief.brief or brief.behind:
-            recap = yield from remembered.recap(line, newest, events[0], covered)
+            upto, _ = yield from remembered.as_begun(line, newest, "session_ended", latest)
+            recap = yield from remembered.recap(line, upto, events[0], covered)
     return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap)
 
 
