@@ -96,14 +96,13 @@ def _approvals(whole: Whole) -> list[dict[str, str | int]]:
         for seq, draft in enumerate(drafts, branch.at + 1):
             if call := approved(draft.event):
                 key = key_of(_owner(branches, branch, call), call)
-                receipt = {"key": key, "branch": branch.number, "first": seq, "last": seq, "hash": ""}
-                found.setdefault(key, receipt)
+                found.setdefault(key, {"key": key, "branch": branch.number, "first": seq, "last": seq, "hash": ""})
     return list(found.values())
 
 
 def _owner(branches: Mapping[int, Branch], branch: Branch, seq: int) -> int:
     """The branch that stores an event of another's line."""
-    while branch.parent in branches and seq <= branch.at:
+    while branch.parent is not None and branch.parent in branches and seq <= branch.at:
         branch = branches[branch.parent]
     return branch.number
 
