@@ -1,4 +1,4 @@
-"""What an attack found: approvals that name several calls, conversations erased elsewhere, results that come late."""
+"""What an attack found: approvals that name several calls, conversations erased elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from everthread import Everthread, Talk
 from everthread.errors import NotWaiting, UnknownConversation
-from everthread.testing.scripted import call, script
+from everthread.testing.scripted import call
 from everthread.tools import tool
 from tests.agent.conftest import Speak
 
@@ -39,21 +39,3 @@ async def test_a_context_of_a_conversation_that_another_process_has_erased_is_re
         await (await other.conversation(user=talk.conversation.user, id=talk.id)).erase()
     with pytest.raises(UnknownConversation):
         await talk.context(model="openai:gpt-4o")
-
-
-async def test_it_is_told_where_late_results_leave_no_room_for_the_message_before_them(
-    address: str, someone: str
-) -> None:
-    @tool(approval=True)
-    def report() -> str:
-        """A long report."""
-        return "figures " * 2_500
-
-    script(someone, [call("report", {})], "I wait.", "Here it is.")
-    settings = {"model": f"scripted:{someone}", "memory": False, "budget": 4_000}
-    async with Everthread.open(address, settings=settings, tools=[report], keys={}) as et:
-        talk = await et.begin(user=someone)
-        await talk.say("Make the report.")
-        await talk.say("Answer in French. " + "Mind the format. " * 300)
-        reply = await talk.approve()
-    assert any("newest message is not sent" in one for one in reply.done.degraded)

@@ -115,6 +115,17 @@ async def test_every_word_of_a_tools_schema_counts(talk: Talk, model: str, key: 
     assert context.over_budget
 
 
+@pytest.mark.parametrize("key", ["items", "prefixItems"])
+@pytest.mark.parametrize("model", FORMS)
+async def test_so_does_what_an_object_cannot_have(talk: Talk, model: str, key: str) -> None:
+    await talk.append(user("Now."))
+    long = {"type": "string", "description": "word " * 9_000}
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, key: [long] if key == "prefixItems" else long}
+    context = await talk.context(model=model, budget=BUDGET, tools=[{"name": "f", "schema": schema}], settings=ROOMY)
+    assert is_honest(context)
+    assert context.over_budget
+
+
 async def test_sizes_are_not_believed_from_a_file(et: Everthread, talk: Talk, tmp_path: Path, someone: str) -> None:
     await talk.append(user("long " * 100_000), assistant("Yes."), user("Now."))
     lines = [json.loads(line) async for line in export_lines(talk._log, talk.conversation)]

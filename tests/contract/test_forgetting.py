@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import apsw
 import pytest
@@ -400,3 +401,24 @@ async def test_many_processes_forget_at_once(address: str, someone: str) -> None
         await assert_sound(et, talk)
         if address.startswith("sqlite"):
             assert not any(b"secret of" in content for content in files_of(address).values())
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["erased", "being erased"])
+async def test_who_still_holds_a_talk_of_an_erased_user_writes_no_document(
+    address: str, et: Everthread, talk: Talk, someone: str, half: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk.write_notes("Likes walnuts.")
+    async with Everthread.open(address) as other:
+        with monkeypatch.context() as patched:
+            if half:  # its documents are gone, and its conversations are not yet
+                patched.setattr(other.log, "finish", AsyncMock())
+            await other.erase_user(user=someone)
+        with pytest.raises(UnknownConversation):
+            await talk.write_notes("Likes walnuts.")
+        await other.log.forgetting.finish()
+        with pytest.raises(UnknownConversation):
+            await talk.write_notes("Likes walnuts.")
+        again = await other.begin(user=someone, agent="helper")
+        assert await again.notes() == ""
+        assert await again.write_notes("Is somebody else.") == 1
+    assert await et.log.strays() == []

@@ -13,7 +13,7 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.context.build import Context
 from everthread.core.events import Other
 from everthread.core.request import ReplyItem
-from everthread.core.strategies import STRATEGIES, At, Back, Ranked
+from everthread.core.strategies import STRATEGIES, At, Back, Older, Question, Ranked
 from everthread.core.window import From, Lookups, Upto, excess
 from everthread.store.open import open_log
 from everthread.store.scripts.window import Sighted
@@ -90,15 +90,19 @@ def assert_equal_to(lists: Known, context: Context) -> None:
         return
     expected = lists.choice(STRATEGIES[context.strategy], plan)
     assert chosen is not None
-    assert (chosen.begin, chosen.notes, chosen.above, chosen.messages) == (
-        expected.begin,
-        expected.notes,
-        expected.above,
-        expected.messages,
-    )
     pins = fitting_pins(lists, context)
     older = {turn.start.first: turn for turn in expected.older}
     older |= {pin.start.first: pin for pin in pins if pin.start.first < expected.begin.first}
+    if question := assert_asked(lists, context):
+        assert (chosen.begin >= expected.begin, chosen.above) == (True, None)
+        older[question.start.first] = question
+    else:
+        assert (chosen.begin, chosen.notes, chosen.above, chosen.messages) == (
+            expected.begin,
+            expected.notes,
+            expected.above,
+            expected.messages,
+        )
     looked_up = {(turn.start, turn.last, turn.size) for turn in chosen.older}
     left = {(turn.start, turn.last, turn.size) for turn in older.values()} - looked_up
     assert looked_up <= {(turn.start, turn.last, turn.size) for turn in older.values()}
@@ -106,12 +110,24 @@ def assert_equal_to(lists: Known, context: Context) -> None:
     gone = plan.measure.tokens(sum(size for *_, size in left)) + TAGS
     assert not left or context.estimate + gone > context.budget
     recent = {turn.first for turn in lists.turns if turn.first >= expected.begin.first}
-    if left or had_to_give_way(context):
+    if left or question or had_to_give_way(context):
         assert context.cutoff in recent
         assert sent_turns(context) <= recent | older.keys()
     else:
         assert context.cutoff == expected.begin.first
         assert sent_turns(context) == recent | older.keys()
+
+
+def assert_asked(lists: Known, context: Context) -> Older | None:
+    """The user's newest message is sent, or it is told that it is not. Its turn, where that lies before the window."""
+    question: Older | None = lists.answer(Question(lists.turns[-1].first + 1))
+    window = [turn for turn in lists.turns if turn.first >= context.cutoff]
+    if any(lists.said_in(turn)[0].kind == "user" for turn in window) or question is None:
+        return None
+    assert question.start.first in sent_turns(context) or any(
+        "newest message is not" in one for one in context.degraded
+    )
+    return question
 
 
 def fitting_pins(lists: Known, context: Context) -> list[Any]:
@@ -155,6 +171,7 @@ def questions(lists: Known) -> Iterator[Any]:
             yield Upto(start.before)
             yield Upto(start.before + 1)
         yield At(start.first)
+        yield Question(start.first)
         for importance in {turn.importance for turn in lists.older()}:
             yield Ranked(importance, start.first, 3)
     for count in (1, 2, 5, 20, 1_000) if lists.turns else ():

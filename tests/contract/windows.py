@@ -23,7 +23,7 @@ from everthread.core.events import MESSAGES, AgentKilled, Command, Event, Other,
 from everthread.core.importance import worth
 from everthread.core.logged import Logged
 from everthread.core.parts import Reasoning, Text
-from everthread.core.strategies import At, Back, Choice, Level, Older, Ranked, Strategy, View, choose
+from everthread.core.strategies import At, Back, Choice, Level, Older, Question, Ranked, Strategy, View, choose
 from everthread.core.turns import Turn
 from everthread.core.window import From, Lookups, Start, Upto
 from everthread.store.scripts.window import Seen
@@ -110,6 +110,10 @@ class Known:
                 kinds = ("user", "assistant") if spoken else MESSAGES
                 said = [event.seq for event in self.messages if event.kind in kinds and event.seq > self.cleared]
                 return self.answer(At((said or [self.starts[-1].first])[-count:][0]))
+            case Question(before):
+                first = [turn.first for turn in self.turns if self.said_in(turn)[0].kind == "user"]
+                asked = [one for one in self.older() if one.start.first < before and one.start.first in first]
+                return asked[-1]._replace(importance=0) if asked else None
             case Level(below):
                 return max((turn.importance for turn in self.older() if turn.importance < below), default=None)
             case Ranked(importance, before, limit):

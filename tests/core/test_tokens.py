@@ -465,3 +465,26 @@ def test_what_a_schema_says_beside_its_fields_is_counted(properties: dict[str, A
     nested = _tool("f", {"inner": tool["schema"]})
     assert tools_size([tool]) > 600
     assert tools_size([nested]) > 600
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {}, "items": WORDS},
+        {"type": "object", "properties": {"x": TEXT}, "items": WORDS},
+        {"type": "object", "properties": {"x": TEXT}, "prefixItems": [TEXT, WORDS]},
+        {"type": "array", "prefixItems": [TEXT], "items": WORDS},
+        {"type": "array", "items": TEXT, "properties": {"x": WORDS}},
+        {"type": "array", "items": TEXT, "additionalProperties": WORDS},
+        {"type": "string", "items": WORDS},
+        {"enum": ["a"], "properties": {"x": WORDS}},
+        {"enum": ["a"], "anyOf": [WORDS]},
+        {"$ref": "#/$defs/node", "properties": {"x": WORDS}},
+        {"type": "string", "$defs": {"node": WORDS}},
+        {"type": "object", "properties": [WORDS]},
+    ],
+    ids=lambda schema: " ".join(schema),
+)
+def test_what_its_type_does_not_say_of_a_schema_is_counted_all_the_same(schema: dict[str, Any]) -> None:
+    assert tools_size([_tool("f", {"inner": schema})]) > 600
+    assert tools_size([{"name": "f", "schema": schema}]) > 600

@@ -47,3 +47,23 @@ async def test_notes_stay_as_they_were_when_the_turn_began(address: str, someone
         await talk.say("I like it.")
         await talk.say("Hello.")
     assert ["ZX-4711" in one for one in seen] == [False, False, True]
+
+
+async def test_notes_that_are_forgotten_and_written_anew_in_mid_turn_are_sent_as_they_are_now(
+    address: str, someone: str
+) -> None:
+    async def replace(talk: Talk) -> str:
+        """Forgets, and writes something else."""
+        await talk.forget_notes()
+        await talk.write_notes("Likes QY-1234.")
+        return "Replaced."
+
+    seen, hears = hearing()
+    script(someone, hears([call("replace", {})]), hears([call("write_memory", {"text": "Likes both."})]), hears("Yes."))
+    async with Everthread.open(address, settings={"model": f"scripted:{someone}"}, keys={}) as et:
+        talk = await et.begin(user=someone)
+        await talk.write_notes("Likes everything.")
+        await talk.write_notes("Likes ZX-4711.")
+        await talk.say("Replace it.", tools=[replace])
+    assert ["ZX-4711" in one for one in seen] == [True, False, False]
+    assert "QY-1234" in seen[1]

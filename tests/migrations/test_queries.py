@@ -31,6 +31,8 @@ INTENDED = {
     "markers_up": "events_markers",
     "start_from": "events_turns",
     "start_upto": "events_turns",
+    "asked_down": "events_turns",
+    "asked_of_line": "events_by_seq",
     "importance_below": "events_importance",
     "turns_of_messages": "events_by_seq",
     "turns_of_spoken": "events_by_seq",

@@ -438,3 +438,19 @@ async def test_no_more_messages_are_sent_than_the_provider_takes_and_the_cutoff_
         cutoffs.add(context.cutoff)
         await talk.append(assistant("Yes."))
     assert len(cutoffs) == 1
+
+
+@pytest.mark.parametrize("model", [CHAT, RESPONSES])
+@pytest.mark.parametrize(("asked", "after"), [(1_200, 2), (3, 1_200), (1_000, 1_000)], ids=["long", "short", "both"])
+async def test_the_users_message_before_late_results_is_among_them(
+    et: Everthread, model: str, asked: int, after: int
+) -> None:
+    talk = await et.begin(user="ana")
+    await talk.append(user("Find them all."), *steps(0, asked), assistant("I wait."))
+    for first in range(0, after, 400):
+        late = [tool_result("late", id=f"late{n}", name="find") for n in range(first, min(after, first + 400))]
+        await talk.append(*[event for one in late for event in (one, assistant("So."))])
+    context = await talk.context(model=model, budget=100_000, settings={"memory": False, "clock": "off"})
+    assert refusals(model, context.request) == []
+    assert context.over_budget == 0
+    assert "user: Find them all." in transcript(context)

@@ -8,17 +8,19 @@ decide. Without one its turn would wait for it for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import NamedTuple
 
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import Command, Event, Redacted, ToolCall, ToolResult, stand_in
+from everthread.core.events import Command, Event, Redacted, ToolCall, ToolResult, stand_in, text_of
 from everthread.core.logged import Logged, readable
 from everthread.core.parts import Text
 from everthread.core.turns import Head
+from everthread.core.verdicts import APPROVE, REFUSE, answered, key_of
+from everthread.errors import AlreadyApproved, KeyReused
 from everthread.store.log import Log
+from everthread.store.scripts.branch import branches
 
-APPROVE, REFUSE = "approve", "refuse"
 FEW, MANY = 2, 256  # commands that are looked at together, at first and at most
 CUT_SHORT = "No result: this tool call was cut short. It may have run."
 UNASKED = "No result: this tool call was redacted before anybody approved it. It has not run."
@@ -63,6 +65,29 @@ async def waiting(log: Log, line: Line) -> list[Logged]:
     return sorted({one.seq: one for one in asks if one.seq not in settled}.values(), key=lambda one: one.seq)
 
 
+def key_for(call: Logged) -> str:
+    """The key under which a tool call is approved, once for all branches that share it."""
+    return key_of(call.branch, call.seq)
+
+
+async def approved_here(log: Log, line: Line, call: Logged, writing: Awaitable[list[Logged]]) -> None:
+    """Have a yes written under that key; AlreadyApproved where another branch was faster."""
+    try:
+        logged = await writing
+    except KeyReused:
+        logged = []
+    if not logged or logged[0].branch != line.branch.number:
+        await check_approved_nowhere(log, line, call)
+
+
+async def check_approved_nowhere(log: Log, line: Line, call: Logged) -> None:
+    """Whether a tool call that waits here was approved on another branch: AlreadyApproved."""
+    for said in await log.kept(line, key_for(call)):
+        there = await log.ask(lambda: branches(line.tenant, line.conversation))
+        name = next((one.name for one in there if one.number == said.branch), str(said.branch))
+        raise AlreadyApproved(call.seq, branch=name, at=said.seq)
+
+
 async def _verdicts(log: Log, line: Line) -> tuple[set[int], Left]:
     """The seqs of calls that were settled, back to the newest verdict that says what it leaves waiting; and that."""
     settled, last, many = set[int](), ENDLESS, FEW
@@ -76,12 +101,6 @@ async def _verdicts(log: Log, line: Line) -> tuple[set[int], Left]:
     return settled, Left(0, ())
 
 
-def answered(event: Event) -> int:
-    """The seq of the tool call of which this is the verdict; 0 where it is none."""
-    seq = event.arguments.get("seq") if isinstance(event, Command) and event.name in (APPROVE, REFUSE) else 0
-    return seq if type(seq) is int and 0 < seq <= ENDLESS else 0  # an application may have commands of these names
-
-
 def is_late(call: Logged, head: Head) -> bool:
     """Whether the turn of a tool call is over: its result begins another."""
     return call.turn != head.turn or head.state == "interrupted"
@@ -89,6 +108,11 @@ def is_late(call: Logged, head: Head) -> bool:
 
 def refusal(call: ToolCall, why: str = "") -> ToolResult:
     return _result(call, f"The user refused this tool call{f': {why}' if why else '.'}")
+
+
+def is_cut_short(event: Event) -> bool:
+    """Whether it is the result of a tool call that had begun."""
+    return isinstance(event, ToolResult) and text_of(event) == CUT_SHORT
 
 
 def cut_short(call: ToolCall, *, late: bool = False) -> ToolResult:

@@ -124,9 +124,9 @@ def _runs(tool: Tool | Mapping[str, Any]) -> bool:
 
 
 def the_one(found: list[Logged], named: str | int | None, *, lost: bool = False) -> Logged:
-    """The waiting tool call with this id or seq; the only one there is, where none is named. `lost`: one that was
-    answered before was found cut short."""
-    gone = "; one that was approved before was cut short, and may have run" if lost else ""
+    """The waiting tool call with this id or seq; the only one there is, where none is named. `lost`: one that had
+    begun was found cut short."""
+    gone = "; one that had begun was cut short, and may have run" if lost else ""
     if not found:
         raise NotWaiting(f"No tool call waits for approval{gone}")
     if named is None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from everthread.agent.approval import Left, waiting
+from everthread.agent.approval import Left, check_approved_nowhere, is_cut_short, waiting
 from everthread.agent.personas import kept_as
 from everthread.agent.prepare import Instructions, prepared, the_one
 from everthread.agent.reply import Reply
@@ -21,7 +21,6 @@ from everthread.agent.turn import Accept, Tell, Turn
 from everthread.context.plan import Asked
 from everthread.core.branches import Line
 from everthread.core.deltas import Notice
-from everthread.core.events import ToolResult
 from everthread.store.beside.leases import Held
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
@@ -91,10 +90,12 @@ def settling(log: Log, named: str | int | None, *, approved: bool, why: str = ""
 
     async def act(turn: Turn) -> None:
         closed = await turn.close_left()
-        lost = any(isinstance(event, ToolResult) for event in closed)
+        lost = any(map(is_cut_short, closed))
         upto = turn.head.seq
         calls = await waiting(log, turn.line)
         found = the_one(calls, named, lost=lost)
+        if approved:
+            await check_approved_nowhere(log, turn.line, found)
         others = tuple(one.seq for one in calls if one.seq != found.seq and one.seq <= upto)
         await turn.settle(found, Left(upto, others), approved=approved, why=why)
 

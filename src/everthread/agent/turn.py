@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 
 from everthread.agent.abandoned import as_of, closing, left_open
-from everthread.agent.approval import Left, is_late, refusal, verdict
+from everthread.agent.approval import Left, approved_here, is_late, key_for, refusal, verdict
 from everthread.agent.call import Calling, smaller_budget
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished
 from everthread.agent.resumed import first_reply, is_said_again, why_over, with_same_memory, with_same_model
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
-from everthread.context.build import Context
+from everthread.context.build import Context, holding
 from everthread.context.plan import Asked
 from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
 from everthread.core.events import (
@@ -204,7 +204,8 @@ class Turn:
             said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
             if approved:
                 # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
-                await self._append(*said)
+                writing = finished(self._write(self._kept(said), key=key_for(call)))
+                await approved_here(self._runtime.log, self.line, call, writing)
                 self._answered, self._begun, said = call, True, ()
             result = await self._result(event) if approved else refusal(event, why)
             late = is_late(call, await self._runtime.log.head(self.line))
@@ -267,7 +268,7 @@ class Turn:
             context = await self._runtime.contexts.build(self._runtime.log, self.line, self._asked)
         if not self._figures.calls:
             self._talk.notes_seen = context.notes
-            self._asked = msgspec.structs.replace(self._asked, notes=context.notes)
+            self._asked = holding(context, self._asked)
         return context
 
     def _check_limits(self) -> None:
@@ -431,14 +432,15 @@ class Turn:
         """Append events, as long as the turn is ours; with the last ones the branch is free for the next."""
         await finished(self._write(self._kept(events), gives_back=gives_back))
 
-    async def _write(self, events: Sequence[Event | Draft], *, gives_back: bool = False) -> None:
+    async def _write(self, events: Sequence[Event | Draft], *, key: str = "", gives_back: bool = False) -> list[Logged]:
         self._live.moves()
         self._held.open = True
-        lease, log = self._held.lease, self._runtime.log
-        logged, self.head = await log.go_on(self._place, events, under=lease, gap=self._gap, gives_back=gives_back)
+        how: dict[str, Any] = {"under": self._held.lease, "gap": self._gap, "gives_back": gives_back, "key": key}
+        logged, self.head = await self._runtime.log.go_on(self._place, events, **how)
         self._live.moved(logged[-1].seq)
         if gives_back:
             self._held.give_back()
+        return logged
 
     async def _gap(self) -> int | None:
         """The pause that ends a session, with what was asked for this turn."""

@@ -29,6 +29,7 @@ from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
 from everthread.core.hashing import hash_of
 from everthread.core.images import dimensions
 from everthread.core.request import Request
+from everthread.core.strategies import Older, asking, question
 from everthread.core.tokens import BROKEN, WRAPPING
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
@@ -72,7 +73,7 @@ class Context:
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
         self.window = plan.window
         self.place = place_of(plan.settings)
-        self.degraded = (*packing.degraded, *_unasked(packing, self.past), *_doubts(plan))
+        self.degraded = (*packing.degraded, *_doubts(plan))
         self.repaired = (*packing.repaired, *rendered.repaired)
 
     def __repr__(self) -> str:
@@ -120,6 +121,36 @@ class Context:
         return msgspec.structs.replace(account, degraded=self.degraded)
 
 
+class Known(msgspec.Struct, kw_only=True):
+    """What a build has found out when it reads the same moment once more: which turns fit, and the question."""
+
+    at: int | None
+    fitted: tuple[Start, set[int]] | None = None
+    question: Older | None = None
+    looked: bool = False
+
+    def planned(self, plan: Plan, sighted: Sighted) -> Planned:
+        choosing = chosen(plan, sighted)
+        if self.fitted:
+            choosing = as_packed(*self.fitted, choosing, by_size=plan.by_size)
+        ahead = None if self.fitted else foreseen(plan, sighted)
+        return Planned(asking(choosing, self.question), *plan.memory, ahead)
+
+    def fits(self, packing: Packing) -> None:
+        self.fitted = packing.turns[0].start, packing.older_sent
+        self.at = packing.seen.sighted.head.seq + 1
+
+    async def found_question(self, log: Log, line: Line, packing: Packing) -> bool:
+        """Look for the turn of the user's newest message before the window, once. Whether there is one."""
+        if self.looked:
+            return False
+        self.looked, before, now = True, packing.turns[0].start.first, packing.seen.sighted.head.seq + 1
+        self.question = await log.look(line, at=now, ask=lambda _: question(before), nothing=None)
+        if self.question:
+            self.fits(packing)
+        return bool(self.question)
+
+
 class Contexts:
     """Makes contexts for all conversations of a store. `sources`: the settings that hold for every one of them."""
 
@@ -143,21 +174,16 @@ class Contexts:
     async def _build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
         planned: list[Plan] = []
         sources, fence = self.sources(), await log.fence(way)
-        fitted: tuple[Start, set[int]] | None = None
-        at = asked.at
+        known = Known(at=asked.at)
 
         def read_plan(sighted: Sighted) -> Planned:
             planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
-            choosing = chosen(planned[0], sighted)
-            if fitted:
-                choosing = as_packed(*fitted, choosing, by_size=planned[0].by_size)
-            ahead = foreseen(planned[0], sighted) if not fitted else None
-            return Planned(choosing, *planned[0].memory, ahead)
+            return known.planned(planned[0], sighted)
 
         form = tried = 0
         while True:
             forgotten = self._turn_cache.forgotten
-            seen = await log.window(way, at=at, plan=read_plan, notes=asked.notes_of)
+            seen = await log.window(way, at=known.at, plan=read_plan, notes=asked.notes_of)
             line = way = seen.sighted.line  # from now on it stays the same branch
             # What was read before something was redacted is used this once, and not remembered; nor what has no size.
             remembers = self._turn_cache.forgotten == forgotten and not asked.uncounted
@@ -169,16 +195,19 @@ class Contexts:
             remembered = TurnCache() if heavy else turn_cache
             pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, form=form)
             packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
+            # Nobody asks anything in the window: once more, of the same moment, with the turn of the question.
+            if packing.unasked and await known.found_question(log, line, packing):
+                continue
             tried += 1
             # Turns left that memory was not read for: once more, of the same moment, with those that fitted.
             if packing.has_stepped and planned[0].settings.memory and tried < TRIES:
-                fitted, at = (packing.turns[0].start, packing.older_sent), seen.sighted.head.seq + 1
+                known.fits(packing)
                 continue
             rendered = await _rendered(log, line, packing, heavy=heavy)
             # The form adds more than was reckoned with: once more, with less of the history.
             if packing.form <= form or not can_give_way(packing) or tried >= 2 * TRIES:
                 return Context(packing, rendered, estimate - form + packing.form)
-            form, at = packing.form, seen.sighted.head.seq + 1
+            form, known.at = packing.form, seen.sighted.head.seq + 1
 
     async def steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it; none where nothing can be
@@ -208,6 +237,12 @@ class Contexts:
         self._turn_cache.forget()
         self._gaps.forget()
         pictures.forget()
+
+
+def holding(context: Context, asked: Asked) -> Asked:
+    """The same question with MEMORY.md as it was read for this context, for as long as that is not forgotten."""
+    since = context._packing.seen.sighted.notes_since
+    return msgspec.structs.replace(asked, notes=context.notes, notes_since=since)
 
 
 async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
@@ -346,14 +381,6 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
         except UnknownBlob:
             found[hash] = None
     return found
-
-
-def _unasked(packing: Packing, past: int) -> list[str]:
-    """Whether results that arrived late have left no room for the message that they follow."""
-    turns = (*packing.older, *packing.turns)
-    if not past or any(event.kind == "user" for turn in reversed(turns) for event in turn.events):
-        return []
-    return ["the user's newest message is not sent: results that arrived after it take the room"]
 
 
 def _doubts(plan: Plan) -> list[str]:

@@ -133,7 +133,7 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
                 text=_beginning(turn),
             )
         )
-        number, first, messages = start.number + 1, turn.last + 1, start.messages + count
+        number, first, messages = start.number + 1, turn.last + 1, start.messages + count + turn.left
         before = start.before + sum(event.settled for event in turn.events)
     head = packing.seen.sighted.head
     if not lines and head.messages_sum:

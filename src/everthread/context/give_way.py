@@ -2,7 +2,8 @@
 
 Older turns leave, then pins; then the newest turn has its results shortened, from the largest; then what memory adds
 shrinks, and its own tools leave. The instructions, the application's tools and what was said in the newest turn stay
-whole.
+whole. Where the newest turns are of results that came late, the turn of the user's newest message (the question) stays
+like the newest: first it is that message alone, and last of all the message is shortened.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from everthread.core.strategies import fewer
 from everthread.core.window import rung
 
 SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
+LESS = tuple((8_000 >> n, 3_200 >> n) for n in range(3))  # the same of the question, before these
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
 BESIDE = 148  # messages that a request may have beside those of its turns
 NAMES = {"uncovered": "extract"}  # of sections, for those who read what was left out
@@ -28,8 +30,8 @@ NAMES = {"uncovered": "extract"}  # of sections, for those who read what was lef
 def fit(packing: Packing) -> int:
     """The estimate, under the budget if that can be."""
     _messages_leave(packing)
-    turns = (_older_leave, _turns_leave, _pins_leave, _shorten)
-    for give_way in (*turns, _forget, _lookups_leave):
+    turns = (_older_leave, _turns_leave, _pins_leave, _shorten, _question_alone)
+    for give_way in (*turns, _forget, _lookups_leave, _shorten_question, _question_leaves):
         if (estimate := packing.estimate()) <= packing.plan.budget:
             return estimate
         packing.gave_way = True
@@ -51,6 +53,8 @@ def _messages_leave(packing: Packing) -> None:
     most = packing.plan.model.limits.messages - BESIDE
     if most <= 0 or not packing.turns:
         return
+    if (question := packing.question) and 3 * len(question.events) > most // 2:
+        _question_alone(packing)
     newest, older = packing.turns[-1], sum([len(turn.events) for turn in packing.older])
     end = newest.start.messages + len(newest.events)
     if 3 * len(newest.events) > most - older:  # which a call, what stands for its result and a picture may come to
@@ -85,15 +89,20 @@ def _cut_newest(packing: Packing, most: int) -> None:
     newest.events = [event for event in newest.events if event.seq >= first or event.seq in spared]
     packing.turns = [newest]
     packing.gave_way = True
-    told = [packing.sections.get("untold"), untold(gone, recall=packing.plan.recalls)]
-    if lines := "\n".join(filter(None, told)):
-        packing.sections["untold"] = lines
+    _leave_untold(packing, gone)
     packing.fold()
     packing.degraded.append(f"{_messages_taken(packing)}: {spans(gone)} are not sent")
 
 
+def _leave_untold(packing: Packing, gone: list[tuple[int, int]]) -> None:
+    """Tell the model which events of a turn are not sent."""
+    told = [packing.sections.get("untold"), untold(gone, recall=packing.plan.recalls)]
+    if lines := "\n".join(filter(None, told)):
+        packing.sections["untold"] = lines
+
+
 def _older_leave(packing: Packing) -> None:
-    while (loose := [turn for turn in packing.older if not turn.pinned]) and packing.over > 0:
+    while (loose := [turn for turn in packing.older if not turn.stays]) and packing.over > 0:
         packing.older.remove(min(loose, key=lambda turn: (turn.score, turn.start.first)))
     packing.fold()
 
@@ -123,8 +132,8 @@ def _next_line(packing: Packing, place: int) -> int:
 
 def _pins_leave(packing: Packing) -> None:
     count = len(packing.older)
-    while packing.older and packing.over > 0:
-        packing.older.pop(0)
+    while (pins := [turn for turn in packing.older if turn is not packing.question]) and packing.over > 0:
+        packing.older.remove(pins[0])
     if left := count - len(packing.older):
         packing.degraded.append(pins_left(left))
         packing.fold()
@@ -155,6 +164,42 @@ def _shorten(packing: Packing) -> None:
         packing.fold()
     if packing.shortened:
         packing.degraded.append(f"results of the newest turn, shortened to fit: {len(packing.shortened)}")
+
+
+def _question_alone(packing: Packing) -> None:
+    """Of the question's turn, what was said after the user's message leaves."""
+    question = packing.question
+    if question is None or len(question.events) == 1:
+        return
+    message, *rest = question.events
+    gone = [(rest[0].seq, rest[-1].seq)]
+    question.events, question.settled, question.left = [message], message.settled, len(rest)
+    _leave_untold(packing, gone)
+    packing.degraded.append(f"of its turn only the user's newest message is sent: {spans(gone)} are not")
+    packing.fold()
+
+
+def _shorten_question(packing: Packing) -> None:
+    """The user's newest message, to as much as fits."""
+    question = packing.question
+    if question is None:
+        return
+    message = question.events[0]
+    for head, tail in (*LESS, *SHORT):
+        if packing.over > 0 and len(short := stub(message, head, tail)) < len(message.text):
+            packing.shortened[message.seq] = short
+            packing.fold()
+    if message.seq in packing.shortened and packing.over <= 0:
+        packing.degraded.append("the user's newest message was shortened to fit")
+
+
+def _question_leaves(packing: Packing) -> None:
+    question = packing.question
+    if question is not None:
+        packing.older.remove(question)
+        packing.shortened.pop(question.events[0].seq, None)
+        packing.degraded.append("the user's newest message is not sent: results that arrived after it take the room")
+        packing.fold()
 
 
 def _forget(packing: Packing) -> None:

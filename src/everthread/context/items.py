@@ -112,7 +112,7 @@ class Items:
         if logged.kind == "system":
             self.simple = False  # some forms have a fence for it
         if isinstance(event, _SAID):
-            parts = self._parts(event.parts)
+            parts = self._parts(self._shown(logged.seq, event.parts))
             if not _tells(parts):
                 self._note("messages without content")
                 parts = (self._put("(empty message)"),)
@@ -122,6 +122,13 @@ class Items:
         if logged.kind == "system" and self.ways.as_user:
             parts = self._fenced(logged.seq, INSTRUCTIONS, parts)
         return Said(role=logged.kind, parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+
+    def _shown(self, seq: int, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """The parts of a message, its text shortened where it had to be."""
+        if seq not in self._shortened:
+            return parts
+        self.simple = False
+        return (Text(text=self._shortened[seq]), *[part for part in parts if not isinstance(part, Text)])
 
     # -- what the model did --------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from everthread.core.logged import Logged
 from everthread.core.parts import Reasoning
 from everthread.core.request import Item, ReplyItem, Said
 from everthread.core.sections import Asides
+from everthread.core.strategies import ASKED
 from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING
 from everthread.core.window import Start, excess
 from everthread.store.scripts.window import Seen
@@ -39,13 +40,15 @@ class Packed(msgspec.Struct, kw_only=True):
     full: bool = False
     settled: int = 0  # tokens, as the log has them
     score: float = 0.0
+    left: int = 0  # messages of it that are not sent
     items: list[Item] = []
     size: int = 0
     aside: int = 0
 
     @property
-    def pinned(self) -> bool:
-        return self.why == PINNED
+    def stays(self) -> bool:
+        """Whether it was pinned, or is the question."""
+        return self.why in (PINNED, ASKED)
 
 
 class SoFar(NamedTuple):
@@ -158,6 +161,18 @@ class Packing:
     def begins_later(self) -> bool:
         """Whether the window begins after the turn where the strategy would have begun it."""
         return bool(self.turns and self.seen.choice and self.turns[0].start.first > self.seen.choice.begin.first)
+
+    @property
+    def unasked(self) -> bool:
+        """Whether no turn of the window has a user message, though turns come before it. If one has, it is the first of
+        its turn, and the newest of all."""
+        begins = [turn.events[0].kind for turn in self.turns]
+        return bool(begins) and "user" not in begins and self.turns[0].start.before > 0
+
+    @property
+    def question(self) -> Packed | None:
+        """The turn of the user's newest message, where that lies before the window."""
+        return next((turn for turn in self.older if turn.why == ASKED), None)
 
     @property
     def older_sent(self) -> set[int]:

@@ -54,6 +54,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     lookups: tuple[Tool, ...] = ()  # memory's own, for models that can use them
     notes_of: str = ""  # the document that MEMORY.md is
     notes: str | None = None  # what it said when the turn began; None: what it says now
+    notes_since: int = 0  # when the first version of that was written; 0 where there was none
     at: int | None = None
     sources: tuple[Source, ...] = ()  # more specific than what holds for all: the agent's settings
     record: Source | None = None  # more specific than all but what was asked: of the model call that is gone on from
@@ -219,7 +220,8 @@ def _sections(asked: Asked, sighted: Sighted, settings: Settings, fence: Fence) 
     """The instructions by section: those given, MEMORY.md, and those that open the conversation."""
     told = _told(asked.instructions, settings.instructions, fence)
     # Until the turn ends it stays as it is, because it stands before all that is cached; unless it was forgotten.
-    notes = asked.notes if asked.notes is not None and sighted.notes else sighted.notes
+    held = asked.notes if sighted.notes and asked.notes_since in (0, sighted.notes_since) else None
+    notes = sighted.notes if held is None else held
     sections = instructions_of(_noted(told, notes, settings, fence))
     opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
     if opening := without(fence, opening):

@@ -37,6 +37,12 @@ class Back(NamedTuple):
     spoken: bool = False
 
 
+class Question(NamedTuple):
+    """The newest turn before seq `before` that a user message begins: an Older, or None."""
+
+    before: int
+
+
 class Level(NamedTuple):
     """The highest importance below this one that an older turn has: an int, or None."""
 
@@ -253,6 +259,25 @@ def _cut(view: View, notes: tuple[str, ...] = (), *, wanted: Start | None = None
 def _from(view: View, begin: Start) -> int:
     """Tokens from a turn to the end, with what is kept for the newest one."""
     return view.newest.before - begin.before + max(view.size, view.room.reserve)
+
+
+ASKED = "the user's newest message"  # why a turn is sent that has it, where none in the window has
+
+
+def question(before: int) -> Lookups[Older | None]:
+    """The turn of the user's newest message before seq `before`, where a window begins that has none."""
+    found: Older | None = yield Question(before)
+    return found._replace(why=ASKED) if found else None
+
+
+def asking(choosing: Lookups[Choice], question: Older | None) -> Lookups[Choice]:
+    """The choice, with the question among its older turns, unless it is in the window."""
+    choice = yield from choosing
+    if question is None or question.start.first >= choice.begin.first:
+        return choice
+    others = [turn for turn in choice.older if turn.start.first != question.start.first]
+    older = sorted([*others, question], key=lambda turn: turn.start.first)
+    return msgspec.structs.replace(choice, older=tuple(older), above=None)
 
 
 STRATEGIES: dict[str, Strategy] = {

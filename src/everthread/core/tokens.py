@@ -52,9 +52,9 @@ COMBINED = ("anyOf", "oneOf", "allOf")
 TILES_MOST = 8  # of OpenAI's: 2048 by 768 pixels
 SMALL_IMAGE, CROPS_UNKNOWN = 384, 6  # pixels of an image that Google does not crop; crops of one that is 16 by 9
 LEAST_CROP, MOST_CROP, MOST_CROPPED = 256, 768, 3_072  # pixels of a crop's side, and of an image that is cropped
-# What TypeScript says of a schema; whatever else stands in it is told in a comment.
-_SAID = {"type", "properties", "required", "enum", "items", "prefixItems", "$ref", "$schema", "$defs", "definitions"}
-_SAID |= {"additionalProperties", *COMBINED}
+# What TypeScript says of any schema, and of one that is an object; whatever else stands in it is told in a comment.
+_SAID, _SAID_OF_OBJECT = {"type", "$ref", "$schema"}, {"properties", "required", "additionalProperties"}
+_DEFINITIONS = ("$defs", "definitions")
 _TOLD = ("properties", "additionalProperties", "required", *COMBINED)  # of which one makes a tool take arguments
 
 
@@ -232,7 +232,7 @@ def _namespace(tools: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for tool in tools:
         schema = tool.get("schema")
         yield from _comment({"description": tool.get("description")})
-        yield from _comment(schema)
+        yield from _comment(schema, *_DEFINITIONS)
         yield f"type {tool.get('name')} = ("
         if isinstance(schema, Mapping) and any(map(schema.get, _TOLD)):
             yield "_: "
@@ -244,7 +244,7 @@ def _namespace(tools: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _definitions(schema: object) -> Iterator[str]:
     """What the schema refers to, once each: a reference itself is `any`, so that none leads round in a circle."""
-    for key in ("$defs", "definitions"):
+    for key in _DEFINITIONS:
         named = schema.get(key) if isinstance(schema, Mapping) else None
         for name, definition in named.items() if isinstance(named, Mapping) else ():
             yield from _comment(definition)
@@ -253,15 +253,30 @@ def _definitions(schema: object) -> Iterator[str]:
             yield ";\n\n"
 
 
-def _comment(schema: object) -> Iterator[str]:
-    """What TypeScript has no other word for."""
+def _comment(schema: object, *elsewhere: str) -> Iterator[str]:
+    """What TypeScript has no other word for. `elsewhere`: keys of which it is told by others."""
     if not isinstance(schema, Mapping):
         return
+    said = _SAID | _said_by_type(schema) | {*elsewhere}
     for key, value in schema.items():
-        if isinstance(value, str) and value and key not in _SAID:
+        if isinstance(value, str) and value and key not in said:
             yield "// " + ("" if key == "description" else f"{key}: ") + value.replace("\n", "\n// ") + "\n"
-        elif value and key not in _SAID:
+        elif value and key not in said:
             yield f"// {key}: {_plainly(value)}\n"
+
+
+def _said_by_type(schema: Mapping[str, Any]) -> set[str]:
+    """The keys of a schema that `_type` tells of: not of an object what only a list has, nor the other way round."""
+    if "$ref" in schema:
+        return set()
+    if isinstance(schema.get("enum"), list | tuple):
+        return {"enum"}
+    said, kinds = {*COMBINED}, _kinds(schema)
+    if "object" in kinds:
+        said |= _SAID_OF_OBJECT if isinstance(schema.get("properties", {}), Mapping) else set()
+    if "array" in kinds:
+        said.add("prefixItems" if schema.get("prefixItems") else "items")
+    return said
 
 
 def _plainly(value: object) -> str:

@@ -66,6 +66,7 @@ from everthread.errors.tree import (
     NotFound,
 )
 from everthread.errors.turns import (
+    AlreadyApproved,
     BadAgent,
     BadTool,
     LimitReached,
@@ -79,6 +80,7 @@ from everthread.errors.turns import (
 
 __all__ = [
     "GO_ON",
+    "AlreadyApproved",
     "AlreadyExists",
     "BadAddress",
     "BadAgent",

@@ -62,6 +62,17 @@ class NotWaiting(Conflict):
         super().__init__(f"{what}: `talk.waiting()` lists the tool calls that wait for approval.")
 
 
+class AlreadyApproved(Conflict):
+    """A tool call that was approved on another branch, which shares it: it runs once."""
+
+    def __init__(self, seq: int, *, branch: str, at: int) -> None:
+        super().__init__(
+            f"The tool call of event {seq} was approved on the branch {branch!r}, in event {at}, and runs only once: "
+            "refuse it here, and have the model call the tool again if it shall run again."
+        )
+        self.seq, self.branch, self.at = seq, branch, at
+
+
 class BadTool(InputError):
     """A tool that cannot be offered to a model."""
 

@@ -9,7 +9,7 @@ errors of one tree (`everthread.errors`), and whatever is raised, the log is as 
 what is left to do).
 
     branches     line  way  fork  rewind  switch
-    writing      append (key: safe to repeat; expect: compare and set)  go_on (a turn)  restore
+    writing      append (key: safe to repeat; expect: compare and set)  go_on (a turn)  kept  restore
     reading      head  tail  before  after  range  turns  sessions  markers  forgotten  blob  blobs
     windows      window  look  ask  fence  asks  asking
     living       newest  ended  changes  watch  bells  bus
@@ -222,6 +222,11 @@ class Log:
             return await write(self._gap, asks=gap is not None)
         except append.Pausing:
             return await write((await gap() if gap else None) or self._gap)
+
+    async def kept(self, line: Line, key: str) -> list[Logged]:
+        """What was appended with this key, on whichever branch; nothing where nothing was."""
+        place = Place(line.tenant, line.conversation)
+        return await self._engine.read(lambda: append.kept(place, key))
 
     async def forgotten(self, line: Line) -> int:
         """How often something of the conversation was redacted."""

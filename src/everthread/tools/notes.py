@@ -44,7 +44,7 @@ async def write(log: Log, conversation: Conversation, text: str, *, expect: str 
     version = before.version if before else 0
     if expect is not None and expect != (before.body if before else ""):
         raise Changed(name, expected=max(0, version - 1), found=version)
-    return await log.documents.put(owner, name, text, expect=version)
+    return await log.documents.put(owner, name, text, expect=version, of=conversation.id)
 
 
 async def forget(log: Log, conversation: Conversation) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from everthread.core.branches import ENDLESS
-from everthread.errors import BadValue, Changed
+from everthread.errors import BadValue, Changed, UnknownConversation
 from everthread.store.beside.leases import after
-from everthread.store.conversations import Owner, check_name
+from everthread.store.conversations import Owner, check_name, find
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
 LONGEST_NAME = 400
@@ -32,9 +32,9 @@ def stored_form(body: str, *, max_bytes: int) -> bytes:
 
 
 def put(
-    owner: Owner, name: str, body: bytes, *, expect: int | None, now: int, tried: list[int]
+    owner: Owner, name: str, body: bytes, *, expect: int | None, of: str = "", now: int, tried: list[int]
 ) -> Script[Outcome[Document]]:
-    """A new version, unless the newest says the same.
+    """A new version, unless the newest says the same. `of`: the conversation in which it is written, if in one.
 
     `tried`: the versions of runs of this script whose commit was not confirmed.
     """
@@ -42,6 +42,8 @@ def put(
         rows = yield Ask("document", {**_key(owner, name), "version": version})
         if rows and (bytes(rows[0][2]), rows[0][3]) == (body, now):
             return Outcome(_document(rows[0]))
+    if of:
+        yield from _check_there(owner, of)
     rows = yield Ask("document", {**_key(owner, name), "version": None})
     newest = rows[0][1] if rows else 0
     if rows and bytes(rows[0][2]) == body:
@@ -51,6 +53,14 @@ def put(
     new = _document((name, newest + 1, body, now))
     tried.append(newest + 1)
     return Outcome(new, [version_of(owner, new)])
+
+
+def _check_there(owner: Owner, conversation: str) -> Script[None]:
+    """Whether a conversation is there. With a user's documents those go that are there, and who still has one of them
+    in hand must not bring a document back."""
+    found = yield from find(owner, conversation)
+    if (yield Ask("being_erased", {"tenant": owner.tenant, "conversation": found.id})):
+        raise UnknownConversation(conversation)
 
 
 def version_of(owner: Owner, one: Document) -> Tell:

@@ -405,6 +405,12 @@ def _first_result(where: dict[str, Any], batch: Batch) -> Script[list[Logged] | 
     return (yield from _own(where, branch, first, last))
 
 
+def kept(place: Place, key: str) -> Script[list[Logged]]:
+    """What was appended with a key."""
+    rows = yield Ask("receipt", {**place._asdict(), "key": key})
+    return (yield from _own(place._asdict(), *rows[0][:3])) if rows else []
+
+
 def _own(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:
     span = {**where, "branch": branch, "first": first, "last": last, "limit": last - first + 1}
     rows = yield Ask("events_up", span)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from everthread.core.branches import ENDLESS, Begun, Line, Piece, Segment, oldest
 from everthread.core.events import Pin
 from everthread.core.logged import Logged, logged
-from everthread.core.strategies import At, Back, Level, Older, Ranked
+from everthread.core.strategies import At, Back, Level, Older, Question, Ranked
 from everthread.core.turns import Head
 from everthread.core.window import From, Lookups, Start, Upto
 from everthread.errors import BadValue, UnknownSeq
@@ -38,6 +38,14 @@ def _said(down: str, among: str, share: int) -> What:
 
 SAID = _said("turns_of_messages", "turns_of_some_messages", 1)
 SPOKEN = _said("turns_of_spoken", "turns_of_some_spoken", 2)
+ASKED = What(
+    "asked_down",
+    "",
+    "asked_of_line",
+    0,
+    lambda piece: piece.end.turn_first,
+    high=lambda piece: piece.end.settled_before,
+)
 
 
 class Tip(NamedTuple):
@@ -172,6 +180,8 @@ class Lookup:
                     answer = yield from self._at(seq)
                 case Back(count, spoken):
                     answer = yield from self._back(count, spoken)
+                case Question(before):
+                    answer = yield from self._question(before)
                 case Level(below):
                     answer = yield from self._level(below)
                 case Ranked(importance, before, limit):
@@ -289,6 +299,15 @@ class Lookup:
         rows = yield from gather(self._line, SPOKEN if spoken else SAID, limit=count, first=first, last=last)
         # A turn of the newest messages may begin with fewer than were asked for: then it is the first there is.
         return (yield from self._at(rows[-1][0])) if rows else self._newest
+
+    def _question(self, before: int) -> Script[Older | None]:
+        first, low, high = self._head.cleared + 1, self._head.cleared_sum, self._head.settled_before
+        rows = yield from gather(self._line, ASKED, limit=1, first=first, last=before - 1, low=low, high=high)
+        if not rows:
+            return None
+        start = self._start(rows[0])
+        after = yield from self._next(start)
+        return Older(start, after.first - 1, after.before - start.before)
 
     # -- turns by their importance -------------------------------------------------------------------------
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from everthread.core.branches import KINDS, Line, oldest
-from everthread.core.events import BriefUpdated, SessionEnded, Summary
+from everthread.core.events import MEMORY, BriefUpdated, ModelCall, SessionEnded, Summary
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
 from everthread.store.engine import Ask, Row, Script
@@ -28,6 +30,20 @@ class Remembered(NamedTuple):
     behind: bool = False
     recap: SessionEnded | None = None
     since: int = 0
+
+
+def as_begun(line: Line, newest: Head, kind: str, latest: int) -> Script[tuple[Head, int]]:
+    """Up to which event a kind of memory is read, and the newest there: in a turn that runs, what its first model call
+    could be told. All its requests begin alike, and what is made meanwhile is told from the next turn on."""
+    if newest.state not in ("open", "waiting") or latest <= newest.turn_first:
+        return newest, latest
+    made = yield from _onward(line, "model_call", newest.turn_first, newest.seq, limit=PAGE)
+    calls = [one.event for one in readable(made) if isinstance(one.event, ModelCall) and one.event.agent != MEMORY]
+    if not calls or calls[0].at > latest:
+        return newest, latest
+    last = calls[0].at - 1
+    rows = yield from newest_markers(line, kind, last=last, limit=1)
+    return replace(newest, seq=last), rows[0].seq if rows else 0
 
 
 def brief(

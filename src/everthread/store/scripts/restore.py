@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from everthread.core.branches import Branch
 from everthread.core.turns import Head
+from everthread.core.verdicts import approved, key_of
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
 from everthread.store.beside.documents import Document, document, version_of
 from everthread.store.conversations import Conversation, Owner, insert
@@ -80,9 +81,30 @@ def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> S
         numbered = number(Place(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
         heads[branch.number] = numbered.heads
         writes += numbered.writes
+    if approvals := _approvals(whole):
+        writes.append(Tell("insert_receipt", [{**key, **row} for row in approvals]))
     if new.current not in heads:
         raise UnknownBranch(new.current, ", ".join(map(str, heads)))
     return writes
+
+
+def _approvals(whole: Whole) -> list[dict[str, str | int]]:
+    """Receipts of tool calls that were approved, so that no other branch approves them again: the first of each."""
+    branches = {branch.number: branch for branch, _ in whole.branches}
+    found: dict[str, dict[str, str | int]] = {}
+    for branch, drafts in whole.branches:
+        for seq, draft in enumerate(drafts, branch.at + 1):
+            if call := approved(draft.event):
+                key = key_of(_owner(branches, branch, call), call)
+                found.setdefault(key, {"key": key, "branch": branch.number, "first": seq, "last": seq, "hash": ""})
+    return list(found.values())
+
+
+def _owner(branches: Mapping[int, Branch], branch: Branch, seq: int) -> int:
+    """The branch that stores an event of another's line."""
+    while branch.parent is not None and branch.parent in branches and seq <= branch.at:
+        branch = branches[branch.parent]
+    return branch.number
 
 
 def _start(branch: Branch, heads: dict[int, list[Head]], branches: dict[int, Branch]) -> Head:

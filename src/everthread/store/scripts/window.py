@@ -39,11 +39,13 @@ NOTHING = Remembered()
 
 class Sighted(msgspec.Struct, frozen=True, kw_only=True):
     """What is known before anything is chosen. `opening`: the system messages with which the branch begins. `notes`:
-    the document that was asked for."""
+    the document that was asked for. `notes_since`: when its first version was written, which is another time once it
+    was forgotten; 0 where there is none."""
 
     line: Line
     head: Head
     notes: str
+    notes_since: int
     newest: Start | None
     size: int  # of the newest turn, in full
     settled: int  # and with its large results as stubs
@@ -108,11 +110,15 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Sighted], Planne
     newest, brief, recap = sighted.head, NOTHING, NOTHING
     if memory:
         latest, ahead = sighted.marks.of(memory), look.versions(choice.begin)
-        brief = yield from remembered.brief(line, newest, memory, choice.begin.first, latest=latest, ahead=ahead)
-    if planned.recap and events and sighted.marks.of("session_ended") > newest.cleared:
+        upto = newest
+        if memory == "summary":  # a brief may be one that the user has corrected, which holds at once
+            upto, latest = yield from remembered.as_begun(line, newest, memory, latest)
+        brief = yield from remembered.brief(line, upto, memory, choice.begin.first, latest=latest, ahead=ahead)
+    if planned.recap and events and (latest := sighted.marks.of("session_ended")) > newest.cleared:
         covered = max(newest.cleared, brief.brief.covers if brief.brief else 0)
         if not brief.brief or brief.behind:
-            recap = yield from remembered.recap(line, newest, events[0], covered)
+            upto, _ = yield from remembered.as_begun(line, newest, "session_ended", latest)
+            recap = yield from remembered.recap(line, upto, events[0], covered)
     read = _to_keep(look.foreseen, sighted, memory)
     return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap, read=read)
 
@@ -165,6 +171,7 @@ def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Sighted, Since]]
         line=line,
         head=newest,
         notes=bytes(row[3] or b"").decode("utf-8", "surrogatepass"),
+        notes_since=row[4] or 0,
         newest=start,
         size=newest.tokens_sum - marks.begun[3],
         settled=newest.settled_sum - newest.cleared_sum - marks.begun[0],
@@ -236,8 +243,8 @@ def _seen_on(line: Line, asking: Asking) -> Script[Rows]:
 
 
 def _marks(line: Line, row: Row, head: Head) -> Marks:
-    _, settings, forgotten, _, *newest = row[: 4 + len(MARKS)]
-    opening, *first = row[4 + len(MARKS) : -HEAD]
+    _, settings, forgotten, _, _, *newest = row[: 5 + len(MARKS)]
+    opening, *first = row[5 + len(MARKS) : -HEAD]
     tip = tip_of(line, head.seq)
     inherited, begun = (tip.past.marks, tip.past.begun) if tip.past else (NONE, Begun())
     if first[0]:

@@ -545,13 +545,14 @@ ORDER BY seq LIMIT :limit
 
 -- name: sight
 -- What a context is planned from, as of seq `last` on a branch: which branch is current, the conversation's settings, how
--- often something of it was redacted, and the user's notes with its agent; the newest marker of each kind that matters to
+-- often something of it was redacted, and the user's notes with its agent and since when there are any; the newest marker of each kind that matters to
 -- a context and the kind of the very first event, because what is not there need not be asked for; the head; and the sums
 -- before its turn, if that begins here. A row for each message from seq `unread` on, or one without any. Not max(seq):
 -- PostgreSQL would read every marker of a kind that it takes for rare.
 SELECT c.current, c.settings, c.forgotten,
     (SELECT body FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes
         ORDER BY version DESC LIMIT 1),
+    (SELECT time FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes AND version = 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'settings' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -663,6 +664,26 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND turn_first = seq AND +seq BETWEEN :first AND :last
     AND settled_before BETWEEN CAST(:floor AS bigint) AND CAST(:high AS bigint)
 ORDER BY settled_before DESC, seq DESC LIMIT 1
+
+-- name: asked_down
+-- The turns of a segment that a user message begins, newest first.
+SELECT seq, settled_before, turn, messages_before FROM events
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+    AND turn_first = seq AND +seq BETWEEN :first AND :last AND kind = 'user'
+    AND settled_before BETWEEN CAST(:low AS bigint) AND CAST(:high AS bigint)
+ORDER BY settled_before DESC, seq DESC LIMIT :limit
+
+-- name: asked_of_line
+-- The same in several segments.
+SELECT e.seq, e.settled_before, e.turn, e.messages_before
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.seq BETWEEN CAST(CAST(j.value AS text) AS bigint) >> 31
+            AND CAST(CAST(j.value AS text) AS bigint) & 2147483647
+    OFFSET 0) AS e
+WHERE e.turn_first = e.seq AND e.kind = 'user'
 
 -- name: turns_of_messages
 -- In which turns the newest messages of a segment are, one row a message, newest first.
@@ -960,6 +981,10 @@ ON CONFLICT DO NOTHING
 -- name: forgetting
 -- Of every tenant and user, the oldest first.
 SELECT tenant, conversation, branch, seq, "user", what, time FROM forgetting ORDER BY time, what LIMIT :limit
+
+-- name: being_erased
+-- Whether a conversation is to be erased, or was just now.
+SELECT 1 FROM forgetting WHERE tenant = :tenant AND conversation = :conversation AND what = 'conversation' LIMIT 1
 
 -- name: forget_forgotten_user
 UPDATE forgetting SET "user" = '' WHERE tenant = :tenant AND "user" = :user AND what = 'user'

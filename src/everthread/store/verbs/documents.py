@@ -21,16 +21,17 @@ class Documents:
         self._forgetting = forgetting
         self._max_bytes = max_bytes
 
-    async def put(self, owner: Owner, name: str, body: str, *, expect: int | None = None) -> Document:
+    async def put(self, owner: Owner, name: str, body: str, *, expect: int | None = None, of: str = "") -> Document:
         """Write a document's next version; what the newest says already is not written again.
 
-        `expect`: the version that the caller knows (0: that there is none); Changed if there is another.
+        `expect`: the version that the caller knows (0: that there is none); Changed if there is another. `of`: the
+        user's conversation in which it is written; UnknownConversation if that is gone.
         """
         stored = documents.stored_form(body, max_bytes=self._max_bytes)
-        now, tried = self._clock(), list[int]()
-        return await self._engine.write(
-            lambda: documents.put(owner, name, stored, expect=expect, now=now, tried=tried), about=_about(owner)
-        )
+        script = partial(documents.put, owner, name, stored, expect=expect, of=of, now=self._clock(), tried=[])
+        # In turn with `erase_user`, where that matters: else it might be looked for before, and written after it.
+        about = f"{owner.tenant}/{owner.user}" if of else _about(owner)
+        return await self._engine.write(script, about=about, alone=bool(of))
 
     async def get(self, owner: Owner, name: str, *, version: int | None = None) -> Document | None:
         """The newest version of a document, or one by number; None where there is none."""

@@ -1,0 +1,29 @@
+"""Verdicts: somebody's yes or no to a tool call that waits, as the log keeps it.
+
+A no is of its own branch. A yes is of all branches that share the tool call, because what a tool has done is done on
+all of them: it is appended under a key that names the call, and a key is used once.
+"""
+
+from __future__ import annotations
+
+from everthread.core.branches import ENDLESS
+from everthread.core.events import Command, Event
+
+APPROVE, REFUSE = "approve", "refuse"
+
+
+def answered(event: Event) -> int:
+    """The seq of the tool call of which this is the verdict; 0 where it is none."""
+    seq = event.arguments.get("seq") if isinstance(event, Command) and event.name in (APPROVE, REFUSE) else 0
+    return seq if type(seq) is int and 0 < seq <= ENDLESS else 0  # an application may have commands of these names
+
+
+def approved(event: Event) -> int:
+    """The same, where it is a yes."""
+    return answered(event) if isinstance(event, Command) and event.name == APPROVE else 0
+
+
+def key_of(branch: int, seq: int) -> str:
+    """The key under which a tool call is approved, by the branch that stores it. An application's keys have no line
+    breaks, so none of them is this one."""
+    return f"approved\n{branch}/{seq}"
