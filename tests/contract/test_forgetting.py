@@ -411,7 +411,7 @@ async def test_who_still_holds_a_talk_of_an_erased_user_writes_no_document(
     async with Everthread.open(address) as other:
         with monkeypatch.context() as patched:
             if half:  # its documents are gone, and its conversations are not yet
-                patched.setattr(other.log, "finish", AsyncMock())
+                patched.setattr(other.log.forgetting, "finish", AsyncMock())
             await other.erase_user(user=someone)
         with pytest.raises(UnknownConversation):
             await talk.write_notes("Likes walnuts.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.jobs.worker import Worker
+from everthread.live import Run
 from everthread.store.engine import Script
 from everthread.testing.scripted import script
 
@@ -18,9 +20,9 @@ MODEL = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000}
 
 @pytest.fixture(autouse=True)
 def nobody_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No worker asks anything at the same time; nor does a turn look after itself, which it does once a second."""
+    """No worker asks anything at the same time; nor does anybody attend to a turn, as happens about once a second."""
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
-    monkeypatch.setattr("everthread.live.KEEP", 3_600)
+    monkeypatch.setattr(Run, "attend", lambda _: asyncio.sleep(0))
 
 
 @contextmanager
