@@ -42,12 +42,12 @@ from everthread.store.conversations import BranchTotals, Conversation, Owner, To
 from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.scripts.append import Place
-from everthread.tools import notes
+from everthread.tools import ToolContext, notes
 
 LOOK_UP_SECONDS = 60.0
 
 
-class Talk:
+class Talk(ToolContext):
     """A conversation, on its current branch or on one that was chosen."""
 
     def __init__(
@@ -67,6 +67,11 @@ class Talk:
     def id(self) -> str:
         return self.conversation.id
 
+    @property
+    def log(self) -> Log:
+        """The store, as `et.log`: it does not ask whose a line or place is."""
+        return self._log
+
     # -- saying --------------------------------------------------------------------------------------------
 
     async def append(self, *events: Event, key: str = "", expect: int | None = None) -> list[Logged]:
@@ -84,13 +89,8 @@ class Talk:
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
         if any(one.kind == "assistant" for one in logged):
-            self._remind(logged[-1].branch)
+            self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
-
-    def _remind(self, branch: int) -> None:
-        """A turn may be over: memory has something to do."""
-        if self._runtime.memory is not None:
-            self._runtime.memory.remind(self.conversation, branch)
 
     async def clear(self) -> Logged:
         """Start afresh: what came before is no longer sent, but stays and can be found."""
@@ -428,7 +428,7 @@ class Talk:
         try:
             await forgotten(self._runtime.contexts, self._log.redact(line, seq))
         finally:
-            self._remind(line.branch.number)
+            self._runtime.remind(self.conversation, line.branch.number)
         owner = Owner(self.conversation.tenant, self.conversation.user)
         self.conversation = await self._log.find(owner, self.id)  # it may have been named by what is gone
 

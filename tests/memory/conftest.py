@@ -12,7 +12,7 @@ from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
 from tests.contract.support import Clock
 from tests.memory.store import Store
-from tests.memory.support import past_clock
+from tests.memory.support import only_turns_remind, past_clock
 
 Speak = Callable[..., None]
 
@@ -37,7 +37,7 @@ async def et(
     address: str, someone: str, memory_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Everthread]:
     """Whose own worker is reminded by `say`, and not by `append`: what is done with that is up to each test."""
-    monkeypatch.setattr(Talk, "_remind", lambda *_: None)
+    only_turns_remind(monkeypatch)
     async with Everthread.open(address, settings=settings_of(someone, memory_model)) as et:
         yield et
 

@@ -264,6 +264,11 @@ class Runtime:
 
     # -- beside the conversation, and the end ------------------------------------------------------------------
 
+    def remind(self, conversation: Conversation, branch: int) -> None:
+        """A turn may be over, or something forgotten: memory may have something to do."""
+        if self.memory is not None:
+            self.memory.remind(conversation, branch)
+
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that no turn waits for; what goes wrong with it is logged."""
         task = asyncio.create_task(_quietly(work))

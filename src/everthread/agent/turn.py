@@ -58,7 +58,7 @@ from everthread.errors import (
 from everthread.live import Run
 from everthread.store.beside.leases import Held
 from everthread.store.scripts.append import Draft, Place
-from everthread.tools import Toolbox
+from everthread.tools import Toolbox, ToolContext
 
 SAID_AGAIN = (
     "The same was said before and had no reply, so it stands there twice now: `talk.resume()` goes on without saying "
@@ -87,7 +87,15 @@ class Turn:
     """A turn as its runner has it. Its verbs raise what went wrong, after the last delta; it is in the log as well."""
 
     def __init__(
-        self, runtime: Runtime, talk: Any, run: Run, held: Held, prepared: Prepared, *, tell: Tell, accept: Accept
+        self,
+        runtime: Runtime,
+        talk: ToolContext,
+        run: Run,
+        held: Held,
+        prepared: Prepared,
+        *,
+        tell: Tell,
+        accept: Accept,
     ) -> None:
         self._runtime, self._talk, self._live, self._held = runtime, talk, run, held
         self.line = run.line
@@ -151,7 +159,8 @@ class Turn:
         if head.session and message.session != head.session:
             pause = ago((message.at - head.spoken_time) / 1e6)
             self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
-            self._remind()  # the session before has ended: its recap is made beside this turn
+            # The session before has ended: its recap is made beside this turn.
+            self._runtime.remind(self._talk.conversation, self.line.branch.number)
 
     async def resume(self) -> None:
         """Go on with a turn that was left open or interrupted; nothing is said anew."""
@@ -409,15 +418,11 @@ class Turn:
         return await self._done()
 
     async def _done(self) -> Head:
-        self._remind()
+        self._runtime.remind(self._talk.conversation, self.line.branch.number)
         head: Head = await self._runtime.log.head(self.line)
         self._held.open = False
         self._tell(self._figures.done(head.state, head.seq))
         return head
-
-    def _remind(self) -> None:
-        if self._runtime.memory is not None:
-            self._runtime.memory.remind(self._talk.conversation, self.line.branch.number)
 
     async def _append(self, *events: Event) -> list[Logged]:
         """Append events, as long as the turn is ours."""

@@ -13,7 +13,7 @@ from everthread.errors import BadValue, Changed
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
-from everthread.tools import FunctionTool, tool
+from everthread.tools import FunctionTool, ToolContext, tool
 
 LONGEST = 8_000  # characters
 TOOL = "write_memory"
@@ -53,15 +53,15 @@ async def forget(log: Log, conversation: Conversation) -> None:
 
 
 async def _write_memory(
-    talk: Any,
+    talk: ToolContext,
     text: Annotated[str, f"The whole of MEMORY.md as it shall be, in Markdown, {LONGEST:,} characters at most."],
 ) -> str:
     """Replaces MEMORY.md, which you see in every conversation with this user. Keep what still holds; note what the user
     wants to be remembered, and nothing that is only of today."""
     try:
-        await write(talk._log, talk.conversation, text, expect=talk.notes_seen)
+        await write(talk.log, talk.conversation, text, expect=talk.notes_seen)
     except Changed:
-        talk.notes_seen = now = await read(talk._log, talk.conversation)
+        talk.notes_seen = now = await read(talk.log, talk.conversation)
         return f"{CHANGED}\n{now}"
     talk.notes_seen = text
     return "Noted."

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from everthread.context.items import stub
+from everthread.core.branches import Line
 from everthread.core.events import KINDS, MESSAGES, is_kind
 from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
@@ -21,9 +22,8 @@ from everthread.core.sections import RECALL
 from everthread.errors import BadValue, NotFound
 from everthread.store.beside.leases import FOREVER
 from everthread.store.conversations import Owner
-from everthread.store.log import Log
 from everthread.store.recall.hits import MOST, Hit, recall
-from everthread.tools import FunctionTool, tool
+from everthread.tools import FunctionTool, ToolContext, tool
 from everthread.tools.results import Quoting
 
 OPEN = "open_event"
@@ -33,7 +33,7 @@ _REFERENCE = re.compile(r"(\d{1,15})(?: on branch (\d{1,9}))?(?: of conversation
 
 
 async def _recall_context(
-    talk: Any,
+    talk: ToolContext,
     query: Annotated[str, "What to look for: words that were probably used, names, numbers, ids."],
     kinds: Annotated[list[str] | None, f"Only these kinds: {', '.join(FOUND)}, or the application's own."] = None,
     since: Annotated[str | None, "Only from this day on, as 2026-01-31."] = None,
@@ -50,8 +50,8 @@ async def _recall_context(
     if first >= end:
         raise BadValue("since", since, f"a day that is not after until, which is {until}")
     hits = await recall(
-        talk._log,
-        Owner(talk.conversation.tenant, talk.conversation.user),
+        talk.log,
+        _owner(talk),
         await talk.line(),
         query,
         limit=min(limit, MOST),
@@ -67,7 +67,7 @@ async def _recall_context(
 
 
 async def _open_event(
-    talk: Any,
+    talk: ToolContext,
     reference: Annotated[str, "As it was given; or the number of an event of this conversation."],
     page: Annotated[int, "Which page of it; the first is 1."] = 1,
 ) -> str | Quoting:
@@ -84,21 +84,29 @@ async def _open_event(
     return Quoting.of(told, [Quote(conversation, events[0].branch, events[0].seq)])
 
 
-async def _referred(talk: Any, reference: str) -> tuple[str, list[Logged]]:
+async def _referred(talk: ToolContext, reference: str) -> tuple[str, list[Logged]]:
     """The event that a reference names, if it is one of this user's, and of which conversation it is."""
-    found = _REFERENCE.search(reference)
+    here, found = talk.conversation.id, _REFERENCE.search(reference)
     if found is None:
-        return talk.id, []
-    seq, branch, conversation = int(found[1]), found[2], found[3] or talk.id
-    if conversation == talk.id and branch is None:
-        return talk.id, await talk.range(seq, seq)
+        return here, []
+    seq, conversation = int(found[1]), found[3] or here
     try:
-        owner = Owner(talk.conversation.tenant, talk.conversation.user)
-        log: Log = talk._log
-        whose = await log.find(owner, conversation)
-        return whose.id, await log.range(await log.line(whose, int(branch) if branch else None), seq, seq)
+        line = await _line(talk, conversation, found[2])
     except NotFound:
         return conversation, []
+    return conversation, await talk.log.range(line, seq, seq)
+
+
+async def _line(talk: ToolContext, conversation: str, branch: str | None) -> Line:
+    """The line that a reference names: of any of this user's conversations, on its current branch where none is."""
+    if conversation == talk.conversation.id and branch is None:
+        return await talk.line()
+    whose = await talk.log.find(_owner(talk), conversation)
+    return await talk.log.line(whose, int(branch) if branch else None)
+
+
+def _owner(talk: ToolContext) -> Owner:
+    return Owner(talk.conversation.tenant, talk.conversation.user)
 
 
 def recall_tools() -> list[FunctionTool[..., Any]]:

@@ -22,12 +22,13 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 import msgspec
 
 from everthread.errors import BadTool
+from everthread.tools.context import ToolContext
 from everthread.tools.docstrings import described
 
 _EMPTY = inspect.Parameter.empty
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")  # Anthropic's rule, the narrowest
-_TALK = ("everthread.talk", "Talk")
+_TALK = ("Talk", "ToolContext")  # as a hint may name it
 _UNSAYABLE = (TypeError, NotImplementedError, AttributeError, NameError, RecursionError)  # of hints
 _LARGEST = 10_000  # pieces of a schema once its references are written out
 
@@ -126,13 +127,12 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter, name: str)
 
 
 def _is_talk(name: str, hint: Any) -> bool:
-    """Whether a parameter wants the conversation: by its type, which this module must not import, or by its name."""
+    """Whether a parameter wants the conversation: by its type, or by its name where it has none."""
     if isinstance(hint, str):
-        return hint.split("|")[0].strip().rpartition(".")[2] == "Talk"
+        return hint.split("|")[0].strip().rpartition(".")[2] in _TALK
     if hint is Any:
         return name == "talk"
-    kinds = get_args(hint) or (hint,)
-    return any(isinstance(kind, type) and (kind.__module__, kind.__name__) == _TALK for kind in kinds)
+    return any(ToolContext in getattr(kind, "__mro__", ()) for kind in get_args(hint) or (hint,))
 
 
 def _may_be_none(hint: Any) -> bool:

@@ -23,6 +23,7 @@ from everthread.core.parts import Part, Text
 from everthread.core.request import Tool, object_of
 from everthread.errors import BadTool, BadValue, EverthreadError
 from everthread.tools import schemas
+from everthread.tools.context import ToolContext
 from everthread.tools.functions import Approval, FunctionTool, Said
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
 from everthread.tools.results import Quoting, in_a_line, shortened
@@ -50,7 +51,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     offered: Tool
     bind: Callable[[dict[str, Any]], dict[str, Any]]
-    call: Callable[[dict[str, Any], Any], Any]
+    call: Callable[[dict[str, Any], ToolContext], Any]
     is_async: bool
     approval: Approval = False
     seconds: float | None = None
@@ -187,7 +188,7 @@ class Toolbox:
             logger.exception("Whether the tool %s needs approval could not be told, so it does", call.name)
             return True
 
-    async def run(self, call: ToolCall, talk: Any, *, seconds: float) -> ToolResult:
+    async def run(self, call: ToolCall, talk: ToolContext, *, seconds: float) -> ToolResult:
         """What the tool gives, or what is wrong. `seconds`: how long it may take, unless it has a limit of its own."""
         bound = self._tools.get(call.name)
         if bound is None:
@@ -217,7 +218,9 @@ def _takes(tool: Tool) -> str:
     return shortened(f" It takes: {', '.join(told)}.", 2_000) if told else ""
 
 
-async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: Any, seconds: float) -> ToolResult:
+async def _ran(
+    call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: ToolContext, seconds: float
+) -> ToolResult:
     work = outcome_of(lambda: bound.call(arguments, talk), is_async=bound.is_async)
     try:
         parts = await in_time(work, seconds)
@@ -276,7 +279,7 @@ def _of_function(function: Callable[..., Any], said: Said) -> Bound:
         raise BadTool(name, "it has no name; give it one with tool(…, name=…)")
     takes = schemas.arguments_of(function, name)
 
-    def call(arguments: dict[str, Any], talk: Any) -> Any:
+    def call(arguments: dict[str, Any], talk: ToolContext) -> Any:
         return function(**arguments, **({takes.talk: talk} if takes.talk else {}))
 
     return Bound(
@@ -302,7 +305,7 @@ def _of_mapping(given: Mapping[str, Any]) -> Bound:
         schemas.check(offered.schema, arguments)
         return arguments
 
-    def call(arguments: dict[str, Any], talk: Any) -> Any:
+    def call(arguments: dict[str, Any], talk: ToolContext) -> Any:
         return execute(arguments, talk=talk) if wants_talk else execute(arguments)
 
     return Bound(
@@ -323,7 +326,7 @@ def _of_server(name: str, server: McpServer, listed: Listed) -> Bound | None:
         logger.warning("Left out of the tools of %s: %s", server.name, problem)
         return None
 
-    async def call(arguments: dict[str, Any], _talk: Any) -> Any:
+    async def call(arguments: dict[str, Any], _talk: ToolContext) -> Any:
         parts, error = await server.call(listed.name, arguments)
         if error:
             raise ToolFailed(parts)
