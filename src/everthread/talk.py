@@ -67,11 +67,6 @@ class Talk(ToolContext):
     def id(self) -> str:
         return self.conversation.id
 
-    @property
-    def log(self) -> Log:
-        """The store, as `et.log`: it does not ask whose a line or place is."""
-        return self._log
-
     # -- saying --------------------------------------------------------------------------------------------
 
     async def append(self, *events: Event, key: str = "", expect: int | None = None) -> list[Logged]:
@@ -114,6 +109,11 @@ class Talk(ToolContext):
         """The same conversation on one of its branches, by name or number."""
         line = await self._log.line(self.conversation, arguments.branch(branch))
         return self._at(line.branch.number)
+
+    async def another(self, id: str) -> Talk:
+        """Another conversation of the same user."""
+        owner = Owner(self.conversation.tenant, self.conversation.user)
+        return Talk(self._log, await self._log.find(owner, arguments.text("id", id)), runtime=self._runtime)
 
     async def fork(self, *, at: int | None = None, name: str = "") -> Talk:
         """A new branch from event `at` (the newest by default). The current branch stays current."""
@@ -253,8 +253,8 @@ class Talk(ToolContext):
         scope: Scope = "conversation",
         branches: Branches = "line",
         kinds: Iterable[str] = (),
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
         session: int | None = None,
     ) -> list[Hit]:
         """What was said about something, best first: any words, in any language, with what stood around it.

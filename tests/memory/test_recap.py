@@ -25,7 +25,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def quick(address: str, someone: str, memory_model: str, clock: Clock) -> AsyncIterator[Everthread]:
     """Where time goes by when it is told to."""
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     async with Everthread.open(address, settings=settings) as et:
         et.log._clock = clock
         yield et

@@ -95,7 +95,7 @@ async def test_another_process_catches_up_on_what_one_left_behind(
     only_turns_remind(monkeypatch)
     heard = Listening()
     remember(busy(), heard.then("Both."))
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     for number in range(2):
         async with Everthread.open(address, settings=settings) as et:
             talk = await et.conversation(user=someone)

@@ -38,14 +38,13 @@ from everthread.providers.registry import provider
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
 from everthread.store.log import Log
-from everthread.store.scripts.read import newest_markers
+from everthread.store.scripts.read import newest_markers, own_calls
 from everthread.tools import Toolbox
 
 FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
 KNOWN = 1_000  # agents that are remembered
 CHANGES = 2_000  # newest changes of a branch's settings that are looked at
 DEFAULT_AGENT = "default"
-RECORDS = 200  # newest model calls among which one of the conversation's own is looked for
 MINUTE = 60_000_000  # microseconds
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
@@ -171,11 +170,8 @@ class Runtime:
         """The model and the address that a conversation was answered from last, as far as they are known."""
         if line.about in self.replies_from:
             return self.replies_from[line.about]
-        for logged in readable((yield from newest_markers(line, "model_call", limit=RECORDS))):
-            call = logged.event
-            if isinstance(call, events.ModelCall) and call.agent != events.MEMORY:
-                return {"model": call.model, "address": call.address or None}
-        return {}
+        made = yield from own_calls(line)
+        return {"model": made[0].call.model, "address": made[0].call.address or None} if made else {}
 
     def replies(self, line: Line, context: Context) -> None:
         """Keep in mind which model replies in a conversation, and from where: the call may have named them."""

@@ -18,7 +18,7 @@ import msgspec
 
 from everthread.agent.abandoned import as_of, closing, left_open
 from everthread.agent.approval import Left, is_late, refusal, verdict
-from everthread.agent.call import Calling, smaller_budget
+from everthread.agent.call import Calling, sent_with, smaller_budget
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished
 from everthread.agent.resumed import first_reply, is_said_again, why_over, with_same_memory, with_same_model
@@ -302,7 +302,7 @@ class Turn:
     async def _call(self, context: Context) -> tuple[Event, ...]:
         self._figures.begin(context.model)
         self._live.replies(context.model, forgotten=context.forgotten)
-        self._calling = calling = Calling(self._runtime, context, agent=self._agent, tell=self._tell)
+        self._calling = calling = Calling(self._runtime, sent_with(context, agent=self._agent), tell=self._tell)
         replied = await calling.reply()
         said = [self._asking(event) for event in replied.events] or [Assistant(model=context.model)]
         record = calling.record

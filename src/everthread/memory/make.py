@@ -17,7 +17,7 @@ from everthread.agent.finish import finished
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
+from everthread.core.events import MEMORY, BriefUpdated, Event, ModelCall, SessionEnded, Summary, text_of
 from everthread.core.logged import Logged, memorable
 from everthread.core.tokens import count
 from everthread.errors import Outrun, TakenOver
@@ -26,7 +26,7 @@ from everthread.language.digest import WORDS, by_turn, checked, material, portio
 from everthread.language.facts import NOTHING, STANDING, Facts, fold, ranked, rendered
 from everthread.language.naming import name_of
 from everthread.memory import prompts
-from everthread.memory.ask import AGENT, Told, ask
+from everthread.memory.ask import Told, ask
 from everthread.memory.due import Due
 from everthread.providers.summariser import summariser
 from everthread.store.beside.leases import Lease
@@ -183,7 +183,7 @@ class Memory:
         goal, at = self.conversation.goal, due.head.seq + 1
         fence = await self._runtime.log.fence(self.line)
         shown = await asyncio.to_thread(material, turns, PORTION, fence=fence, brief=brief, goal=goal)
-        record = ModelCall(model=self.model, at=at, agent=AGENT)
+        record = ModelCall(model=self.model, at=at, agent=MEMORY)
         try:
             told = await ask(
                 self._runtime, self.settings, self.model, instructions=prompts.text(prompt), text=shown, at=at

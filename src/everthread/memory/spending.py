@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from everthread.config import Settings
-from everthread.core.events import ModelCall
-from everthread.memory.ask import AGENT
+from everthread.core.events import MEMORY, ModelCall
 from everthread.store.beside.usage import Called, calls_of
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
@@ -43,7 +42,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spending(conversation: Conversation, now: int) -> Script[Spending]:
-    made = yield from calls_of(Owner(conversation.tenant, conversation.user), AGENT, now - LOOKED_BACK)
+    made = yield from calls_of(Owner(conversation.tenant, conversation.user), MEMORY, now - LOOKED_BACK)
     lately = [one for one in made if one.time >= now - HOUR]
     failed: list[Called] = []
     for one in reversed(made):

@@ -59,9 +59,9 @@ async def _write_memory(
     """Replaces MEMORY.md, which you see in every conversation with this user. Keep what still holds; note what the user
     wants to be remembered, and nothing that is only of today."""
     try:
-        await write(talk.log, talk.conversation, text, expect=talk.notes_seen)
+        await talk.write_notes(text, expect=talk.notes_seen)
     except Changed:
-        talk.notes_seen = now = await read(talk.log, talk.conversation)
+        talk.notes_seen = now = await talk.notes()
         return f"{CHANGED}\n{now}"
     talk.notes_seen = text
     return "Noted."

@@ -14,15 +14,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from everthread.context.items import stub
-from everthread.core.branches import Line
 from everthread.core.events import KINDS, MESSAGES, is_kind
 from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
 from everthread.core.sections import RECALL
 from everthread.errors import BadValue, NotFound
 from everthread.store.beside.leases import FOREVER
-from everthread.store.conversations import Owner
-from everthread.store.recall.hits import MOST, Hit, recall
+from everthread.store.recall.hits import MOST, Hit
 from everthread.tools import FunctionTool, ToolContext, tool
 from everthread.tools.results import Quoting
 
@@ -49,17 +47,8 @@ async def _recall_context(
     first, end = _day("since", since, -FOREVER), _day("until", until, FOREVER, end=True)
     if first >= end:
         raise BadValue("since", since, f"a day that is not after until, which is {until}")
-    hits = await recall(
-        talk.log,
-        _owner(talk),
-        await talk.line(),
-        query,
-        limit=min(limit, MOST),
-        scope=scope,
-        kinds=_kinds(kinds or []),
-        since=first,
-        until=end,
-    )
+    wanted = _kinds(kinds or [])
+    hits = await talk.recall(query, limit=min(limit, MOST), scope=scope, kinds=wanted, since=first, until=end)
     if not hits:
         return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer.{_there_are(kinds or [])}"
     quotes = (quote for hit in hits for quote in _quotes(hit))
@@ -89,24 +78,13 @@ async def _referred(talk: ToolContext, reference: str) -> tuple[str, list[Logged
     here, found = talk.conversation.id, _REFERENCE.search(reference)
     if found is None:
         return here, []
-    seq, conversation = int(found[1]), found[3] or here
+    seq, branch, conversation = int(found[1]), found[2], found[3] or here
     try:
-        line = await _line(talk, conversation, found[2])
+        there = talk if conversation == here else await talk.another(conversation)
+        there = await there.on(int(branch)) if branch else there
     except NotFound:
         return conversation, []
-    return conversation, await talk.log.range(line, seq, seq)
-
-
-async def _line(talk: ToolContext, conversation: str, branch: str | None) -> Line:
-    """The line that a reference names: of any of this user's conversations, on its current branch where none is."""
-    if conversation == talk.conversation.id and branch is None:
-        return await talk.line()
-    whose = await talk.log.find(_owner(talk), conversation)
-    return await talk.log.line(whose, int(branch) if branch else None)
-
-
-def _owner(talk: ToolContext) -> Owner:
-    return Owner(talk.conversation.tenant, talk.conversation.user)
+    return conversation, await there.range(seq, seq)
 
 
 def recall_tools() -> list[FunctionTool[..., Any]]:
