@@ -33,9 +33,10 @@ from everthread.core.strategies import Strategy
 from everthread.core.turns import Session
 from everthread.core.turns import Turn as TurnRow
 from everthread.errors import UnknownSeq
-from everthread.jobs.worker import Status, Worker
+from everthread.jobs.memory import memory_worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
+from everthread.memory.standing import Status, memory_of, status
 from everthread.store.beside.leases import FOREVER
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
@@ -308,11 +309,12 @@ class Talk(ToolContext):
 
     async def remember(self) -> bool:
         """Do now what memory has to do on this branch: briefs, recaps, summaries, a name. Whether anything was due."""
-        return await self._worker.once(self.conversation, self._branch)
+        worker = self._runtime.memory or memory_worker(self._runtime)
+        return await worker.once(self.conversation, self._branch)
 
     async def remembered(self) -> Remembered:
         """All that is remembered on this branch: brief, facts and their events, recap, MEMORY.md, name, goal."""
-        memory = await self._worker.memory_of(self.conversation, await self.line())
+        memory = await memory_of(self._runtime, self.conversation, await self.line())
         return await remembered(memory, notes=await self.notes())
 
     async def correct(self, brief: str | None = None, *, drop: Iterable[str] = ()) -> BriefUpdated:
@@ -323,17 +325,12 @@ class Talk(ToolContext):
         """
         text = None if brief is None else arguments.text("brief", brief)
         listed = [drop] if isinstance(drop, str) else list(drop)
-        memory = await self._worker.memory_of(self.conversation, await self.line())
+        memory = await memory_of(self._runtime, self.conversation, await self.line())
         return await correct(memory, text, [arguments.text("drop", one) for one in listed])
 
     async def memory(self) -> Status:
         """How memory stands on this branch: how far behind, what went wrong last, what it took."""
-        return await self._worker.status(self.conversation, (await self.line()).branch.number)
-
-    @property
-    def _worker(self) -> Worker:
-        worker = self._runtime.memory
-        return worker if isinstance(worker, Worker) else Worker(self._runtime)
+        return await status(self._runtime, self.conversation, (await self.line()).branch.number)
 
     # -- speaking with the model -------------------------------------------------------------------------------
 

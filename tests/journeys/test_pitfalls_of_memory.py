@@ -130,7 +130,7 @@ async def test_a_turn_that_lands_while_a_summary_is_written_is_covered_once(
             await talk.append(user("Turn two."), assistant("Yes."))
         return told
 
-    monkeypatch.setattr("everthread.memory.make.ask", lands)
+    monkeypatch.setattr("everthread.memory.branch.ask", lands)
     await talk.remember()
     assert [(one.text, one.covers, one.turns) for one in await briefs(talk)] == [("One.", 2, 1), ("One and two.", 4, 2)]
     assert ["Turn two." in shown for shown in heard.shown] == [False, True]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk
+from everthread.jobs.memory import memory_worker
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
 from tests.contract.support import Clock
@@ -61,7 +62,7 @@ async def talk(et: Everthread, someone: str) -> Talk:
 
 @pytest.fixture
 async def worker(et: Everthread) -> AsyncIterator[Worker]:
-    worker = Worker(et._runtime)
+    worker = memory_worker(et._runtime)
     yield worker
     await worker.close()
 

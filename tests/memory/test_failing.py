@@ -213,7 +213,7 @@ async def test_the_status_says_that_it_failed_and_why_until_it_is_back(
     await say(talk, "Hello.")
     for _ in range(3):
         await talk.remember()
-        status = await et.memory.status(talk.conversation)
+        status = await talk.memory()
         seen.append((status.failures, status.extractive, status.error[-40:] != "", status.behind))
     assert seen == [(1, True, True, 0), (2, True, True, 0), (0, False, False, 0)]
 

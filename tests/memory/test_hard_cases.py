@@ -45,7 +45,7 @@ async def test_a_brief_that_was_under_way_does_not_bring_back_what_was_redacted(
             await talk.redact(1)
         return told
 
-    monkeypatch.setattr("everthread.memory.make.ask", asked)
+    monkeypatch.setattr("everthread.memory.branch.ask", asked)
     await talk.remember()
     assert await telling_of(talk, SECRET) == []
 

@@ -208,6 +208,19 @@ def test_a_docstring_describes_the_tool_and_its_parameters(function: Callable[..
     assert "Its name" not in takes.description
 
 
+def test_what_follows_the_parameters_stays_in_the_description() -> None:
+    def pay(amount: int) -> None:
+        """Pays.
+
+        Args:
+            amount: How much.
+
+        Use it once: it costs money.
+        """
+
+    assert arguments_of(pay, "f").description == "Pays.\n\nUse it once: it costs money."
+
+
 def test_a_function_without_a_docstring_has_no_description() -> None:
     def bare(n: int) -> None: ...
 

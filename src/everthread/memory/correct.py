@@ -18,8 +18,9 @@ from everthread.core.tokens import count
 from everthread.errors import BadValue, Outrun
 from everthread.language.digest import WORDS, shortened, words_of
 from everthread.language.facts import Fact, Facts, ranked, rendered
+from everthread.memory.branch import Memory
 from everthread.memory.due import due
-from everthread.memory.make import Memory
+from everthread.memory.facts import known_after, written
 
 USER = "user"
 TRIES = 5  # times that a worker may be faster
@@ -49,10 +50,10 @@ async def remembered(memory: Memory, *, notes: str) -> Remembered:
     recap = ended[0].event if ended and ended[0].seq > found.head.cleared else None
     version, _ = found.standing(memory.settings.strategy)
     brief = version.event
-    known, _ = await memory.facts(found, max(found.head.cleared, version.covers))
+    known = await known_after(memory, found, max(found.head.cleared, version.covers))
     return Remembered(
         brief=brief.text if brief else "",
-        facts=tuple(ranked(known, memory.settings.facts_tokens, count)),
+        facts=tuple(ranked(known.facts, memory.settings.facts_tokens, count)),
         covers=brief.covers if brief else 0,
         turns=brief.turns if isinstance(brief, BriefUpdated) else 0,
         extractive=bool(brief and brief.extractive),
@@ -89,13 +90,12 @@ async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> B
     brief, covers = found.brief.event, found.covered if found.brief.event else found.upto
     if covers <= found.head.cleared:
         raise BadValue("the brief", text or "", "written once something was said; nothing is remembered yet")
-    known, _ = await memory.facts(found, covers)
-    known = _without(known, drop)
+    known = _without((await known_after(memory, found, covers)).facts, drop)
     version = BriefUpdated(
         text=(brief.text if brief else "") if text is None else text.strip(),
         covers=covers,
         facts=rendered(ranked(known, memory.settings.facts_tokens, count)),
-        known=msgspec.json.encode(known).decode(),
+        known=written(known),
         turns=brief.turns if isinstance(brief, BriefUpdated) else 0,
         by=USER,
     )

@@ -31,6 +31,13 @@ class Version(msgspec.Struct, frozen=True):
     def covers(self) -> int:
         return self.event.covers if self.event else 0
 
+    @property
+    def base(self) -> int:
+        """The seq of the version that a model goes on from: this one, or the one before it where this is an extract."""
+        if self.event is None:
+            return 0
+        return self.event.base if self.event.extractive else self.seq
+
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
     """What to go on from, and up to which message: a turn that is under way is left alone. `behind` messages no brief
@@ -114,7 +121,7 @@ def _base(line: Line, newest: Version, head: Head) -> Script[Version]:
     """The version that a model goes on from: the newest that is no extract."""
     if newest.event is None or not newest.event.extractive:
         return newest
-    return (yield from _at(line, newest.event.base, head, newest.newest))
+    return (yield from _at(line, newest.base, head, newest.newest))
 
 
 def _known(line: Line, newest: Version, head: Head) -> Script[Version]:
