@@ -131,7 +131,7 @@ class Calling:
         return replied
 
     def _name_server(self, problem: ModelError) -> None:
-        """An error of a server of one's own says which; and where its key would stand."""
+        """Add to an error the address of the server, where it is the user's own, and where its key belongs."""
         address = self._sent.settings.address
         if not address or address in str(problem):
             return

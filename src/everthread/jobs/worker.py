@@ -2,12 +2,13 @@
 
 A reminder says that something may be due on a branch; what is due is derived from the log. It is done when the branch
 has been quiet for a moment and no turn of this process is under way, or after a while in any case. Of many workers one
-does it, because it is done under a lease. A job that fails is looked at again, as another may serve meanwhile, and then
-after the time that its branch says. A worker that is closed finishes what it was reminded of, up to a deadline.
+does it, because it is done under a lease. After a job has failed, the branch is looked at again at once, because
+another job may stand in for it, and then when the branch says so. A worker that is closed finishes what it was reminded
+of, up to a deadline.
 
-The worker knows jobs, and how to look at a branch; what they do, and whether they are due, whoever makes it says:
-`jobs.memory`. Where a branch is for a worker apart, the process that replies only writes a reminder down, and one that
-`serve` makes of this worker reads it.
+The worker is given its jobs and a way to look at a branch (`jobs.memory` has memory's), and knows nothing else. Where a
+branch is left to a worker apart, the process that replies only writes a reminder down. A worker that runs `serve` in
+another process reads it.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ class Look(Protocol[L_co]):
 
 
 class Job(msgspec.Struct, Generic[L], frozen=True, kw_only=True):
-    """Something that is done on a branch. `due`: whether it is due, where the worker was told to do all or only what is
-    worth it by now. `do`: does it, and says whether it succeeded. `alone`: under the branch's lease, and again until
-    nothing is due; else once, before the others."""
+    """Something that is done on a branch. `due` says whether it is due, given whether all is to be done or only what is
+    worth it by now. `do` does it, and says whether it succeeded. A job that is done `alone` holds the branch's lease,
+    and is done again until nothing is due; the others are done once, before these."""
 
     name: str
     due: Callable[[L, bool], bool]
@@ -79,7 +80,7 @@ class Job(msgspec.Struct, Generic[L], frozen=True, kw_only=True):
 
 
 class Did(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was done, as a brief, a recap, a summary or a name. Without a `model` it is an extract."""
+    """A job that was done: its name, and the model that it asked, if any."""
 
     conversation: str
     branch: str
@@ -227,7 +228,7 @@ class Worker:
         return FAULT
 
     async def _write_down(self, place: _Place, seconds: float) -> None:
-        """For whichever worker there is by then."""
+        """Remind whichever worker runs by then."""
         with suppress(EverthreadError):
             line = await self._store.line(place.conversation, place.branch)
             await self._store.remind(_owner(place.conversation), line, seconds=seconds)
@@ -249,18 +250,21 @@ class Worker:
         looked = await self._look(conversation, branch)
         if not looked.on:
             return False, 0.0
-        if looked.apart and not all and not self._apart:
-            await self._store.remind(_owner(conversation), looked.line)  # who is apart sees to it
+        if self._leaves(looked, all):
+            await self._store.remind(_owner(conversation), looked.line)
             return False, 0.0
-        for job in self._before:
-            if job.due(looked, all):
-                await job.do(looked, None)
+        for job in [job for job in self._before if job.due(looked, all)]:
+            await job.do(looked, None)
         if self._next(looked, all) is None:
             return False, looked.wait
         line = looked.line
         name = f"memory/{line.conversation}/{line.branch.number}"
         async with leased(self._store, line, name, wait=all) as held:
             return await self._rounds(conversation, line, held, all=all) if held else (False, AGAIN)
+
+    def _leaves(self, looked: Looked, all: bool) -> bool:
+        """Whether what is due is left to a worker apart; not where somebody asks for it now."""
+        return looked.apart and not all and not self._apart
 
     def _next(self, looked: Looked, all: bool) -> Job[Any] | None:
         """The first job that is due."""

@@ -48,7 +48,7 @@ async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions:
 
 
 def _address(settings: Settings, about: Model) -> str:
-    """A server of one's own is that of the model that replies, and of memory's where both have the same provider."""
+    """The address in the settings is for the model that replies, and for memory's model if both have one provider."""
     return settings.address if about.provider == settings.model.partition(":")[0] else ""
 
 

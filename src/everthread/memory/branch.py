@@ -41,8 +41,8 @@ class Unusable(Exception):
 
 
 class Portion(NamedTuple):
-    """The turns that one model call is shown, none where no model is asked; the seq and the turn that whatever is made
-    of them reaches."""
+    """The turns that one model call is shown (none where no model is asked), and the seq and the turn up to which a
+    version made from them reaches."""
 
     turns: Turns
     seq: int
@@ -50,8 +50,8 @@ class Portion(NamedTuple):
 
 
 class Memory:
-    """Memory of a branch, with the settings in force there. Without a `model` it is extractive. `worth`: messages for
-    which a brief is made unasked."""
+    """Memory of a branch, with the settings in force there. Without a `model` it is extractive. `worth`: how many new
+    messages are worth a brief that nobody asked for."""
 
     def __init__(self, runtime: Runtime, conversation: Conversation, line: Line, settings: Settings) -> None:
         self._runtime, self.log = runtime, runtime.log
@@ -132,5 +132,5 @@ class Memory:
 
 
 def parted(events: Sequence[Logged]) -> Sequence[Turns]:
-    """Messages by turn, in portions; one that is empty where there are none."""
+    """Messages by turn, in portions; a single empty portion where there are no messages."""
     return portions(by_turn(events), PORTION - FRAME) if events else [()]

@@ -1,6 +1,6 @@
 """The brief: the running summary of a branch, made from the version before it and what was said since.
 
-The model that memory uses writes it, or it is an extract where there is none or it may not be called now.
+Memory's model writes it. It is an extract where there is no such model, or where the model may not be called now.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def is_due(memory: Memory, due: Due, *, all: bool) -> bool:
 
 
 async def make(memory: Memory, due: Due) -> None:
-    """Publish the next version. Of a large gap it covers the first portion that the model can take."""
-    before = due.brief.event
-    base = before if isinstance(before, BriefUpdated) else BriefUpdated(text="", covers=due.head.cleared)
+    """Publish the next version. It covers what the model can take at once of what was said since."""
+    base = due.brief.as_brief
     portion = await memory.portion(due, after=due.covered)
     known = await known_after(memory, due, portion.seq)
     facts = rendered(ranked(known.facts, memory.settings.facts_tokens, count))
@@ -67,8 +66,8 @@ async def _prose(
 
 
 async def _extract(memory: Memory, due: Due, base: BriefUpdated, upto: int, *, beside: str) -> str:
-    """The newest messages up to there in their own words, without what the facts say already. What the user wrote
-    stays in front, and what it covers is not told again."""
+    """The newest messages up to seq `upto` in their own words, without what the facts already say. A correction by the
+    user stays in front, and what it covers is not told again."""
     written = await _corrected(memory, due, base) or BriefUpdated(text="", covers=0)
     own = await memory.before(upto + 1, limit=BACK, after=max(due.head.cleared, written.covers))
     room = memory.settings.brief_tokens - count(written.text)
@@ -77,7 +76,7 @@ async def _extract(memory: Memory, due: Due, base: BriefUpdated, upto: int, *, b
 
 
 async def _corrected(memory: Memory, due: Due, base: BriefUpdated) -> BriefUpdated | None:
-    """What the user wrote in place of a brief, last."""
+    """The newest version that the user wrote."""
     if base.by:
         return base
     if not base.corrected:

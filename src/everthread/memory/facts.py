@@ -1,4 +1,4 @@
-"""What is known of the facts: folded from the messages, and written down with every so many versions."""
+"""The facts that are known: folded from the messages, and written down in full with a version now and then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Known(NamedTuple):
 
     @property
     def written(self) -> str:
-        """What the version that is being made has of it."""
+        """What the version that is being made keeps of it."""
         return "" if self.at else written(self.facts)
 
 

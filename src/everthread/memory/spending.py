@@ -1,10 +1,12 @@
-"""What memory's model calls came to lately, derived from their records.
+"""What memory has spent lately on model calls, and how they ended, derived from their records.
 
 Limits by the hour and the pause after a failure follow from it, so both hold in any number of processes, and outlive
 each of them.
 """
 
 from __future__ import annotations
+
+from itertools import takewhile
 
 import msgspec
 
@@ -44,12 +46,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 def spending(conversation: Conversation, now: int) -> Script[Spending]:
     made = yield from calls_of(Owner(conversation.tenant, conversation.user), MEMORY, now - LOOKED_BACK)
     lately = [one for one in made if one.time >= now - HOUR]
-    failed: list[Called] = []
-    for one in reversed(made):
-        if one.conversation == conversation.id:
-            if not one.failed:
-                break
-            failed.append(one)
+    own = [one for one in reversed(made) if one.conversation == conversation.id]
+    failed = list(takewhile(lambda one: one.failed, own))
     return Spending(
         calls=len(lately),
         dollars=sum(one.price or 0.0 for one in lately),

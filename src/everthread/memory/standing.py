@@ -80,8 +80,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 async def look(
     runtime: Runtime, conversation: Conversation, branch: int | None, *, failed: bool = False, as_is: bool = False
 ) -> Looked:
-    """How a branch stands now. `failed`: the model was asked in vain just now, and what can be told without it serves
-    until it may be asked again. `as_is`: extracts are taken for what they are, though a model could do better."""
+    """How a branch stands now. `failed`: the model has just failed; what can be told without it serves until the model
+    may be asked again. `as_is`: extracts are taken as they are, though a model could do better."""
     now, owner = runtime.log.now, Owner(conversation.tenant, conversation.user)
     await runtime.log.mine(conversation)
     agent = await runtime.agent(conversation.tenant, conversation.agent)
@@ -114,7 +114,7 @@ async def status(runtime: Runtime, conversation: Conversation, branch: int | Non
     return Status(
         covers=max(found.head.cleared, version.covers),
         behind=behind,
-        extractive=bool(version.event and version.event.extractive),
+        extractive=version.extractive,
         on=looked.on,
         model=looked.model,
         failures=spent.failures,

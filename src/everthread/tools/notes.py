@@ -30,13 +30,13 @@ def _place(conversation: Conversation) -> tuple[Owner, str]:
 
 
 async def read(log: Log, conversation: Conversation) -> str:
-    """What stands there now."""
+    """The text as it is now."""
     found = await log.document(*_place(conversation))
     return found.body if found else ""
 
 
 async def write(log: Log, conversation: Conversation, text: str, *, expect: str | None = None) -> Document:
-    """Put a text in its place. `expect`: what the writer saw there; Changed if it is another by now."""
+    """Replace the text. `expect`: what the writer saw; Changed if the text is another by now."""
     if len(text) > LONGEST:
         raise BadValue("MEMORY.md", text, f"at most {LONGEST:,} characters; shorten it")
     owner, name = _place(conversation)
@@ -48,7 +48,7 @@ async def write(log: Log, conversation: Conversation, text: str, *, expect: str 
 
 
 async def forget(log: Log, conversation: Conversation) -> None:
-    """Remove it for ever, with all its versions."""
+    """Remove it for good, with all its versions."""
     await log.forget_document(*_place(conversation))
 
 

@@ -34,14 +34,14 @@ _LARGEST = 10_000  # pieces of a schema once its references are written out
 
 
 class Misfit(ValueError):
-    """Arguments that a tool does not take; says why, for the model to read."""
+    """A tool does not take these arguments. The message says why, for the model to read."""
 
 
 # -- functions ---------------------------------------------------------------------------------------------
 
 
 class Arguments(NamedTuple):
-    """What a function takes: the schema of it, and how what a model wrote becomes it.
+    """What a function takes: its schema, and how what a model wrote becomes arguments.
 
     `talk` is the parameter that is given the conversation, empty where there is none: the model knows nothing of it.
     """
@@ -85,7 +85,7 @@ def arguments_of(function: Callable[..., Any], name: str) -> Arguments:
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a functools.partial was made of."""
+    """The function that a functools.partial was made of."""
     return _plain(function.func) if isinstance(function, partial) else function
 
 
@@ -115,7 +115,7 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter, name: str) -> Any:
-    """The parameter's hint; a text where it stands for the conversation's type, which need not be imported."""
+    """The parameter's hint; as text where it names the conversation's type, which need not be imported."""
     hint = parameter.annotation
     if hint is _EMPTY:
         return Any
@@ -315,7 +315,7 @@ class _WritingOut:
 
 
 def _meant(reference: str, whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a reference within the schema points at; anything at all where it points elsewhere."""
+    """What a reference within the schema points at; an empty schema, which allows anything, if it points elsewhere."""
     place: Any = whole if reference.startswith("#") else {}
     for step in reference.partition("#")[2].split("/")[1:]:
         place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
@@ -323,7 +323,7 @@ def _meant(reference: str, whole: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mended(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same said so that every provider takes it."""
+    """The same schema, in words that every provider takes."""
     if "const" in schema:
         schema["enum"] = [schema.pop("const")]
     if schema.get("items") is False:  # beside prefixItems: no more than these
@@ -343,7 +343,7 @@ def _type_of(values: list[Any]) -> dict[str, Any]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Null as the default is what leaving the argument out means: nobody need say it."""
+    """The same schema without null: where null is the default, leaving the argument out says the same."""
     kinds, choices = schema.get("type"), schema.get("anyOf")
     if isinstance(kinds, list):
         left = [kind for kind in kinds if kind != "null"]
