@@ -22,7 +22,7 @@ from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
 from everthread.core.events import ModelCall
 from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
-from everthread.providers.client import Replied
+from everthread.providers.client import Piece, Replied
 from everthread.providers.models import Model
 
 if TYPE_CHECKING:
@@ -115,20 +115,25 @@ class Calling:
         async with client.reply(self._sent.request) as pieces:
             async for piece in pieces:  # to the very end, or the connection could not be used again
                 self._first = self._first or time.monotonic()
-                match piece:
-                    case TextDelta():
-                        self._said.append(piece.text)
-                        self._tell(piece)
-                    case ReasoningDelta():
-                        self._thought = True
-                        self._tell(piece)
-                    case Replied():
-                        replied = piece
-                    case _:
-                        assert_never(piece)
+                replied = self._heard(piece) or replied
         if replied is None:
             raise BrokenOff(self._sent.about.provider, "it ended without an end")
         return replied
+
+    def _heard(self, piece: Piece) -> Replied | None:
+        """Tell a piece of the reply; the last piece is the whole of it."""
+        match piece:
+            case TextDelta():
+                self._said.append(piece.text)
+                self._tell(piece)
+            case ReasoningDelta():
+                self._thought = True
+                self._tell(piece)
+            case Replied():
+                return piece
+            case _:
+                assert_never(piece)
+        return None
 
     def _name_server(self, problem: ModelError) -> None:
         """Add to an error the address of the server, where it is the user's own, and where its key belongs."""

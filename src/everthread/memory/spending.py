@@ -53,7 +53,7 @@ def spending(conversation: Conversation, now: int) -> Script[Spending]:
         dollars=sum(one.price or 0.0 for one in lately),
         since=lately[0].time if lately else 0,
         failures=len(failed),
-        newest=failed[0] if failed else None,
+        newest=next(iter(failed), None),
     )
 
 

@@ -144,7 +144,7 @@ def _fitting(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _small(part: Part, share: int) -> Part:
     if isinstance(part, Text):
-        return msgspec.structs.replace(part, text=shortened(part.text, share)) if len(part.text) > share else part
+        return msgspec.structs.replace(part, text=shortened(part.text, share))
     size = len(part.data or b"") if isinstance(part, Image | File) else 0
     if size <= MOST_BYTES:
         return part

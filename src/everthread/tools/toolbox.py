@@ -230,14 +230,14 @@ async def _ran(
     work = outcome_of(lambda: bound.call(arguments, talk), is_async=bound.is_async)
     try:
         parts = await in_time(work, seconds)
-        quotes = parts.quotes if isinstance(parts, Quoting) else ()
-        return ToolResult(id=call.id, name=call.name, parts=tuple(parts), quotes=quotes)
+        return _right(call, parts)
     except ToolFailed as failed:
         return ToolResult(id=call.id, name=call.name, parts=failed.parts, error=True)
     except OutOfTime as late:
         logger.warning("The tool %s did not end within %g s", call.name, seconds)
-        goes_on = " It goes on in the background; what it gives is lost." if late.goes_on or not bound.is_async else ""
-        return _wrong(call, f"The tool did not end within {seconds:g} s.{goes_on}")
+        goes_on = late.goes_on or not bound.is_async
+        lost = " It goes on in the background; what it gives is lost." if goes_on else ""
+        return _wrong(call, f"The tool did not end within {seconds:g} s.{lost}")
     except asyncio.CancelledError:
         if _is_cancelled():
             raise
@@ -262,6 +262,11 @@ def _told(problem: BaseException) -> str:
         return shortened("\n".join(_told(one) for one in problem.exceptions[:5]), 5_000)
     kind, words = type(problem).__name__, in_a_line(problem)
     return words if words == kind or isinstance(problem, EverthreadError) else f"{kind}: {words}"
+
+
+def _right(call: ToolCall, parts: tuple[Part, ...]) -> ToolResult:
+    quotes = parts.quotes if isinstance(parts, Quoting) else ()
+    return ToolResult(id=call.id, name=call.name, parts=tuple(parts), quotes=quotes)
 
 
 def _wrong(call: ToolCall, sentence: str) -> ToolResult:
