@@ -51,7 +51,7 @@ LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 _log = logging.getLogger("everthread.agent")
 
 
-class Memory(Protocol):
+class MemoryWorker(Protocol):
     """Whoever keeps briefs and recaps up to date, as far as a turn knows of it."""
 
     def remind(self, conversation: Conversation, branch: int) -> None:
@@ -82,7 +82,7 @@ class Runtime:
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys
-        self.memory: Memory | None = None
+        self.memory: MemoryWorker | None = None
         self._clients: dict[Access, Client] = {}
         self._chosen: Chosen | None = None
         self.replies_from: dict[str, dict[str, Any]] = {}
