@@ -6,14 +6,12 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
-from unittest.mock import AsyncMock
+from typing import Any
 
 import hypothesis
 import pytest
 
 from everthread import Everthread, Talk
-from everthread.context import plan
-from everthread.context.gaps import Gap, Gaps
 from everthread.jobs.worker import Worker
 from tests import examples  # noqa: F401 -- the profiles
 from tests.postgres_server import Server, postgres_for_tests
@@ -81,10 +79,18 @@ def someone() -> str:
 
 @pytest.fixture
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that count what is written and sent: what memory adds to it is told in tests/memory."""
+    """For tests that count what is written and sent: stores are opened with memory off, unless a test says otherwise,
+    and no worker looks whether something is due. What memory adds is told in tests/memory."""
+    opened = Everthread.open
+
+    def open(address: str, *, settings: Any = None, **given: Any) -> Any:
+        return opened(
+            address, settings={"memory": False, **settings} if isinstance(settings, dict) else settings, **given
+        )
+
+    monkeypatch.setenv("EVERTHREAD_MEMORY", "false")
+    monkeypatch.setattr(Everthread, "open", open)
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
-    monkeypatch.setattr(plan, "remembers", lambda _: False)
-    monkeypatch.setattr(Gaps, "told", AsyncMock(return_value=Gap(first=1)))
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ from everthread.context.build import Contexts, forgotten
 from everthread.core.importance import Worth, worth
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting
-from everthread.jobs.worker import Did, Worker
+from everthread.jobs.memory import memory_worker
+from everthread.jobs.worker import Did
 from everthread.opening import Opening
 from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import By, Usage
@@ -69,7 +70,7 @@ class Everthread:
             environ=os.environ,
             keys=lambda: self._keys,
         )
-        self.memory = self._runtime.memory = Worker(self._runtime)
+        self.memory = self._runtime.memory = memory_worker(self._runtime)
 
     @staticmethod
     def open(

@@ -33,21 +33,22 @@ from everthread.core.strategies import Strategy
 from everthread.core.turns import Session
 from everthread.core.turns import Turn as TurnRow
 from everthread.errors import UnknownSeq
-from everthread.jobs.worker import Status, Worker
+from everthread.jobs.memory import memory_worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
+from everthread.memory.standing import Status, memory_of, status
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.scripts.append import Place
 from everthread.store.times import FOREVER
-from everthread.tools import notes
+from everthread.tools import ToolContext, notes
 
 LOOK_UP_SECONDS = 60.0
 
 
-class Talk:
+class Talk(ToolContext):
     """A conversation, on its current branch or on one that was chosen."""
 
     def __init__(
@@ -84,13 +85,8 @@ class Talk:
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
         if any(one.kind == "assistant" for one in logged):
-            self._remind(logged[-1].branch)
+            self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
-
-    def _remind(self, branch: int) -> None:
-        """A turn may be over: memory has something to do."""
-        if self._runtime.memory is not None:
-            self._runtime.memory.remind(self.conversation, branch)
 
     async def clear(self) -> Logged:
         """Start afresh: what came before is no longer sent, but stays and can be found."""
@@ -114,6 +110,13 @@ class Talk:
         """The same conversation on one of its branches, by name or number."""
         line = await self._log.line(self.conversation, arguments.branch(branch))
         return self._at(line.branch.number)
+
+    async def another(self, id: str) -> Talk:
+        """Another conversation of the same user."""
+        owner = Owner(self.conversation.tenant, self.conversation.user)
+        return Talk(
+            self._log, await self._log.conversations.find(owner, arguments.text("id", id)), runtime=self._runtime
+        )
 
     async def fork(self, *, at: int | None = None, name: str = "") -> Talk:
         """A new branch from event `at` (the newest by default). The current branch stays current."""
@@ -253,8 +256,8 @@ class Talk:
         scope: Scope = "conversation",
         branches: Branches = "line",
         kinds: Iterable[str] = (),
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
         session: int | None = None,
     ) -> list[Hit]:
         """What was said about something, best first: any words, in any language, with what stood around it.
@@ -308,11 +311,12 @@ class Talk:
 
     async def remember(self) -> bool:
         """Do now what memory has to do on this branch: briefs, recaps, summaries, a name. Whether anything was due."""
-        return await self._worker.once(self.conversation, self._branch)
+        worker = self._runtime.memory or memory_worker(self._runtime)
+        return await worker.once(self.conversation, self._branch)
 
     async def remembered(self) -> Remembered:
         """All that is remembered on this branch: brief, facts and their events, recap, MEMORY.md, name, goal."""
-        memory = await self._worker.memory_of(self.conversation, await self.line())
+        memory = await memory_of(self._runtime, self.conversation, await self.line())
         return await remembered(memory, notes=await self.notes())
 
     async def correct(self, brief: str | None = None, *, drop: Iterable[str] = ()) -> BriefUpdated:
@@ -323,17 +327,12 @@ class Talk:
         """
         text = None if brief is None else arguments.text("brief", brief)
         listed = [drop] if isinstance(drop, str) else list(drop)
-        memory = await self._worker.memory_of(self.conversation, await self.line())
+        memory = await memory_of(self._runtime, self.conversation, await self.line())
         return await correct(memory, text, [arguments.text("drop", one) for one in listed])
 
     async def memory(self) -> Status:
         """How memory stands on this branch: how far behind, what went wrong last, what it took."""
-        return await self._worker.status(self.conversation, (await self.line()).branch.number)
-
-    @property
-    def _worker(self) -> Worker:
-        worker = self._runtime.memory
-        return worker if isinstance(worker, Worker) else Worker(self._runtime)
+        return await status(self._runtime, self.conversation, (await self.line()).branch.number)
 
     # -- speaking with the model -------------------------------------------------------------------------------
 
@@ -429,7 +428,7 @@ class Talk:
         try:
             await forgotten(self._runtime.contexts, self._log.forgetting.redact(line, seq))
         finally:
-            self._remind(line.branch.number)
+            self._runtime.remind(self.conversation, line.branch.number)
         owner = Owner(self.conversation.tenant, self.conversation.user)
         self.conversation = await self._log.conversations.find(owner, self.id)  # it may have been named by what is gone
 

@@ -227,7 +227,7 @@ async def test_a_redacted_one_takes_no_other_with_it(talk: Talk) -> None:
 async def test_instructions_in_sections_come_from_what_changes_least(talk: Talk) -> None:
     await talk.append(*turns(20), BriefUpdated(text="BRIEF 40", covers=40))
     given = {"skills": "Tickets.", "memory": "Walnuts.", "user": "Ana.", "persona": "Be kind."}
-    told = instructions((await asked(talk, CHAT, budget=700, instructions=given)).request)
+    told = instructions((await asked(talk, CHAT, budget=700, instructions=given, settings={"memory": True})).request)
     places = [told.index(word) for word in ("Be kind.", "Ana.", "Walnuts.", "Tickets.", "BRIEF")]
     assert places == sorted(places)
 

@@ -6,6 +6,7 @@ None of it is made here: the events are appended by hand, as the jobs of memory 
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,6 +16,13 @@ from everthread.core.events import BriefUpdated, Clear, Event, SessionEnded, Sum
 from tests.saying import HOUR, NINE, asked, say, turns
 from tests.transcripts import CHAT, CLAUDE, FORMS, instructions, transcript, whole
 
+
+@pytest.fixture
+async def et(address: str) -> AsyncIterator[Everthread]:
+    async with Everthread.open(address, settings={"memory": True}) as opened:
+        yield opened
+
+
 RECALL = {"name": "recall_context", "description": "Looks up what was said.", "schema": {"type": "object"}}
 
 
@@ -22,6 +30,12 @@ def brief_of(context: Context) -> str:
     """The version of the brief that is sent, told apart by its number; empty where there is none."""
     found = re.search(r"BRIEF (\d+)", whole(context.request))
     return found[1] if found else ""
+
+
+def given_up(context: Context) -> tuple[str, ...]:
+    """What was given up of what is remembered. That memory's own tools take too much of a small budget is told
+    elsewhere."""
+    return tuple(one for one in context.degraded if not one.startswith("memory's own tools"))
 
 
 async def versions(talk: Talk, *covered: int) -> None:
@@ -39,7 +53,7 @@ async def test_the_brief_is_the_earliest_that_covers_all_before_the_window(talk:
         context = await asked(talk, CHAT, budget=budget)
         assert context.cutoff > 1
         assert brief_of(context) == str(context.cutoff - 1)
-        assert context.degraded == ()
+        assert given_up(context) == ()
 
 
 async def test_many_versions_that_catch_up_hide_none_that_has(talk: Talk) -> None:
@@ -71,7 +85,7 @@ async def test_the_brief_made_right_after_the_last_turn_before_the_window_covers
     context = await asked(talk, CHAT, budget=600)
     assert brief_of(context) == str(context.cutoff - 2)
     newest = await asked(talk, CHAT, budget=170)
-    assert (newest.sent, brief_of(newest), newest.degraded) == (2, str(newest.cutoff - 2), ())
+    assert (newest.sent, brief_of(newest), given_up(newest)) == (2, str(newest.cutoff - 2), ())
 
 
 async def test_nothing_is_remembered_while_all_is_sent(talk: Talk) -> None:
@@ -87,7 +101,7 @@ async def test_a_brief_that_is_behind_is_sent_and_the_context_says_so(talk: Talk
     await talk.append(*turns(20))
     context = await asked(talk, CHAT, budget=600)
     assert brief_of(context) == "4"
-    assert context.degraded == (f"what is remembered ends at event 4, the window begins at {context.cutoff}",)
+    assert given_up(context) == (f"what is remembered ends at event 4, the window begins at {context.cutoff}",)
 
 
 async def test_a_brief_that_was_behind_is_replaced_once(talk: Talk) -> None:
@@ -196,7 +210,7 @@ async def test_where_no_brief_tells_of_a_session_its_recap_is_a_section_of_the_i
         told = instructions(context.request)
         assert context.cutoff > 6
         assert told.startswith("Be kind.\n\n")
-        assert told.endswith('<reference-N kind="recap">\nAna bought tickets.\n</reference-N>')
+        assert '<reference-N kind="recap">\nAna bought tickets.\n</reference-N>' in told
 
 
 @pytest.mark.parametrize(("covers", "told"), [(0, True), (4, False), (6, False), (8, False), (40, False)])
@@ -316,6 +330,7 @@ async def test_what_is_remembered_cannot_leave_its_fence(et: Everthread, talk: T
 async def test_the_hint_to_look_things_up_needs_the_tool_for_it(et: Everthread, talk: Talk, strategy: str) -> None:
     await _with_planted(et, talk)
     hint = "look up what was said with the tool recall_context"
-    for tools, hinted in (([], False), ([{"name": "other"}], False), ([{"name": "other"}, RECALL], True)):
+    """Memory's own is offered, but not where tools are only told of: then it must be among them."""
+    for tools, hinted in (([], True), ([{"name": "other"}], False), ([{"name": "other"}, RECALL], True)):
         context = await asked(talk, CHAT, strategy=strategy, budget=1_200, tools=tools)
         assert (hint in whole(context.request)) == hinted

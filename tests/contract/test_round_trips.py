@@ -61,11 +61,10 @@ async def filled(talk: Talk, turns: int = 60) -> None:
     await talk.append(user("What is in the last one?"))
 
 
-@pytest.mark.parametrize("memory", [True, False])
-async def test_a_context_takes_two_questions(address: str, someone: str, memory: bool) -> None:
-    async with Everthread.open(address, settings={**MODEL, "memory": memory}, keys={}) as et:
+async def test_a_context_takes_two_questions(address: str, someone: str) -> None:
+    async with Everthread.open(address, settings={**MODEL, "memory": False}, keys={}) as et:
         await filled(await et.begin(user=someone))
-    async with Everthread.open(address, settings={**MODEL, "memory": memory}, keys={}) as et:
+    async with Everthread.open(address, settings={**MODEL, "memory": False}, keys={}) as et:
         talk = await et.conversation(user=someone)
         await (await et.begin(user=someone)).context()  # what a process reads once: the agent, the store's secret
         with counted(talk) as asked:
@@ -74,8 +73,24 @@ async def test_a_context_takes_two_questions(address: str, someone: str, memory:
         assert len(asked) <= 2, asked
 
 
+async def test_before_there_is_a_brief_what_the_window_leaves_out_is_asked_for_once(address: str, someone: str) -> None:
+    async with Everthread.open(address, settings={**MODEL, "memory": True}, keys={}) as et:
+        await filled(await et.begin(user=someone))
+    async with Everthread.open(address, settings={**MODEL, "memory": True}, keys={}) as et:
+        talk = await et.conversation(user=someone)
+        await (await et.begin(user=someone)).context()
+        with counted(talk) as first:
+            await talk.context()
+        with counted(talk) as second:
+            await talk.context()
+        assert len(first) <= 3, first
+        assert len(second) <= 2, second
+
+
 async def test_so_it_does_with_a_brief(address: str, someone: str) -> None:
-    async with Everthread.open(address, settings={**MODEL, "summary_model": f"scripted:{someone}"}, keys={}) as et:
+    async with Everthread.open(
+        address, settings={**MODEL, "summary_model": f"scripted:{someone}", "memory": True}, keys={}
+    ) as et:
         talk = await et.begin(user=someone)
         await filled(talk)
         script(someone, *["They spoke of roses."] * 9)
@@ -137,7 +152,7 @@ def calls(talk: Talk) -> Iterator[list[str]]:
 @pytest.fixture
 async def remembering(address: str, someone: str) -> AsyncIterator[Talk]:
     """A conversation with a scripted model, and one for its memory."""
-    settings = {"model": f"scripted:{someone}", "summary_model": f"scripted:{someone}-memory"}
+    settings = {"model": f"scripted:{someone}", "summary_model": f"scripted:{someone}-memory", "memory": True}
     script(someone, *["I see."] * 9)
     script(f"{someone}-memory", *["They spoke of roses."] * 9)
     async with Everthread.open(address, settings=settings, keys={}) as et:
@@ -155,7 +170,8 @@ async def test_an_append_is_one_call(remembering: Talk) -> None:
 
 async def test_memory_makes_two_calls_where_there_is_nothing_to_do(remembering: Talk) -> None:
     await remembering.clear()  # an event for the index of recall, and nothing to tell
-    worker = remembering._worker
+    worker = remembering._runtime.memory
+    assert worker
     with calls(remembering) as made:
         assert not await worker.once(remembering.conversation, 1)
     assert len(made) <= 2, made
@@ -163,7 +179,8 @@ async def test_memory_makes_two_calls_where_there_is_nothing_to_do(remembering: 
 
 async def test_memory_makes_ten_calls_for_a_brief(remembering: Talk) -> None:
     await remembering.append(user("The tulips are blue."), assistant("I see."))
-    worker = remembering._worker
+    worker = remembering._runtime.memory
+    assert worker
     with calls(remembering) as made:
         assert await worker.once(remembering.conversation, 1)
     assert len(made) <= 10, made

@@ -42,7 +42,7 @@ class Store:
         self.et = self.do(self._open(address))
 
     async def _open(self, address: str) -> Everthread:
-        return Everthread(await open_log(address, clock=self.clock), {})
+        return Everthread(await open_log(address, clock=self.clock), {"memory": False})
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)

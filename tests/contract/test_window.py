@@ -44,7 +44,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def et(address: str, clock: Clock) -> AsyncIterator[Everthread]:
     """A store whose clock the test moves, with no settings but those that a test gives."""
-    opened = Everthread(await open_log(address, clock=clock), {})
+    opened = Everthread(await open_log(address, clock=clock), {"memory": False})
     yield opened
     await opened.close()
 
@@ -52,7 +52,7 @@ async def et(address: str, clock: Clock) -> AsyncIterator[Everthread]:
 @pytest.fixture
 async def another(address: str, clock: Clock) -> AsyncIterator[Everthread]:
     """The same store, as another process would have it open."""
-    opened = Everthread(await open_log(address, clock=clock), {})
+    opened = Everthread(await open_log(address, clock=clock), {"memory": False})
     yield opened
     await opened.close()
 

@@ -259,7 +259,7 @@ async def test_as_the_turn_in_progress_grows_things_give_way_in_order(et: Everth
     await say(et, talk, *remembered, user("QUESTION"), at=NINE + MINUTE)
     seen = []
     for number in range(60):
-        context = await asked(talk, CHAT, budget=2_500, settings={"clock": "off"})
+        context = await asked(talk, CHAT, budget=2_500, settings={"clock": "off", "memory": True})
         said = whole(context.request)
         assert "QUESTION" in said
         assert not context.over_budget
@@ -284,9 +284,9 @@ async def test_a_brief_of_any_length_takes_no_more_than_was_reckoned_with(talk: 
     await talk.append(*turns(1, words=100, name="PIN"), *turns(30, name="OLD"))
     await talk.pin(1)
     await talk.append(user("QUESTION"))
-    few = await asked(talk, CHAT, budget=1_500)
+    few = await asked(talk, CHAT, budget=1_500, settings={"memory": True})
     await talk.append(BriefUpdated(text="word " * 1_000, covers=62))
-    many = await asked(talk, CHAT, budget=1_500)
+    many = await asked(talk, CHAT, budget=1_500, settings={"memory": True})
     for context in (few, many):
         assert transcript(context)[0].startswith("user: PIN0")
         assert "QUESTION" in whole(context.request)

@@ -17,7 +17,7 @@ from everthread.errors import Overloaded
 from everthread.memory.ask import ask
 from everthread.testing.scripted import script
 from tests.memory.conftest import settings_of
-from tests.memory.support import Listening, outside, past_clock, recaps
+from tests.memory.support import Listening, only_turns_remind, outside, past_clock, recaps
 from tests.memory.test_brief import briefs
 from tests.transcripts import instructions
 
@@ -28,7 +28,7 @@ TALK = "It was a long day, and we spoke of this and that for quite a while. " * 
 
 @pytest.fixture
 async def et(address: str, someone: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Everthread]:
-    monkeypatch.setattr(Talk, "_remind", lambda *_: None)  # what is remembered, and when, is up to each test
+    only_turns_remind(monkeypatch)
     async with Everthread.open(address, settings=settings_of(someone, f"scripted:{someone}-memory")) as et:
         yield et
 
@@ -130,7 +130,7 @@ async def test_a_turn_that_lands_while_a_summary_is_written_is_covered_once(
             await talk.append(user("Turn two."), assistant("Yes."))
         return told
 
-    monkeypatch.setattr("everthread.memory.make.ask", lands)
+    monkeypatch.setattr("everthread.memory.branch.ask", lands)
     await talk.remember()
     assert [(one.text, one.covers, one.turns) for one in await briefs(talk)] == [("One.", 2, 1), ("One and two.", 4, 2)]
     assert ["Turn two." in shown for shown in heard.shown] == [False, True]

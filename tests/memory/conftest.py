@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk
+from everthread.jobs.memory import memory_worker
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
 from tests.contract.support import Clock
 from tests.memory.store import Store
-from tests.memory.support import past_clock
+from tests.memory.support import only_turns_remind, past_clock
 
 Speak = Callable[..., None]
 
@@ -37,7 +38,7 @@ async def et(
     address: str, someone: str, memory_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Everthread]:
     """Whose own worker is reminded by `say`, and not by `append`: what is done with that is up to each test."""
-    monkeypatch.setattr(Talk, "_remind", lambda *_: None)
+    only_turns_remind(monkeypatch)
     async with Everthread.open(address, settings=settings_of(someone, memory_model)) as et:
         yield et
 
@@ -50,7 +51,8 @@ async def lively(address: str, someone: str, memory_model: str) -> AsyncIterator
 
 
 def settings_of(someone: str, memory_model: str) -> dict[str, Any]:
-    return {"model": f"scripted:{someone}", "summary_model": memory_model}
+    """A model call of memory that fails is not made again at once, as tests count what failed."""
+    return {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ async def talk(et: Everthread, someone: str) -> Talk:
 
 @pytest.fixture
 async def worker(et: Everthread) -> AsyncIterator[Worker]:
-    worker = Worker(et._runtime)
+    worker = memory_worker(et._runtime)
     yield worker
     await worker.close()
 

@@ -6,7 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+import pytest
+
 from everthread import Talk
+from everthread.agent.runtime import Runtime
 from everthread.core.branches import ENDLESS
 from everthread.core.events import ModelCall, SessionEnded, Summary
 from everthread.providers.scripted.client import ScriptedReply
@@ -20,6 +23,17 @@ LONG_AGO = 1_577_836_800_000_000  # 2020-01-01: a clock that stands still must n
 
 def past_clock() -> Clock:
     return Clock(LONG_AGO)
+
+
+def only_turns_remind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker of a store is reminded by `say`, and not by `append`: what is remembered when is up to a test."""
+    remind = Runtime.remind
+
+    def in_turns(runtime: Runtime, *given: Any) -> None:
+        if runtime.busy:
+            remind(runtime, *given)
+
+    monkeypatch.setattr(Runtime, "remind", in_turns)
 
 
 async def events_of(talk: Talk, kind: type[E]) -> list[E]:

@@ -11,6 +11,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import BriefUpdated, ModelCall
 from everthread.errors import Overloaded
+from everthread.jobs.memory import memory_worker
 from everthread.jobs.worker import Worker
 from tests.memory.conftest import Speak
 
@@ -115,7 +116,7 @@ async def test_a_failed_job_is_not_tried_again_at_once(talk: Talk, worker: Worke
 
 async def test_two_workers_never_cover_a_turn_twice(et: Everthread, talk: Talk, remember: Speak) -> None:
     remember(*[f"Version {number}." for number in range(50)])
-    workers = [Worker(et._runtime) for _ in range(4)]
+    workers = [memory_worker(et._runtime) for _ in range(4)]
     for number in range(5):
         await say(talk, f"Thing {number}.")
         await asyncio.gather(*(one.once(talk.conversation) for one in workers))
@@ -175,7 +176,7 @@ async def test_without_a_model_memory_is_extractive(address: str, someone: str) 
     async with Everthread.open(address, settings={"model": "local:smollm2", "memory": True}) as et:
         talk = await et.begin(user=someone)
         await say(talk, "My name is Ana and I prefer aisle seats. The flight is LH 1234 on 3 May.")
-        worker = Worker(et._runtime)
+        worker = memory_worker(et._runtime)
         await worker.once(talk.conversation)
         (brief,) = await briefs(talk)
         assert brief.extractive
@@ -186,9 +187,9 @@ async def test_without_a_model_memory_is_extractive(address: str, someone: str) 
 async def test_the_status_says_how_far_behind_it_is_and_why(talk: Talk, worker: Worker, remember: Speak) -> None:
     remember(busy())
     await say(talk, "Hello.")
-    before = await worker.status(talk.conversation)
+    before = await talk.memory()
     assert (before.covers, before.behind, before.failures) == (0, 2, 0)
     await worker.once(talk.conversation)
-    after = await worker.status(talk.conversation)
+    after = await talk.memory()
     assert (after.behind, after.failures, after.extractive) == (0, 1, True)
     assert "busy" in after.error

@@ -9,7 +9,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.deltas import Delta, Done, Notice, TextDelta
-from everthread.core.events import MESSAGES
+from everthread.core.events import MESSAGES, ModelCall
 from everthread.errors import (
     BrokenOff,
     NoCredit,
@@ -26,7 +26,7 @@ from everthread.language.digest import words_of
 from everthread.testing.scripted import broken, call, script, thought
 from tests.contract.support import everything
 from tests.memory.conftest import Speak
-from tests.memory.support import Listening, failures, fenced_in
+from tests.memory.support import Listening, events_of, failures, fenced_in
 from tests.memory.test_brief import briefs, say
 from tests.transcripts import CHAT
 
@@ -73,6 +73,19 @@ async def heard(talk: Talk, text: str) -> list[Delta]:
     done = deltas[-1]
     assert isinstance(done, Done)
     return [*deltas[:-1], Done(state=done.state, model=done.model, seq=0)]
+
+
+async def test_a_model_that_is_busy_for_a_moment_is_asked_again_by_the_same_model_call(
+    talk: Talk, remember: Speak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everthread.agent.call.FIRST_PAUSE", 0.001)
+    await talk.configure(retries=1)
+    remember(Overloaded("scripted", "429"), "The user says hello.")
+    await say(talk, "Hello.")
+    await talk.remember()
+    assert [one.text for one in await briefs(talk)] == ["The user says hello."]
+    assert [call.tries for call in await events_of(talk, ModelCall) if call.agent == "memory"] == [2]
+    assert await failures(talk) == []
 
 
 # -- the turn goes on ----------------------------------------------------------------------------------------
@@ -123,7 +136,7 @@ async def test_closing_does_not_wait_for_it_for_ever(
     address: str, someone: str, memory_model: str, remember: Speak
 ) -> None:
     """What was begun is taken up by the next process."""
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     script(someone, "Good.")
     script(f"{someone}-memory", "WHISPER " * 9, pace=NEVER)
     async with Everthread.open(address, settings=settings) as et:
@@ -200,7 +213,7 @@ async def test_the_status_says_that_it_failed_and_why_until_it_is_back(
     await say(talk, "Hello.")
     for _ in range(3):
         await talk.remember()
-        status = await et.memory.status(talk.conversation)
+        status = await talk.memory()
         seen.append((status.failures, status.extractive, status.error[-40:] != "", status.behind))
     assert seen == [(1, True, True, 0), (2, True, True, 0), (0, False, False, 0)]
 

@@ -25,7 +25,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, et: Everthread, talk: Talk) -> list[T
         written.append(told)
         return told
 
-    monkeypatch.setattr("everthread.memory.make.ask", slowly)
+    monkeypatch.setattr("everthread.memory.branch.ask", slowly)
     return written
 
 

@@ -31,7 +31,7 @@ MINUTE = 60_000_000
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     gate = Gate()
-    monkeypatch.setattr("everthread.memory.make.ask", gate.ask)
+    monkeypatch.setattr("everthread.memory.branch.ask", gate.ask)
     return gate
 
 

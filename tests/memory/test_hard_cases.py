@@ -45,7 +45,7 @@ async def test_a_brief_that_was_under_way_does_not_bring_back_what_was_redacted(
             await talk.redact(1)
         return told
 
-    monkeypatch.setattr("everthread.memory.make.ask", asked)
+    monkeypatch.setattr("everthread.memory.branch.ask", asked)
     await talk.remember()
     assert await telling_of(talk, SECRET) == []
 
@@ -142,7 +142,7 @@ async def _heard(talk: Talk) -> str:
 
 
 async def test_closing_does_what_is_waiting_too(address: str, someone: str, memory_model: str, remember: Speak) -> None:
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     script(someone, *["Good."] * 3)
     script(f"{someone}-memory", *["A brief of many words."] * 3, pace=0.01)
     async with Everthread.open(address, settings=settings) as et:

@@ -32,7 +32,7 @@ async def test_no_more_model_calls_are_made_in_an_hour_than_allowed(
 async def test_no_more_money_is_spent_in_an_hour_than_allowed(
     et: Everthread, talk: Talk, worker: Worker, remember: Speak, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(et._runtime, "price", lambda _about, _usage: 0.4)
+    monkeypatch.setattr(et._runtime, "price", lambda *_, ttl: 0.4)
     remember(*["A brief."] * 9)
     await talk.configure(memory_dollars=1.0)
     for number in range(6):
@@ -54,7 +54,7 @@ async def test_a_turn_reminds_and_closing_the_store_finishes_what_was_begun(
 ) -> None:
     remember("A brief.")
     script(someone, "Hello.")
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     async with Everthread.open(address, settings=settings) as et:
         talk = await et.begin(user=someone, name="chat")
         await talk.say("Hello?")

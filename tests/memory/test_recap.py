@@ -9,6 +9,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.events import SessionEnded, Summary
 from everthread.core.tokens import count
+from everthread.jobs.memory import memory_worker
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock
@@ -25,7 +26,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def quick(address: str, someone: str, memory_model: str, clock: Clock) -> AsyncIterator[Everthread]:
     """Where time goes by when it is told to."""
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     async with Everthread.open(address, settings=settings) as et:
         et.log._clock = clock
         yield et
@@ -42,7 +43,7 @@ async def test_a_session_that_is_over_has_its_recap_once_the_next_has_begun(
     remember("They planned a picnic.", "A brief.", "A brief.")
     talk = await quick.begin(user=someone, name="picnic")
     quick.memory.remind = lambda *_: None  # type: ignore[method-assign]
-    worker = Worker(quick._runtime)
+    worker = memory_worker(quick._runtime)
     await talk.append(user("Let us plan a picnic."), assistant("With pleasure."))
     await worker.once(talk.conversation)
     assert await recaps(talk) == []
@@ -73,7 +74,7 @@ async def test_range_summaries_come_every_fifty_messages_and_keep_their_tokens(e
     settings = {"strategy": "importance", "model": "local:smollm2", "summary_model": None}
     talk = await et.begin(user=someone, name="long", settings={k: v for k, v in settings.items() if v})
     await talk.configure(summary_model="")
-    worker = Worker(et._runtime)
+    worker = memory_worker(et._runtime)
     for number in range(60):
         await say(talk, f"I prefer seat {number}A on flight LH{number}.")
         if number in (20, 30, 59):
@@ -100,7 +101,7 @@ async def test_a_conversation_is_named_by_its_first_message(
 async def test_a_name_that_was_given_stays(et: Everthread, someone: str, remember: Speak) -> None:
     remember("A brief.")
     talk = await et.begin(user=someone, name="Eggless")
-    worker = Worker(et._runtime)
+    worker = memory_worker(et._runtime)
     await say(talk, "How do I bake a cake?")
     await worker.once(talk.conversation)
     assert (await et.conversation(user=someone, id=talk.id)).conversation.name == "Eggless"

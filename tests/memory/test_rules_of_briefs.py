@@ -13,7 +13,7 @@ from everthread.core.tokens import count
 from everthread.language.digest import first_person, words_of
 from everthread.testing.scripted import call, left, thought
 from tests.memory.conftest import Speak
-from tests.memory.support import Listening, events_of, failures, fenced_in
+from tests.memory.support import Listening, events_of, failures, fenced_in, only_turns_remind
 from tests.memory.test_brief import briefs, busy, say
 from tests.transcripts import CHAT, instructions
 
@@ -92,10 +92,10 @@ async def test_another_process_catches_up_on_what_one_left_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing of what is due is kept in a process."""
-    monkeypatch.setattr(Talk, "_remind", lambda *_: None)
+    only_turns_remind(monkeypatch)
     heard = Listening()
     remember(busy(), heard.then("Both."))
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "memory": True}
+    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     for number in range(2):
         async with Everthread.open(address, settings=settings) as et:
             talk = await et.conversation(user=someone)

@@ -64,7 +64,7 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     gate = Gate()
-    monkeypatch.setattr("everthread.memory.make.ask", gate.ask)
+    monkeypatch.setattr("everthread.memory.branch.ask", gate.ask)
     return gate
 
 

@@ -181,8 +181,9 @@ async def test_a_bound_thought_is_left_out_when_a_result_before_it_became_a_stub
     assert thoughts(context) == ["t0", "before"]
 
 
-async def test_a_bound_thought_is_left_out_when_the_brief_before_it_was_replaced(talk: Talk) -> None:
+async def test_a_bound_thought_is_left_out_when_the_brief_before_it_was_replaced(et: Everthread) -> None:
     """A brief that was behind is swapped once, when a version covers the cutoff: the instructions change."""
+    talk = await et.begin(user="ana", settings={"memory": True})
     loop = Loop(talk, BOUND)
     while (context := await loop.ask(150)).cutoff == 1:
         await loop.reply(context, 150)
@@ -199,6 +200,6 @@ async def test_a_bound_thought_is_left_out_when_a_recap_came_before_it(et: Evert
     await say(et, talk, user("Go."), assistant("Done."))
     await say(et, talk, user("Back."), assistant(reasoned("hm", BOUND), "Hello.", model=BOUND), at=NINE + HOUR)
     await say(et, talk, SessionEnded(session=1, recap="Ana bought tickets."), user("Well?"), at=NINE + HOUR)
-    context = await talk.context(model=BOUND, strategy="session")
+    context = await talk.context(model=BOUND, strategy="session", settings={"memory": True})
     assert "Ana bought tickets." in str(context.request["messages"][0])
     assert thoughts(context) == []

@@ -18,6 +18,7 @@ import pytest
 from benchmarks.validator import refusals
 from everthread import Everthread, Talk, user
 from everthread.errors import BadTool
+from everthread.tools import ToolContext
 from everthread.tools.schemas import Misfit, accepted, arguments_of, check
 
 MODELS = ["openai:gpt-4o", "openai-responses:gpt-5", "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"]
@@ -207,6 +208,19 @@ def test_a_docstring_describes_the_tool_and_its_parameters(function: Callable[..
     assert "Its name" not in takes.description
 
 
+def test_what_follows_the_parameters_stays_in_the_description() -> None:
+    def pay(amount: int) -> None:
+        """Pays.
+
+        Args:
+            amount: How much.
+
+        Use it once: it costs money.
+        """
+
+    assert arguments_of(pay, "f").description == "Pays.\n\nUse it once: it costs money."
+
+
 def test_a_function_without_a_docstring_has_no_description() -> None:
     def bare(n: int) -> None: ...
 
@@ -217,6 +231,9 @@ def test_a_function_without_a_docstring_has_no_description() -> None:
 
 
 def by_type(n: int, conversation: Talk) -> None: ...
+
+
+def by_protocol(n: int, conversation: ToolContext) -> None: ...
 
 
 def by_type_or_none(n: int, conversation: Talk | None = None) -> None: ...
@@ -230,7 +247,7 @@ def by_a_name_that_is_not_imported(n: int, conversation: "everthread.Talk") -> N
     ...
 
 
-@pytest.mark.parametrize("function", [by_type, by_type_or_none, by_name, by_a_name_that_is_not_imported])
+@pytest.mark.parametrize("function", [by_type, by_protocol, by_type_or_none, by_name, by_a_name_that_is_not_imported])
 def test_a_parameter_for_the_conversation_is_not_the_models(function: Callable[..., Any]) -> None:
     takes = arguments_of(function, "f")
     assert list(takes.schema["properties"]) == ["n"]

@@ -1,4 +1,4 @@
-"""One model call: made, and made again while it may still succeed.
+"""One model call, a turn's or memory's: made, and made again while it may still succeed.
 
 A call that failed before anything came of the reply is made again after a pause that doubles, with chance in it so that
 many callers do not come back together, or after the time that the provider asks for. Once a piece of the reply has
@@ -11,37 +11,65 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
+from everthread.config import Settings
 from everthread.context.build import Context
 from everthread.context.record import record
-from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta, Usage
+from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
 from everthread.core.events import ModelCall
 from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
+from everthread.providers.client import Piece, Replied
+from everthread.providers.models import Model
 
 if TYPE_CHECKING:
     from everthread.agent.runtime import Runtime
-    from everthread.providers.client import Client, Replied
+    from everthread.providers.client import Client
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 SHRINK = 0.95  # of what should fit after the provider found a request too long
 MOST_PATIENCE = 120.0  # seconds that a provider may ask to wait; beyond that the call has failed
 
 
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model call sends, and to which model. `record`: what the log keeps of it; made once the call is over,
+    because no request should wait for its hashes."""
+
+    model: str
+    about: Model
+    settings: Settings
+    request: dict[str, Any]
+    record: Callable[[], ModelCall]
+
+
+def sent_with(context: Context, *, agent: str) -> Sent:
+    """What a turn sends."""
+    return Sent(
+        model=context.model,
+        about=context.about,
+        settings=context.settings,
+        request=context.request,  # or it is more than the model can take: then there is no call
+        record=lambda: record(context, agent=agent),
+    )
+
+
+def _nobody_hears(_: Delta) -> None:
+    pass
+
+
 class Calling:
-    def __init__(self, runtime: Runtime, context: Context, *, agent: str, tell: Callable[[Delta], None]) -> None:
-        self._runtime, self._context, self._agent, self._tell = runtime, context, agent, tell
-        self._request = context.request  # or it is more than the model can take: then there is no call
+    def __init__(self, runtime: Runtime, sent: Sent, *, tell: Callable[[Delta], None] = _nobody_hears) -> None:
+        self._runtime, self._sent, self._tell = runtime, sent, tell
         self._finished: ModelCall | None = None
         self._said: list[str] = []
         self._thought = False
         self._tries = 0
         self._began = time.monotonic()
         self._first = 0.0
-        self.model = context.model
+        self.model = sent.model
 
     @property
     def said(self) -> str:
@@ -55,11 +83,11 @@ class Calling:
 
     def failed(self, why: str) -> ModelCall:
         """The record of a call that came to nothing, or broke off."""
-        return msgspec.structs.replace(self._timed(), error=why)
+        return msgspec.structs.replace(self.record, error=why)
 
     async def reply(self) -> Replied:
-        client = await self._runtime.client(self._context)
-        retries = self._context.settings.retries
+        """The whole reply. Raises ModelError."""
+        client = await self._runtime.reach(self.model, self._sent.settings)
         while True:
             self._tries += 1
             try:
@@ -67,7 +95,7 @@ class Calling:
             except ModelError as problem:
                 self._name_server(problem)
                 pause = self._pause(problem)
-                if not problem.again or self._said or self._tries > retries or pause > MOST_PATIENCE:
+                if not self._may_go_on(problem, pause):
                     raise
                 failed = str(problem).partition(":")[0]
                 self._tell(Notice(text=f"{failed}: trying again in {pause:.1f} s.", restarts=self._thought))
@@ -77,28 +105,39 @@ class Calling:
                 self._finish(replied)
                 return replied
 
+    def _may_go_on(self, problem: ModelError, pause: float) -> bool:
+        """Whether the call is made again after a pause."""
+        left = self._sent.settings.retries - self._tries
+        return problem.again and not self._said and left >= 0 and pause <= MOST_PATIENCE
+
     async def _once(self, client: Client) -> Replied:
-        tell, said = self._tell, self._said
         replied: Replied | None = None
-        async with client.reply(self._request) as pieces:
+        async with client.reply(self._sent.request) as pieces:
             async for piece in pieces:  # to the very end, or the connection could not be used again
-                if not self._first:
-                    self._first = time.monotonic()
-                if isinstance(piece, TextDelta):
-                    said.append(piece.text)
-                    tell(piece)
-                elif isinstance(piece, ReasoningDelta):
-                    self._thought = True
-                    tell(piece)
-                else:
-                    replied = piece
+                self._first = self._first or time.monotonic()
+                replied = self._heard(piece) or replied
         if replied is None:
-            raise BrokenOff(self._context.about.provider, "it ended without an end")
+            raise BrokenOff(self._sent.about.provider, "it ended without an end")
         return replied
 
+    def _heard(self, piece: Piece) -> Replied | None:
+        """Tell a piece of the reply; the last piece is the whole of it."""
+        match piece:
+            case TextDelta():
+                self._said.append(piece.text)
+                self._tell(piece)
+            case ReasoningDelta():
+                self._thought = True
+                self._tell(piece)
+            case Replied():
+                return piece
+            case _:
+                assert_never(piece)
+        return None
+
     def _name_server(self, problem: ModelError) -> None:
-        """An error of a server of one's own says which; and where its key would stand."""
-        address = self._context.settings.address
+        """Add to an error the address of the server, where it is the user's own, and where its key belongs."""
+        address = self._sent.settings.address
         if not address or address in str(problem):
             return
         key = f' Its key stands in the settings file: [keys] "{host_of(address)}" = "…".'
@@ -112,18 +151,18 @@ class Calling:
         return float(pause * random.uniform(0.5, 1.5))
 
     def _finish(self, replied: Replied) -> None:
-        usage: Usage = replied.usage
+        usage, sent = replied.usage, self._sent
         self._finished = msgspec.structs.replace(
             self._timed(),
             **msgspec.structs.asdict(usage),
-            price=self._runtime.price(self._context.about, usage, ttl=self._context.settings.cache_ttl),
+            price=self._runtime.price(sent.about, usage, ttl=sent.settings.cache_ttl),
             finish=replied.finish,
         )
 
     def _timed(self) -> ModelCall:
         now = time.monotonic()
         return msgspec.structs.replace(
-            record(self._context, agent=self._agent),  # now, because no request should wait for its hashes
+            self._sent.record(),
             first_ms=round(((self._first or now) - self._began) * 1000),
             ms=round((now - self._began) * 1000),
             tries=max(1, self._tries),

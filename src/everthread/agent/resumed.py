@@ -9,13 +9,13 @@ from everthread.agent.abandoned import is_without_memory
 from everthread.context.plan import Asked
 from everthread.context.record import as_recorded
 from everthread.core.branches import Line
-from everthread.core.events import MEMORY, Assistant, Event, ModelCall, detach, unremembered
+from everthread.core.events import Assistant, Event, detach, unremembered
 from everthread.core.logged import Logged, readable
 from everthread.core.turns import Head
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
+from everthread.store.scripts.read import own_calls
 
-RECORDS = 200  # newest model calls among which the turn's own is looked for
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
 
 
@@ -32,10 +32,8 @@ async def with_same_model(log: Log, line: Line, asked: Asked) -> Asked:
     """A turn goes on with the model that it was with, unless another is asked for."""
     if "model" in asked.settings:
         return asked
-    for logged in await log.markers(line, "model_call", limit=RECORDS):
-        if isinstance(call := logged.event, ModelCall) and call.agent != MEMORY:
-            return msgspec.structs.replace(asked, record=as_recorded(logged.seq, call))
-    return asked
+    made = await log.ask(lambda: own_calls(line))
+    return msgspec.structs.replace(asked, record=as_recorded(*made[0])) if made else asked
 
 
 async def with_same_memory(log: Log, line: Line, asked: Asked, first: int, last: int) -> Asked:

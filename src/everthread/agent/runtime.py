@@ -39,21 +39,20 @@ from everthread.store.beside.documents import Document
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
 from everthread.store.log import Log
-from everthread.store.scripts.read import newest_markers
+from everthread.store.scripts.read import newest_markers, own_calls
 from everthread.tools import Toolbox
 
 FRESH = 1.0  # seconds for which an agent that was read is taken to be as it was
 KNOWN = 1_000  # agents that are remembered
 CHANGES = 2_000  # newest changes of a branch's settings that are looked at
 DEFAULT_AGENT = "default"
-RECORDS = 200  # newest model calls among which one of the conversation's own is looked for
 MINUTE = 60_000_000  # microseconds
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.agent")
 
 
-class Memory(Protocol):
+class MemoryWorker(Protocol):
     """Whoever keeps briefs and recaps up to date, as far as a turn knows of it."""
 
     def remind(self, conversation: Conversation, branch: int) -> None:
@@ -84,7 +83,7 @@ class Runtime:
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys
-        self.memory: Memory | None = None
+        self.memory: MemoryWorker | None = None
         self._clients: dict[Access, Client] = {}
         self._chosen: Chosen | None = None
         self.replies_from: dict[str, dict[str, Any]] = {}
@@ -176,11 +175,8 @@ class Runtime:
         """The model and the address that a conversation was answered from last, as far as they are known."""
         if line.about in self.replies_from:
             return self.replies_from[line.about]
-        for logged in readable((yield from newest_markers(line, "model_call", limit=RECORDS))):
-            call = logged.event
-            if isinstance(call, events.ModelCall) and call.agent != events.MEMORY:
-                return {"model": call.model, "address": call.address or None}
-        return {}
+        made = yield from own_calls(line)
+        return {"model": made[0].call.model, "address": made[0].call.address or None} if made else {}
 
     def replies(self, line: Line, context: Context) -> None:
         """Keep in mind which model replies in a conversation, and from where: the call may have named them."""
@@ -268,6 +264,11 @@ class Runtime:
             self.contexts.learnt.factors[place] = factor
 
     # -- beside the conversation, and the end ------------------------------------------------------------------
+
+    def remind(self, conversation: Conversation, branch: int) -> None:
+        """A turn may be over, or something forgotten: memory may have something to do."""
+        if self.memory is not None:
+            self.memory.remind(conversation, branch)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that no turn waits for; what goes wrong with it is logged."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -22,23 +22,14 @@ from everthread.context.plan import Asked
 from everthread.core.branches import Line
 from everthread.core.deltas import Notice
 from everthread.store.beside.leases import Held
-from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.store.scripts.append import Place
 from everthread.store.scripts.read import Standing, standing
+from everthread.tools import ToolContext
 
 WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
 
 Act = Callable[[Turn], Awaitable[None]]
-
-
-class Speaking(Protocol):
-    """A conversation on its current branch, or on a branch of its own, as a `Talk` is."""
-
-    @property
-    def conversation(self) -> Conversation: ...
-
-    async def line(self) -> Line: ...
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,13 +42,13 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     detached: bool = False
 
 
-def start(runtime: Runtime, talk: Speaking, place: Place, act: Act, given: Given) -> Reply:
+def start(runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Given) -> Reply:
     """A turn that does `act`, as soon as somebody listens to its reply, or at once where it is detached."""
     return Reply(partial(_run, runtime, talk, place, act, given), detached=given.detached)
 
 
 async def _run(
-    runtime: Runtime, talk: Speaking, place: Place, act: Act, given: Given, tell: Tell, accept: Accept
+    runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Given, tell: Tell, accept: Accept
 ) -> None:
     async with (
         runtime.running(talk.conversation.id) as running,
@@ -70,7 +61,7 @@ async def _run(
 
 @asynccontextmanager
 async def _branch_alone(
-    runtime: Runtime, talk: Speaking, place: Place, given: Given, tell: Tell
+    runtime: Runtime, talk: ToolContext, place: Place, given: Given, tell: Tell
 ) -> AsyncIterator[tuple[Line, Held, Standing]]:
     """The branch, for us alone: the one that is current when it is our turn, not when we began to wait. Its agent may
     have changed a moment ago, and is read then, too."""

@@ -18,7 +18,7 @@ import msgspec
 
 from everthread.agent.abandoned import as_of, closing, left_open
 from everthread.agent.approval import Left, approved_here, is_late, key_for, refusal, verdict
-from everthread.agent.call import Calling, smaller_budget
+from everthread.agent.call import Calling, sent_with, smaller_budget
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished
 from everthread.agent.resumed import first_reply, is_said_again, why_over, with_same_memory, with_same_model
@@ -58,7 +58,7 @@ from everthread.errors import (
 from everthread.live import Run
 from everthread.store.scripts.append import Draft, Place
 from everthread.store.scripts.read import Standing
-from everthread.tools import Toolbox
+from everthread.tools import Toolbox, ToolContext
 
 SAID_AGAIN = (
     "The same was said before and had no reply, so it stands there twice now: `talk.resume()` goes on without saying "
@@ -89,7 +89,7 @@ class Turn:
     def __init__(
         self,
         runtime: Runtime,
-        talk: Any,
+        talk: ToolContext,
         run: Run,
         standing: Standing,
         prepared: Prepared,
@@ -160,7 +160,8 @@ class Turn:
         if head.session and message.session != head.session:
             pause = ago((message.at - head.spoken_time) / 1e6)
             self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
-            self._remind()  # the session before has ended: its recap is made beside this turn
+            # The session before has ended: its recap is made beside this turn.
+            self._runtime.remind(self._talk.conversation, self.line.branch.number)
 
     async def resume(self) -> None:
         """Go on with a turn that was left open or interrupted; nothing is said anew."""
@@ -301,7 +302,7 @@ class Turn:
     async def _call(self, context: Context) -> tuple[Event, ...]:
         self._figures.begin(context.model)
         self._live.replies(context.model, forgotten=context.forgotten)
-        self._calling = calling = Calling(self._runtime, context, agent=self._agent, tell=self._tell)
+        self._calling = calling = Calling(self._runtime, sent_with(context, agent=self._agent), tell=self._tell)
         replied = await calling.reply()
         said = [self._asking(event) for event in replied.events] or [Assistant(model=context.model)]
         record = calling.record
@@ -419,14 +420,10 @@ class Turn:
         return await self._done()
 
     async def _done(self) -> Head:
-        self._remind()
+        self._runtime.remind(self._talk.conversation, self.line.branch.number)
         self._held.open = False
         self._tell(self._figures.done(self.head.state, self.head.seq))
         return self.head
-
-    def _remind(self) -> None:
-        if self._runtime.memory is not None:
-            self._runtime.memory.remind(self._talk.conversation, self.line.branch.number)
 
     async def _append(self, *events: Event, gives_back: bool = False) -> None:
         """Append events, as long as the turn is ours; with the last ones the branch is free for the next."""

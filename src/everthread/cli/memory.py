@@ -15,8 +15,8 @@ from everthread.cli.shared import console, counted, find, printable, run, say_js
 from everthread.cli.speaking import context_of
 from everthread.context.build import Context
 from everthread.errors import BadValue
-from everthread.jobs.worker import Status
 from everthread.memory.correct import Remembered
+from everthread.memory.standing import Status
 from everthread.talk import Talk
 
 STDIN = "-"

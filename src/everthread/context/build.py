@@ -25,7 +25,7 @@ from everthread.context.plan import Asked, Learnt, Plan, as_packed, chosen, fore
 from everthread.context.turn_cache import TurnCache
 from everthread.core.branches import Current, Line
 from everthread.core.estimates import Measure, Uncountable
-from everthread.core.events import MEMORY, ModelCall, Redacted, media_of
+from everthread.core.events import Redacted, media_of
 from everthread.core.hashing import hash_of
 from everthread.core.images import dimensions
 from everthread.core.request import Request
@@ -35,6 +35,7 @@ from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.providers.registry import provider
 from everthread.store.log import HEAVY, LARGE, Log
+from everthread.store.scripts.read import own_calls
 from everthread.store.scripts.window import Planned, Seen, Sighted
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ T = TypeVar("T")
 
 TRIES = 3
 BODY = attrgetter("body")  # for every event of a window: quicker than naming it
-RECORDS = 200  # newest model calls that are asked whether they were told the same
 
 
 class Context:
@@ -361,12 +361,9 @@ async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:
         return 0
     given = {"instructions": plan.sections, "tools": plan.tools, "settings": plan.settings}
     now = {name: hash_of(value) for name, value in given.items()}
-    for logged in await log.markers(line, "model_call", last=seen.sighted.head.seq, limit=RECORDS):
-        call = logged.event
-        if not isinstance(call, ModelCall) or call.agent == MEMORY:
-            continue
+    for seq, call in await log.ask(lambda: own_calls(line, last=seen.sighted.head.seq)):
         if call.window != plan.window or any(call.inputs.get(name) != hash for name, hash in now.items()):
-            return logged.seq
+            return seq
     return 0
 
 

@@ -151,7 +151,7 @@ def plan(
     window = settings.model_window or asked.window or min(model.window, learnt.windows.get(place, model.window))
     limit = max(0, window - settings.reply_tokens)
     budget = _budget(resolved, model, limit)
-    lookups = asked.lookups if model.looks_up and remembers(settings) else ()
+    lookups = asked.lookups if model.looks_up and settings.memory else ()
     offered, left_out = offer(asked.tools, lookups, model, measure, budget=budget)
     strategy, choose = _strategy(asked, settings)
     output_tokens = measure.tokens(measure.text(settings.output)) if settings.output else 0
@@ -325,14 +325,9 @@ def _told(given: str | Mapping[str, str] | None, persona: str, fence: Fence) -> 
     return {name: without(fence, text) for name, text in told.items()}
 
 
-def remembers(settings: Settings) -> bool:
-    """Whether the model is told of MEMORY.md, and may look things up."""
-    return settings.memory
-
-
 def _noted(told: Mapping[str, str], notes: str, settings: Settings, fence: Fence) -> Mapping[str, str]:
     """The instructions with MEMORY.md among them, unless other notes were given."""
-    if not notes.strip() or "memory" in told or not remembers(settings):
+    if not notes.strip() or "memory" in told or not settings.memory:
         return told
     return {**told, "memory": noted(fence, notes)}
 

@@ -1,1 +1,1 @@
-"""Work that is done beside the conversation: `worker` says when. What there is to do, `memory` says."""
+"""Work that is done beside the conversation: `worker` says when, `memory` gives it memory's jobs."""

@@ -1,1 +1,2 @@
-"""What is remembered of a conversation: briefs, recaps, summaries, names. Read `make` first, then `due`."""
+"""What is remembered of a conversation: briefs, recaps, summaries, names. Read `due` first, then
+`brief`; `branch` is what they share."""

@@ -5,10 +5,9 @@ Which model that is, `providers.summariser` says.
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 
+from everthread.agent.call import Calling, Sent
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
 from everthread.context.build import provider_of
@@ -17,10 +16,8 @@ from everthread.core.parts import Text
 from everthread.core.request import Request, Said, clean
 from everthread.errors import BrokenOff
 from everthread.providers.base import Media
-from everthread.providers.client import Replied
+from everthread.providers.models import Model
 from everthread.providers.models import model as known
-
-AGENT = MEMORY  # in the records of its model calls
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -33,6 +30,29 @@ class Told(msgspec.Struct, frozen=True):
 async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions: str, text: str, at: int) -> Told:
     """The model's answer. Raises ModelError."""
     about = known(model)
+    calling = Calling(
+        runtime,
+        Sent(
+            model=model,
+            about=about,
+            settings=msgspec.structs.replace(settings, address=_address(settings, about)),
+            request=_request(settings, about, instructions=instructions, text=text, at=at),
+            record=lambda: ModelCall(model=model, at=at, agent=MEMORY),
+        ),
+    )
+    replied = await calling.reply()
+    if replied.finish == "refused":
+        raise BrokenOff(about.provider, "it refused to summarise")
+    said = "\n".join(text_of(event) for event in replied.events if isinstance(event, Assistant))
+    return Told(said, calling.record)
+
+
+def _address(settings: Settings, about: Model) -> str:
+    """The address in the settings is for the model that replies, and for memory's model if both have one provider."""
+    return settings.address if about.provider == settings.model.partition(":")[0] else ""
+
+
+def _request(settings: Settings, about: Model, *, instructions: str, text: str, at: int) -> dict[str, object]:
     request = Request(
         model=about.name,
         instructions=(instructions,),
@@ -43,27 +63,4 @@ async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions:
         effort="minimal" if about.reasons and about.provider != "anthropic" else "",
         cache=False,
     )
-    body = provider_of(about.provider).render(request, about, Media({})).body
-    address = settings.address if about.provider == settings.model.partition(":")[0] else ""
-    client = await runtime.reach(model, msgspec.structs.replace(settings, address=address))
-    began, replied = time.monotonic(), None
-    async with client.reply(body) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, Replied):
-                replied = piece
-    if replied is None:
-        raise BrokenOff(about.provider, "it ended without an end")
-    if replied.finish == "refused":
-        raise BrokenOff(about.provider, "it refused to summarise")
-    said = "\n".join(text_of(event) for event in replied.events if isinstance(event, Assistant))
-    usage = replied.usage
-    record = ModelCall(
-        model=model,
-        at=at,
-        agent=AGENT,
-        **msgspec.structs.asdict(usage),
-        price=runtime.price(about, usage),
-        ms=round((time.monotonic() - began) * 1000),
-        finish=replied.finish,
-    )
-    return Told(said, record)
+    return provider_of(about.provider).render(request, about, Media({})).body

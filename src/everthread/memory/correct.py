@@ -15,20 +15,22 @@ import msgspec
 from everthread.core.events import BriefUpdated, SessionEnded
 from everthread.core.logged import readable
 from everthread.core.tokens import count
+from everthread.core.turns import Head
 from everthread.errors import BadValue, Outrun
 from everthread.language.digest import WORDS, shortened, words_of
 from everthread.language.facts import Fact, Facts, ranked, rendered
+from everthread.memory.branch import Memory
 from everthread.memory.due import due
-from everthread.memory.make import Memory
+from everthread.memory.facts import known_after, written
 
 USER = "user"
 TRIES = 5  # times that a worker may be faster
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered on a branch: up to seq `covers`, over so many `turns`, 0 where that is not known. `brief` is a
-    range's summary under the strategy `importance`, and nothing under `session`. `facts` are those that are told, best
-    first. `by` is who wrote the brief, where it was not memory; `recap` is of the session before this one, `notes` is
+    """What is remembered on a branch: up to seq `covers`, over `turns` turns (0: not known). `brief` is a range's
+    summary under the strategy `importance`, and nothing under `session`. `facts` are those that are told, best first.
+    `by` is who wrote the brief, where it was not memory; `recap` is of the session before this one, `notes` is
     MEMORY.md."""
 
     brief: str = ""
@@ -45,23 +47,28 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 async def remembered(memory: Memory, *, notes: str) -> Remembered:
     found = await memory.log.ask(lambda: due(memory.line, capable=False))
-    ended = readable(await memory.log.markers(memory.line, "session_ended", limit=1))
-    recap = ended[0].event if ended and ended[0].seq > found.head.cleared else None
     version, _ = found.standing(memory.settings.strategy)
-    brief = version.event
-    known, _ = await memory.facts(found, max(found.head.cleared, version.covers))
+    brief = version.as_brief
+    known = await known_after(memory, found, max(found.head.cleared, version.covers))
     return Remembered(
-        brief=brief.text if brief else "",
-        facts=tuple(ranked(known, memory.settings.facts_tokens, count)),
-        covers=brief.covers if brief else 0,
-        turns=brief.turns if isinstance(brief, BriefUpdated) else 0,
-        extractive=bool(brief and brief.extractive),
-        by=brief.by if isinstance(brief, BriefUpdated) else "",
-        recap=recap.recap if isinstance(recap, SessionEnded) and recap.session == found.head.session - 1 else "",
+        brief=version.event.text if version.event else "",
+        facts=tuple(ranked(known.facts, memory.settings.facts_tokens, count)),
+        covers=version.covers,
+        turns=brief.turns,
+        extractive=version.extractive,
+        by=brief.by,
+        recap=await _recap(memory, found.head),
         notes=notes,
         name=memory.conversation.name,
         goal=memory.conversation.goal,
     )
+
+
+async def _recap(memory: Memory, head: Head) -> str:
+    """The recap of the session before this one."""
+    found = readable(await memory.log.markers(memory.line, "session_ended", limit=1))
+    ended = [one.event for one in found if isinstance(one.event, SessionEnded) and one.seq > head.cleared]
+    return next((one.recap for one in ended if one.session == head.session - 1), "")
 
 
 async def correct(memory: Memory, text: str | None, drop: Sequence[str]) -> BriefUpdated:
@@ -78,25 +85,26 @@ def _check(memory: Memory, text: str | None) -> None:
     if strategy in ("importance", "session"):
         allowed = "budget or messages: others send no brief. Redact what is wrong, and memory is made anew"
         raise BadValue("the strategy", strategy, allowed)
-    if text is not None and not text.strip():
+    if text is None:
+        return
+    if not text.strip():
         raise BadValue("the brief", text, "not empty; to begin afresh, clear the conversation")
-    if text is not None and (words_of(text) > WORDS or count(text) > tokens):
+    if words_of(text) > WORDS or count(text) > tokens:
         raise BadValue("the brief", shortened(text, 60), f"at most {WORDS} words and {tokens} tokens; shorten it")
 
 
 async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> BriefUpdated:
     found = await memory.log.ask(lambda: due(memory.line, capable=False))
-    brief, covers = found.brief.event, found.covered if found.brief.event else found.upto
+    brief, covers = found.brief.as_brief, found.covered if found.brief.event else found.upto
     if covers <= found.head.cleared:
         raise BadValue("the brief", text or "", "written once something was said; nothing is remembered yet")
-    known, _ = await memory.facts(found, covers)
-    known = _without(known, drop)
+    known = _without((await known_after(memory, found, covers)).facts, drop)
     version = BriefUpdated(
-        text=(brief.text if brief else "") if text is None else text.strip(),
+        text=brief.text if text is None else text.strip(),
         covers=covers,
         facts=rendered(ranked(known, memory.settings.facts_tokens, count)),
-        known=msgspec.json.encode(known).decode(),
-        turns=brief.turns if isinstance(brief, BriefUpdated) else 0,
+        known=written(known),
+        turns=brief.turns,
         by=USER,
     )
     await memory.log.append(memory.place, [version], basis=found.basis("brief_updated"))
@@ -104,7 +112,7 @@ async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> B
 
 
 def _without(known: Facts, drop: Sequence[str]) -> Facts:
-    """Without the facts that have one of these texts in them."""
+    """The facts without those that contain one of these texts."""
     kept = known.items
     for text in drop:
         left = tuple(fact for fact in kept if text.casefold() not in fact.text.casefold())

@@ -1,4 +1,4 @@
-"""What memory has still to do on a branch, derived from the log alone.
+"""What memory still has to do on a branch, derived from the log alone.
 
 A reminder may be lost, and a worker may die: what is due can always be told again.
 """
@@ -31,6 +31,22 @@ class Version(msgspec.Struct, frozen=True):
     def covers(self) -> int:
         return self.event.covers if self.event else 0
 
+    @property
+    def as_brief(self) -> BriefUpdated:
+        """This version as a brief; an empty one where it is no brief."""
+        return self.event if isinstance(self.event, BriefUpdated) else BriefUpdated(text="", covers=0)
+
+    @property
+    def extractive(self) -> bool:
+        return bool(self.event and self.event.extractive)
+
+    @property
+    def base(self) -> int:
+        """The seq of the version that a model goes on from: this one, or the one before it where this is an extract."""
+        if self.event is None:
+            return 0
+        return self.event.base if self.event.extractive else self.seq
+
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
     """What to go on from, and up to which message: a turn that is under way is left alone. `behind` messages no brief
@@ -50,7 +66,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def covered(self) -> int:
-        """Up to where the brief to go on from covers."""
+        """The seq up to which the brief covers that the next one goes on from."""
         return max(self.head.cleared, self.brief.covers)
 
     def standing(self, strategy: str) -> tuple[Version, int]:
@@ -60,7 +76,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
         return (Version(), 0) if strategy == "session" else (self.brief, self.behind)
 
     def basis(self, kind: str) -> Basis:
-        """What whatever is made now is made from."""
+        """What the version that is made now is made from."""
         if kind == "session_ended":
             return Basis(kind, self.newest_recap, self.forgotten)
         return Basis(kind, (self.summary if kind == "summary" else self.brief).newest, self.forgotten)
@@ -74,9 +90,9 @@ def due(line: Line, *, capable: bool) -> Script[Due]:
     if newest_head.state in ("open", "waiting") and newest_head.turn_first:
         upto = (yield from head(line, at=newest_head.turn_first - 1)).spoken
     newest = yield from _newest(line, "brief_updated", newest_head)
-    brief = (yield from _base(line, newest, newest_head)) if capable else newest
+    brief = yield from _base(line, newest, newest_head, capable)
     newest_summary = yield from _newest(line, "summary", newest_head)
-    summary = (yield from _base(line, newest_summary, newest_head)) if capable else newest_summary
+    summary = yield from _base(line, newest_summary, newest_head, capable)
     ended = yield from newest_markers(line, "session_ended", limit=1)
     cleared = newest_head.cleared
     over = yield from _messages(line, cleared, newest_head.session_first - 1)
@@ -110,11 +126,11 @@ def _newest(line: Line, kind: str, head: Head) -> Script[Version]:
     return Version(newest)
 
 
-def _base(line: Line, newest: Version, head: Head) -> Script[Version]:
-    """The version that a model goes on from: the newest that is no extract."""
-    if newest.event is None or not newest.event.extractive:
+def _base(line: Line, newest: Version, head: Head, capable: bool) -> Script[Version]:
+    """The version to go on from: the newest; for a model, the newest that is no extract."""
+    if not capable or not newest.extractive:
         return newest
-    return (yield from _at(line, newest.event.base, head, newest.newest))
+    return (yield from _at(line, newest.base, head, newest.newest))
 
 
 def _known(line: Line, newest: Version, head: Head) -> Script[Version]:

@@ -1,4 +1,4 @@
-"""What memory's model calls came to lately, derived from their records.
+"""What memory has spent lately on model calls, and how they ended, derived from their records.
 
 Limits by the hour and the pause after a failure follow from it, so both hold in any number of processes, and outlive
 each of them.
@@ -6,11 +6,12 @@ each of them.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import msgspec
 
 from everthread.config import Settings
-from everthread.core.events import ModelCall
-from everthread.memory.ask import AGENT
+from everthread.core.events import MEMORY, ModelCall
 from everthread.store.beside.usage import Called, calls_of
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
@@ -43,20 +44,16 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spending(conversation: Conversation, now: int) -> Script[Spending]:
-    made = yield from calls_of(Owner(conversation.tenant, conversation.user), AGENT, now - LOOKED_BACK)
+    made = yield from calls_of(Owner(conversation.tenant, conversation.user), MEMORY, now - LOOKED_BACK)
     lately = [one for one in made if one.time >= now - HOUR]
-    failed: list[Called] = []
-    for one in reversed(made):
-        if one.conversation == conversation.id:
-            if not one.failed:
-                break
-            failed.append(one)
+    own = [one for one in reversed(made) if one.conversation == conversation.id]
+    failed = list(takewhile(lambda one: one.failed, own))
     return Spending(
         calls=len(lately),
         dollars=sum(one.price or 0.0 for one in lately),
         since=lately[0].time if lately else 0,
         failures=len(failed),
-        newest=failed[0] if failed else None,
+        newest=next(iter(failed), None),
     )
 
 

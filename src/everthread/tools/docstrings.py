@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 _HEADING = re.compile(r"(args|arguments|parameters|params):\s*$", re.IGNORECASE)
 _UNDERLINED = re.compile(r"(other )?parameters\s*$", re.IGNORECASE)
+_LINE = re.compile("-{3,}")
 _PARAMETER = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-_NUMPY = re.compile(r"(\w+)\s*(?::.*)?$")
+_NUMPY = re.compile(r"(\w+)\s*(?::.*)?()$")
 _FIELD = re.compile(r":param\s+(?:[\w.\[\]]+\s+)?(\w+):\s*(.*)")
 
 
@@ -27,48 +28,52 @@ def described(docstring: str) -> Described:
     text: list[str] = []
     parameters: dict[str, str] = {}
     while at < len(lines):
-        line = lines[at]
-        below = lines[at + 1] if at + 1 < len(lines) else ""
-        if _HEADING.match(line):
-            at = _read_indented(lines, at + 1, parameters)
-        elif _UNDERLINED.match(line) and re.fullmatch("-{3,}", below.strip()):
-            at = _read_numpy(lines, at + 2, parameters)
-        elif field := _FIELD.match(line):
+        first, at = at, at + 1
+        if _HEADING.match(lines[first]):
+            at = _end_of_indented(lines, at)
+            parameters |= _read(lines[first + 1 : at], _PARAMETER)
+        elif _UNDERLINED.match(lines[first]) and _is_underlined(lines, first):
+            at = _end_of_underlined(lines, at + 1)
+            parameters |= _read(lines[first + 2 : at], _NUMPY)
+        elif field := _FIELD.match(lines[first]):
             parameters[field[1]] = field[2].strip()
-            at += 1
         else:
-            text.append(line)
-            at += 1
+            text.append(lines[first])
     return Described(re.sub(r"\n{3,}", "\n\n", "\n".join(text)).strip(), parameters)
 
 
-def _read_indented(lines: list[str], at: int, into: dict[str, str]) -> int:
-    """The indented lines from `at` on; those indented further go on with the parameter above. Where they end."""
-    depth, name = 0, ""
+def _end_of_indented(lines: list[str], at: int) -> int:
     while at < len(lines) and (not lines[at].strip() or lines[at][0].isspace()):
-        line = lines[at]
-        indent = len(line) - len(line.lstrip())
-        depth = depth or indent
-        found = _PARAMETER.match(line.strip()) if indent == depth else None
-        if found:
-            name = found[1]
-            into[name] = found[2].strip()
-        elif name and line.strip():
-            into[name] = f"{into[name]} {line.strip()}".strip()
         at += 1
     return at
 
 
-def _read_numpy(lines: list[str], at: int, into: dict[str, str]) -> int:
-    """Names at the margin, their texts indented below. Where the next section or the end is."""
+def _end_of_underlined(lines: list[str], at: int) -> int:
+    """Where the next section begins, or the docstring ends."""
+    while at < len(lines) and not _is_underlined(lines, at):
+        at += 1
+    return at
+
+
+def _is_underlined(lines: list[str], at: int) -> bool:
+    return at + 1 < len(lines) and bool(_LINE.fullmatch(lines[at + 1].strip()))
+
+
+def _read(section: list[str], naming: re.Pattern[str]) -> dict[str, str]:
+    """The parameters that a section describes. Lines that are indented as its first one name them; the others go on
+    with the text of the one above."""
+    found: dict[str, str] = {}
     name = ""
-    while at < len(lines) and not re.fullmatch("-{3,}", (lines[at + 1] if at + 1 < len(lines) else "").strip()):
-        line = lines[at]
-        found = _NUMPY.match(line) if line and not line[0].isspace() else None
-        if found:
-            name = found[1]
-            into[name] = ""
-        elif name and line.strip():
-            into[name] = f"{into[name]} {line.strip()}".strip()
-        at += 1
-    return at
+    lines = [line for line in section if line.strip()]
+    for line in lines:
+        named = naming.match(line.strip()) if _indent(line) == _indent(lines[0]) else None
+        if named:
+            name = named[1]
+            found[name] = named[2].strip()
+        elif name:
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

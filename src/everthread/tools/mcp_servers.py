@@ -56,10 +56,7 @@ class McpServer:
         seconds: float = 30.0,
     ) -> None:
         self.name = name or _name_of(command, url)
-        if isinstance(command, str) or not all(isinstance(word, str) for word in command):
-            raise BadTool(self.name, "its command must be a list of words, as in ['npx', 'some-server']")
-        if bool(command) == bool(url):
-            raise BadTool(self.name, "an MCP server has either a command or a url")
+        _check_way(self.name, command, url)
         self.command, self.url, self.cwd = tuple(command), url, cwd
         self.env, self.headers = dict(env or {}), dict(headers or {})
         self.approval, self.seconds = approval, seconds
@@ -76,7 +73,7 @@ class McpServer:
         return self._session is not None
 
     async def open(self, holder: object = None) -> tuple[Listed, ...]:
-        """Connect, where that has not been done. The server's tools. Raises BadTool and MissingExtra.
+        """Connect, unless that is done already, and return the server's tools. Raises BadTool and MissingExtra.
 
         `holder`: for whom; it stays open until the last of them has closed it.
         """
@@ -87,7 +84,7 @@ class McpServer:
         return self._tools
 
     async def call(self, name: str, arguments: dict[str, Any]) -> tuple[tuple[Part, ...], bool]:
-        """The parts that a tool gives, and whether they tell of an error. Raises as `open`."""
+        """The parts that a tool returns, and whether they tell of an error. Raises what `open` raises."""
         session = await self._connected()
         return await session.call(name, arguments)
 
@@ -141,11 +138,19 @@ async def _sdk() -> Any:
         raise MissingExtra("mcp") from None
 
 
+def _check_way(name: str, command: Sequence[str], url: str) -> None:
+    """There must be one way to reach a server."""
+    if isinstance(command, str) or not all(isinstance(word, str) for word in command):
+        raise BadTool(name, "its command must be a list of words, as in ['npx', 'some-server']")
+    if bool(command) == bool(url):
+        raise BadTool(name, "an MCP server has either a command or a url")
+
+
 # -- names -------------------------------------------------------------------------------------------------
 
 
 def _name_of(command: Sequence[str], url: str) -> str:
-    """Something to call a server by: its host, or the last word of its command that is no option."""
+    """A name for a server: its host, or the last word of its command that is not an option."""
     words = [word for word in command if not word.startswith("-")]
     host = re.match(r"\w+://(?:[^/@]*@)?([^/:?#]+)", url)
     return _mended(host[1] if host else Path(words[-1]).stem if words else "server")
@@ -160,7 +165,7 @@ def _mended(name: str) -> str:
 def names_for(
     listed: Mapping[McpServer, Sequence[Listed]], *, taken: set[str]
 ) -> Iterator[tuple[str, McpServer, Listed]]:
-    """A name for every tool of every server: its own, mended; after its server's where another has the same."""
+    """A name for every tool of every server: its own, mended, with the server's in front where two have the same."""
     counts = Counter(_mended(tool.name) for tools in listed.values() for tool in tools)
     taken = set(taken)
     for server, tools in listed.items():

@@ -36,7 +36,7 @@ logger = logging.getLogger("everthread.tools.mcp")
 
 
 class Session:
-    """`lost`: nothing can come of it any more. `tools`: what the server listed."""
+    """A session. `lost`: it has ended, or its connection is broken. `tools`: what the server listed."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -55,7 +55,7 @@ class Session:
         return self._broken or self._task.done()
 
     async def begun(self) -> None:
-        """Waits until tools can be called. Raises BadTool."""
+        """Wait until tools can be called. Raises BadTool."""
         try:
             await self._ready.wait()
         except asyncio.CancelledError:
@@ -104,7 +104,7 @@ class Session:
                     self._client = client
                     self._ready.set()
                     await self._end.wait()
-        except Exception as problem:  # whatever it is, whoever waits is told
+        except Exception as problem:  # `begun` tells it to whoever waits
             self._why = problem
             logger.debug("The session with %s ended", self._server.name, exc_info=True)
         finally:
@@ -134,7 +134,7 @@ def _client(server: McpServer, heard: deque[str], stack: AsyncExitStack) -> Abst
 
 @contextmanager
 def _overheard(name: str, heard: deque[str]) -> Iterator[TextIO]:
-    """Something to give to a program as its standard error: its lines go to the log, and the last ones are kept."""
+    """A standard error for a program: its lines go to the log, and the last ones are kept."""
     out, into = os.pipe()
 
     def listen() -> None:

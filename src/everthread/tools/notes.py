@@ -13,7 +13,7 @@ from everthread.errors import BadValue, Changed
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
-from everthread.tools import FunctionTool, tool
+from everthread.tools import FunctionTool, ToolContext, tool
 
 LONGEST = 8_000  # characters
 TOOL = "write_memory"
@@ -30,13 +30,13 @@ def _place(conversation: Conversation) -> tuple[Owner, str]:
 
 
 async def read(log: Log, conversation: Conversation) -> str:
-    """What stands there now."""
+    """The text as it is now."""
     found = await log.documents.get(*_place(conversation))
     return found.body if found else ""
 
 
 async def write(log: Log, conversation: Conversation, text: str, *, expect: str | None = None) -> Document:
-    """Put a text in its place. `expect`: what the writer saw there; Changed if it is another by now."""
+    """Replace the text. `expect`: what the writer saw; Changed if the text is another by now."""
     if len(text) > LONGEST:
         raise BadValue("MEMORY.md", text, f"at most {LONGEST:,} characters; shorten it")
     owner, name = _place(conversation)
@@ -48,20 +48,20 @@ async def write(log: Log, conversation: Conversation, text: str, *, expect: str 
 
 
 async def forget(log: Log, conversation: Conversation) -> None:
-    """Remove it for ever, with all its versions."""
+    """Remove it for good, with all its versions."""
     await log.documents.forget(*_place(conversation))
 
 
 async def _write_memory(
-    talk: Any,
+    talk: ToolContext,
     text: Annotated[str, f"The whole of MEMORY.md as it shall be, in Markdown, {LONGEST:,} characters at most."],
 ) -> str:
     """Replaces MEMORY.md, which you see in every conversation with this user. Keep what still holds; note what the user
     wants to be remembered, and nothing that is only of today."""
     try:
-        await write(talk._log, talk.conversation, text, expect=talk.notes_seen)
+        await talk.write_notes(text, expect=talk.notes_seen)
     except Changed:
-        talk.notes_seen = now = await read(talk._log, talk.conversation)
+        talk.notes_seen = now = await talk.notes()
         return f"{CHANGED}\n{now}"
     talk.notes_seen = text
     return "Noted."

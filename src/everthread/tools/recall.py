@@ -1,4 +1,4 @@
-"""The two tools by which a model looks up what it is not sent: find something, and open it in full.
+"""The two tools by which a model looks up what it is not sent: one finds it, the other opens it in full.
 
 They speak for one conversation: the one that the model is in, along the branch's own line, or all of its user's where
 the model asks for that. What they quote is fenced when it is sent, and stands in the log as it is. A fault of the
@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from everthread.context.items import stub
@@ -19,11 +20,9 @@ from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
 from everthread.core.sections import RECALL
 from everthread.errors import BadValue, NotFound
-from everthread.store.conversations import Owner
-from everthread.store.log import Log
-from everthread.store.recall.hits import MOST, Hit, recall
+from everthread.store.recall.hits import MOST, Hit
 from everthread.store.times import FOREVER
-from everthread.tools import FunctionTool, tool
+from everthread.tools import FunctionTool, ToolContext, tool
 from everthread.tools.results import Quoting
 
 OPEN = "open_event"
@@ -33,7 +32,7 @@ _REFERENCE = re.compile(r"(\d{1,15})(?: on branch (\d{1,9}))?(?: of conversation
 
 
 async def _recall_context(
-    talk: Any,
+    talk: ToolContext,
     query: Annotated[str, "What to look for: words that were probably used, names, numbers, ids."],
     kinds: Annotated[list[str] | None, f"Only these kinds: {', '.join(FOUND)}, or the application's own."] = None,
     since: Annotated[str | None, "Only from this day on, as 2026-01-31."] = None,
@@ -46,28 +45,16 @@ async def _recall_context(
         raise BadValue("query", query, "words to look for")
     if limit < 1:
         raise BadValue("limit", limit, f"from 1 to {MOST}")
-    first, end = _day("since", since, -FOREVER), _day("until", until, FOREVER, end=True)
-    if first >= end:
-        raise BadValue("since", since, f"a day that is not after until, which is {until}")
-    hits = await recall(
-        talk._log,
-        Owner(talk.conversation.tenant, talk.conversation.user),
-        await talk.line(),
-        query,
-        limit=min(limit, MOST),
-        scope=scope,
-        kinds=_kinds(kinds or []),
-        since=first,
-        until=end,
-    )
+    first, end = _days(since, until)
+    wanted = _kinds(kinds or [])
+    hits = await talk.recall(query, limit=min(limit, MOST), scope=scope, kinds=wanted, since=first, until=end)
     if not hits:
-        return f"Nothing was found{_among(kinds, since, until)}. Try other words, or fewer.{_there_are(kinds or [])}"
-    quotes = (quote for hit in hits for quote in _quotes(hit))
-    return Quoting.of("\n\n".join(map(_told, hits)), quotes)
+        return f"Nothing was found{_among(wanted, since, until)}. Try other words, or fewer.{_there_are(wanted)}"
+    return Quoting.of("\n\n".join(map(_told, hits)), chain.from_iterable(map(_quotes, hits)))
 
 
 async def _open_event(
-    talk: Any,
+    talk: ToolContext,
     reference: Annotated[str, "As it was given; or the number of an event of this conversation."],
     page: Annotated[int, "Which page of it; the first is 1."] = 1,
 ) -> str | Quoting:
@@ -84,21 +71,18 @@ async def _open_event(
     return Quoting.of(told, [Quote(conversation, events[0].branch, events[0].seq)])
 
 
-async def _referred(talk: Any, reference: str) -> tuple[str, list[Logged]]:
-    """The event that a reference names, if it is one of this user's, and of which conversation it is."""
-    found = _REFERENCE.search(reference)
+async def _referred(talk: ToolContext, reference: str) -> tuple[str, list[Logged]]:
+    """The event that a reference names, if it belongs to this user, and the id of its conversation."""
+    here, found = talk.conversation.id, _REFERENCE.search(reference)
     if found is None:
-        return talk.id, []
-    seq, branch, conversation = int(found[1]), found[2], found[3] or talk.id
-    if conversation == talk.id and branch is None:
-        return talk.id, await talk.range(seq, seq)
+        return here, []
+    seq, branch, conversation = int(found[1]), found[2], found[3] or here
     try:
-        owner = Owner(talk.conversation.tenant, talk.conversation.user)
-        log: Log = talk._log
-        whose = await log.conversations.find(owner, conversation)
-        return whose.id, await log.range(await log.line(whose, int(branch) if branch else None), seq, seq)
+        there = talk if conversation == here else await talk.another(conversation)
+        there = await there.on(int(branch)) if branch else there
     except NotFound:
         return conversation, []
+    return conversation, await there.range(seq, seq)
 
 
 def recall_tools() -> list[FunctionTool[..., Any]]:
@@ -112,33 +96,41 @@ def _told(hit: Hit) -> str:
 
 
 def _quotes(hit: Hit) -> Iterator[Quote]:
-    """The events of which something is told: itself, and what stood next to it."""
+    """The events that a hit repeats: the one that was found, and its neighbours."""
     yield Quote(hit.conversation, hit.branch, hit.seq)
     for one in hit.neighbours:
         yield Quote(hit.conversation, one.branch, one.seq)
 
 
 def _kinds(named: list[str]) -> tuple[str, ...]:
-    """Kinds that something may be found of. One that is not ours may be an application's, unless it is misspelt."""
+    """The kinds to look for. An unknown one may be an application's, unless it looks like a known one misspelt."""
     for kind in named:
-        ours = kind in KINDS or difflib.get_close_matches(kind, FOUND, n=1, cutoff=0.75)
-        if kind not in FOUND and (ours or not is_kind(kind)):
+        known = kind in KINDS or difflib.get_close_matches(kind, FOUND, n=1, cutoff=0.75)
+        if kind not in FOUND and (known or not is_kind(kind)):
             raise BadValue("kinds", kind, f"some of {', '.join(FOUND)}, or of the application's own kinds")
     return tuple(named)
 
 
-def _among(kinds: list[str] | None, since: str | None, until: str | None) -> str:
+def _among(kinds: tuple[str, ...], since: str | None, until: str | None) -> str:
     """The filters that were asked for, in words."""
     told = [f"kinds: {', '.join(kinds)}"] if kinds else []
     told += [f"{word} {day}" for word, day in (("since", since), ("until", until)) if day]
     return f" ({'; '.join(told)})" if told else ""
 
 
-def _there_are(kinds: list[str]) -> str:
-    """The kinds there are, where one was asked for that is not ours: it may be an application's, or a guess."""
+def _there_are(kinds: tuple[str, ...]) -> str:
+    """The kinds there are, where an unknown one was asked for: it may be an application's, or a guess."""
     if not set(kinds) - set(FOUND):
         return ""
     return f" The kinds there are: {', '.join(FOUND)}, and the application's own."
+
+
+def _days(since: str | None, until: str | None) -> tuple[int, int]:
+    """From the beginning of one day to the end of another, in microseconds."""
+    first, end = _day("since", since, -FOREVER), _day("until", until, FOREVER, end=True)
+    if first >= end:
+        raise BadValue("since", since, f"a day that is not after until, which is {until}")
+    return first, end
 
 
 def _day(what: str, said: str | None, otherwise: int, *, end: bool = False) -> int:

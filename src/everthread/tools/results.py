@@ -1,8 +1,8 @@
-"""What a tool gives, as parts of a tool result: anything at all becomes something that a model can read.
+"""What a tool returns, as parts of a tool result: any value becomes something that a model can read.
 
 Text stays text, pictures and files become parts, data becomes compact JSON, and what JSON cannot say is shown as
 Python shows it, with a note. Nothing is too large: of a text beyond `MOST` characters head and tail are kept, with
-a note between them, and an iterator is read so far and no further. Nothing here raises, but for an iterator that does.
+a note between them, and an iterator is read up to a bound. Nothing here raises, but for an iterator that does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTHING = "(no output)"
 
 
 class Quoting(tuple[Part, ...]):
-    """Parts of a result that repeat events: which."""
+    """Parts of a result that repeat events, and which events these are."""
 
     quotes: tuple[Quote, ...] = ()
 
@@ -43,13 +43,7 @@ def parts_of(value: object) -> tuple[Part, ...]:
         value = collected(value)
     if value is None or (isinstance(value, str) and not value):
         return (Text(text=NOTHING),)
-    if isinstance(value, Part):
-        return _fitting((value,))
-    if isinstance(value, list | tuple) and _are_pieces(value):
-        return _fitting(tuple(Text(text=piece) if isinstance(piece, str) else piece for piece in value))
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _fitting((_of_bytes(bytes(value)),))
-    return (Text(text=shortened(_in_words(value))),)
+    return _fitting(_shown(value)) or (Text(text=shortened(_in_words(value))),)
 
 
 def shortened(text: str, most: int = MOST) -> str:
@@ -71,7 +65,7 @@ class _Gathering:
         self._characters = 0
 
     def full(self, item: object) -> bool:
-        """Takes one more; whether no other may follow."""
+        """Take one more item. Whether it is the last that is taken."""
         self._items.append(item)
         self._characters += len(item) if isinstance(item, str) else 0
         return self._characters > MOST or len(self._items) >= MOST_ITEMS
@@ -85,7 +79,7 @@ class _Gathering:
 
 
 def collected(items: Iterator[Any]) -> Any:
-    """What an iterator gives, up to a bound; then it is closed, where it can be."""
+    """What an iterator yields, up to a bound; then the iterator is closed if it can be."""
     gathering, cut = _Gathering(), False
     for item in items:
         if gathering.full(item):
@@ -98,7 +92,7 @@ def collected(items: Iterator[Any]) -> Any:
 
 
 async def gathered(items: AsyncIterator[Any]) -> Any:
-    """The same of an asynchronous one."""
+    """The same for an asynchronous iterator."""
     gathering, cut = _Gathering(), False
     async for item in items:
         if gathering.full(item):
@@ -111,6 +105,17 @@ async def gathered(items: AsyncIterator[Any]) -> Any:
 
 
 # -- parts -------------------------------------------------------------------------------------------------
+
+
+def _shown(value: object) -> tuple[Part, ...]:
+    """The parts that a value is, or is made of; none where it must be told in words."""
+    if isinstance(value, Part):
+        return (value,)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return (_of_bytes(bytes(value)),)
+    if isinstance(value, list | tuple) and _are_pieces(value):
+        return tuple(Text(text=piece) if isinstance(piece, str) else piece for piece in value)
+    return ()
 
 
 def _are_pieces(value: Sequence[object]) -> bool:
@@ -139,7 +144,7 @@ def _fitting(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _small(part: Part, share: int) -> Part:
     if isinstance(part, Text):
-        return msgspec.structs.replace(part, text=shortened(part.text, share)) if len(part.text) > share else part
+        return msgspec.structs.replace(part, text=shortened(part.text, share))
     size = len(part.data or b"") if isinstance(part, Image | File) else 0
     if size <= MOST_BYTES:
         return part
@@ -161,7 +166,7 @@ def _in_words(value: object) -> str:
 
 
 def in_a_line(problem: BaseException) -> str:
-    """An error's own words, shortly; its type where it has none."""
+    """An error's message, shortened to a line; its type where it has no message."""
     try:
         words = " ".join(str(problem).split())
     except BaseException:  # noqa: BLE001 - as above; nothing is awaited here, so that no turn is cancelled by it
@@ -177,7 +182,7 @@ def _said(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What msgspec does not know by itself."""
+    """Values of types that msgspec does not know."""
     if isinstance(value, PurePath):
         return str(value)
     if hasattr(value, "model_dump"):

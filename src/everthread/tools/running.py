@@ -1,7 +1,7 @@
-"""Running what a tool is made of: for a time, and without ever holding up the event loop.
+"""Running a tool's function: for a limited time, and without holding up the event loop.
 
 A plain function runs in a thread of its own, with the caller's context variables. A thread cannot be ended from
-outside: when its time is up it goes on in the background, and what it gives then is dropped. It does not keep the
+outside: when its time is up it goes on in the background, and its result is dropped. It does not keep the
 program from ending. A coroutine is cancelled, and given a moment to clean up.
 """
 
@@ -32,8 +32,8 @@ class OutOfTime(Exception):
 
 
 class Ended(Exception):
-    """Something wanted to end the program: `sys.exit`, or what else is no `Exception`. A task that raises such a thing
-    would take the event loop with it."""
+    """A tool wanted to end the program: it raised SystemExit, or something else that is no `Exception`. If a task
+    raised it, the event loop would end as well."""
 
     def __init__(self, problem: BaseException) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Ended(Exception):
 
 
 async def outcome_of(call: Callable[[], Any], *, is_async: bool) -> tuple[Part, ...]:
-    """What a tool gives, as parts of a result. Raises what the tool raises, or Ended."""
+    """What a tool returns, as parts of a result. Raises what the tool raises, or Ended."""
     try:
         return await _outcome(call, is_async)
     except (Exception, asyncio.CancelledError, GeneratorExit):
@@ -62,7 +62,7 @@ async def _outcome(call: Callable[[], Any], is_async: bool) -> tuple[Part, ...]:
 
 
 class _Finished(tuple[Part, ...]):
-    """Parts that were made in the function's own thread, where a generator does its work, too."""
+    """Parts that were made in the function's own thread, because a generator works only while it is read."""
 
 
 def _finished(value: Any) -> Any:
@@ -70,7 +70,7 @@ def _finished(value: Any) -> Any:
 
 
 async def in_time(work: Awaitable[T], seconds: float) -> T:
-    """What the work gives. Raises OutOfTime, Ended, or what the work raises.
+    """The result of the work. Raises OutOfTime, Ended, or what the work raises.
 
     The work has a task of its own, so that one that does not heed its cancellation is left behind, not waited for.
     """
@@ -88,7 +88,8 @@ async def in_time(work: Awaitable[T], seconds: float) -> T:
 
 
 def _given(task: asyncio.Future[T]) -> T:
-    """What a task gave that is done. A GeneratorExit came from the work itself: a task that is let go is never done."""
+    """The result of a task that is done. A GeneratorExit came from the work itself: a task that is let go is not
+    done."""
     try:
         return task.result()
     except GeneratorExit as problem:
@@ -104,13 +105,13 @@ async def _stopped(task: asyncio.Future[Any]) -> bool:
 
 
 def _looked_at(task: asyncio.Future[Any]) -> None:
-    """Of a task that is given up, nobody else will ask for the error."""
+    """Retrieve the error of a task that was given up, because nobody else will."""
     if not task.cancelled():
         task.exception()
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """What a function gives in a thread of its own, with the context variables of here."""
+    """The result of a function that runs in a thread of its own, with the context variables of the caller."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     given: list[T] = []

@@ -22,25 +22,26 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 import msgspec
 
 from everthread.errors import BadTool
+from everthread.tools.context import ToolContext
 from everthread.tools.docstrings import described
 
 _EMPTY = inspect.Parameter.empty
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")  # Anthropic's rule, the narrowest
-_TALK = ("everthread.talk", "Talk")
+_TALK = ("Talk", "ToolContext")  # as a hint may name it
 _UNSAYABLE = (TypeError, NotImplementedError, AttributeError, NameError, RecursionError)  # of hints
 _LARGEST = 10_000  # pieces of a schema once its references are written out
 
 
 class Misfit(ValueError):
-    """Arguments that a tool does not take; says why, for the model to read."""
+    """A tool does not take these arguments. The message says why, for the model to read."""
 
 
 # -- functions ---------------------------------------------------------------------------------------------
 
 
 class Arguments(NamedTuple):
-    """What a function takes: the schema of it, and how what a model wrote becomes it.
+    """What a function takes: its schema, and how what a model wrote becomes arguments.
 
     `talk` is the parameter that is given the conversation, empty where there is none: the model knows nothing of it.
     """
@@ -74,26 +75,30 @@ def arguments_of(function: Callable[..., Any], name: str) -> Arguments:
             talk = parameter.name
             continue
         hints[parameter.name] = _with_description(hint, described_by.parameters.get(parameter.name, ""))
-        if parameter.default is not _EMPTY:
-            defaults[parameter.name] = parameter.default
-        elif _may_be_none(hint):
-            defaults[parameter.name] = None
+        if (default := _default(parameter, hint)) is not _EMPTY:
+            defaults[parameter.name] = default
     form = _form(hints, defaults)
     schema = _schema(form, hints, name)
     for key, value in defaults.items():
-        plain = value.value if isinstance(value, Enum) else value
-        if _is_sayable(plain):
-            schema["properties"][key]["default"] = plain
+        schema["properties"][key] |= _told_default(value)
     return Arguments(accepted(schema, name), described_by.text, talk, form, defaults)
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What a functools.partial was made of."""
+    """The function that a functools.partial was made of."""
     return _plain(function.func) if isinstance(function, partial) else function
 
 
-def _is_sayable(value: object) -> bool:
-    return value is None or type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value))
+def _default(parameter: inspect.Parameter, hint: Any) -> Any:
+    """What is taken for an argument that is left out; `_EMPTY` where it may not be."""
+    return None if parameter.default is _EMPTY and _may_be_none(hint) else parameter.default
+
+
+def _told_default(value: object) -> dict[str, Any]:
+    """The default as a schema shows it; nothing where JSON cannot say it."""
+    plain = value.value if isinstance(value, Enum) else value
+    finite = type(plain) is float and math.isfinite(plain)
+    return {"default": plain} if finite or type(plain) in (str, int, bool, type(None)) else {}
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
@@ -110,7 +115,7 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter, name: str) -> Any:
-    """The parameter's hint; a text where it stands for the conversation's type, which need not be imported."""
+    """The parameter's hint; as text where it names the conversation's type, which need not be imported."""
     hint = parameter.annotation
     if hint is _EMPTY:
         return Any
@@ -126,13 +131,12 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter, name: str)
 
 
 def _is_talk(name: str, hint: Any) -> bool:
-    """Whether a parameter wants the conversation: by its type, which this module must not import, or by its name."""
+    """Whether a parameter wants the conversation: by its type, or by its name where it has none."""
     if isinstance(hint, str):
-        return hint.split("|")[0].strip().rpartition(".")[2] == "Talk"
+        return hint.split("|")[0].strip().rpartition(".")[2] in _TALK
     if hint is Any:
         return name == "talk"
-    kinds = get_args(hint) or (hint,)
-    return any(isinstance(kind, type) and (kind.__module__, kind.__name__) == _TALK for kind in kinds)
+    return any(ToolContext in getattr(kind, "__mro__", ()) for kind in get_args(hint) or (hint,))
 
 
 def _may_be_none(hint: Any) -> bool:
@@ -145,12 +149,11 @@ def _with_description(hint: Any, text: str) -> Any:
     """The hint with a description that a schema can show: `Annotated[str, "…"]`, else the docstring's."""
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
-        own = next((note for note in notes if isinstance(note, str)), "")
-        for note in notes:
-            if isinstance(note, msgspec.Meta):
-                text = note.description or text
-                hint = Annotated[hint, note]
-        text = own or text
+        metas = [note for note in notes if isinstance(note, msgspec.Meta)]
+        for meta in metas:
+            hint = Annotated[hint, meta]
+        own = [note for note in notes if isinstance(note, str)]
+        text = next(filter(None, (*own, *(meta.description for meta in reversed(metas)), text)), "")
     return Annotated[hint, msgspec.Meta(description=text)] if text else hint
 
 
@@ -225,15 +228,20 @@ def check(schema: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         if name not in given:
             raise Misfit(f"the argument `{name}` is missing")
     properties = schema.get("properties", {})
+    closed = properties and schema.get("additionalProperties") is False
     for name, value in given.items():
-        said = properties.get(name)
-        if said is None and properties and schema.get("additionalProperties") is False:
+        if isinstance(said := properties.get(name), Mapping):
+            _check_value(name, value, said)
+        elif closed and said is None:
             raise Misfit(f"there is no argument `{name}`; there are: {', '.join(properties)}")
-        kind = (said or {}).get("type")
-        if isinstance(kind, str) and kind in _TYPES and not _is_of(value, kind):
-            raise Misfit(f"the argument `{name}` must be of the type {kind}")
-        if said and isinstance(said.get("enum"), list) and value not in said["enum"]:
-            raise Misfit(f"the argument `{name}` must be one of {said['enum']}")
+
+
+def _check_value(name: str, value: object, schema: Mapping[str, Any]) -> None:
+    kind, few = schema.get("type"), schema.get("enum")
+    if isinstance(kind, str) and kind in _TYPES and not _is_of(value, kind):
+        raise Misfit(f"the argument `{name}` must be of the type {kind}")
+    if isinstance(few, list) and value not in few:
+        raise Misfit(f"the argument `{name}` must be one of {few}")
 
 
 def _is_of(value: object, kind: str) -> bool:
@@ -268,40 +276,46 @@ def written_out(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str
 
     Raises RecursionError where that would be without end.
     """
-    pieces = 0
-
-    def walk(given: Any, inside: tuple[str, ...]) -> Any:
-        nonlocal pieces
-        pieces += 1
-        if pieces > _LARGEST:
-            raise RecursionError
-        if not isinstance(given, Mapping):
-            return given
-        reference = given.get("$ref")
-        if isinstance(reference, str):
-            meant = _meant(reference, whole)
-            if reference in inside:
-                meant = {key: value for key, value in meant.items() if key == "type"}
-            beside = {key: value for key, value in given.items() if key != "$ref"}
-            return walk({**meant, **beside}, (*inside, reference))
-        found: dict[str, Any] = {}
-        for key, value in given.items():
-            if key in _SCHEMAS_BY_NAME and isinstance(value, Mapping):
-                found[key] = {name: walk(one, inside) for name, one in value.items()}
-            elif key in _LISTS_OF_SCHEMAS and isinstance(value, list):
-                found[key] = [walk(one, inside) for one in value]
-            elif key in _SCHEMAS:
-                found[key] = walk(value, inside)
-            elif key not in _LEFT_OUT:
-                found[key] = value
-        return _mended(found)
-
-    made: dict[str, Any] = walk(schema, ())
+    made: dict[str, Any] = _WritingOut(whole).schema(schema, ())
     return made
 
 
+class _WritingOut:
+    """Writes out the schemas within `whole`, and counts the pieces that this makes. `inside`: the references that a
+    schema stands in."""
+
+    def __init__(self, whole: Mapping[str, Any]) -> None:
+        self._whole, self._pieces = whole, 0
+
+    def schema(self, given: Any, inside: tuple[str, ...]) -> Any:
+        self._pieces += 1
+        if self._pieces > _LARGEST:
+            raise RecursionError
+        if not isinstance(given, Mapping):
+            return given
+        if isinstance(reference := given.get("$ref"), str):
+            return self.schema(self._replaced(given, reference, inside), (*inside, reference))
+        kept = {key: value for key, value in given.items() if key not in _LEFT_OUT}
+        return _mended({key: self._beneath(key, value, inside) for key, value in kept.items()})
+
+    def _replaced(self, given: Mapping[str, Any], reference: str, inside: tuple[str, ...]) -> dict[str, Any]:
+        """What a reference means, with what is said beside it."""
+        meant = _meant(reference, self._whole)
+        if reference in inside:
+            meant = {key: value for key, value in meant.items() if key == "type"}
+        return {**meant, **{key: value for key, value in given.items() if key != "$ref"}}
+
+    def _beneath(self, key: str, value: Any, inside: tuple[str, ...]) -> Any:
+        """What stands under a keyword: schemas by name, a list of them, one, or something else."""
+        if key in _SCHEMAS_BY_NAME and isinstance(value, Mapping):
+            return {name: self.schema(one, inside) for name, one in value.items()}
+        if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
+            return [self.schema(one, inside) for one in value]
+        return self.schema(value, inside) if key in _SCHEMAS else value
+
+
 def _meant(reference: str, whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a reference within the schema points at; anything at all where it points elsewhere."""
+    """What a reference within the schema points at; an empty schema, which allows anything, if it points elsewhere."""
     place: Any = whole if reference.startswith("#") else {}
     for step in reference.partition("#")[2].split("/")[1:]:
         place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
@@ -309,28 +323,33 @@ def _meant(reference: str, whole: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mended(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same said so that every provider takes it."""
+    """The same schema, in words that every provider takes."""
     if "const" in schema:
         schema["enum"] = [schema.pop("const")]
     if schema.get("items") is False:  # beside prefixItems: no more than these
         del schema["items"]
     if isinstance(schema.get("enum"), list) and "type" not in schema:
-        kinds = {type(value) for value in schema["enum"]}
-        kind = next((word for word, types in _TYPES.items() if kinds == set(types[:1])), "")
-        schema |= {"type": kind} if kind else {}
-    if "default" in schema and schema["default"] is None:
+        schema |= _type_of(schema["enum"])
+    if schema.get("default", _EMPTY) is None:
         del schema["default"]
         schema = _without_null(schema)
     return schema
 
 
+def _type_of(values: list[Any]) -> dict[str, Any]:
+    """The type that all of these values have, as a schema says it; nothing where they have several."""
+    kinds = {type(value) for value in values}
+    return next(({"type": word} for word, types in _TYPES.items() if kinds == set(types[:1])), {})
+
+
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Null as the default is what leaving the argument out means: nobody need say it."""
-    if isinstance(schema.get("type"), list):
-        left = [kind for kind in schema["type"] if kind != "null"]
+    """The same schema without null: where null is the default, leaving the argument out says the same."""
+    kinds, choices = schema.get("type"), schema.get("anyOf")
+    if isinstance(kinds, list):
+        left = [kind for kind in kinds if kind != "null"]
         return {**schema, "type": left[0] if len(left) == 1 else left}
-    if not isinstance(schema.get("anyOf"), list):
-        return schema
-    left = [one for one in schema["anyOf"] if one != {"type": "null"}]
-    beside = {key: value for key, value in schema.items() if key != "anyOf"}
-    return {**left[0], **beside} if len(left) == 1 else {**beside, "anyOf": left}
+    if isinstance(choices, list):
+        left = [one for one in choices if one != {"type": "null"}]
+        beside = {key: value for key, value in schema.items() if key != "anyOf"}
+        return {**left[0], **beside} if len(left) == 1 else {**beside, "anyOf": left}
+    return schema

@@ -23,6 +23,7 @@ from everthread.core.parts import Part, Text
 from everthread.core.request import Tool, object_of
 from everthread.errors import BadTool, BadValue, EverthreadError
 from everthread.tools import schemas
+from everthread.tools.context import ToolContext
 from everthread.tools.functions import Approval, FunctionTool, Said
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
 from everthread.tools.results import Quoting, in_a_line, shortened
@@ -37,7 +38,7 @@ logger = logging.getLogger("everthread.tools")
 
 
 class ToolFailed(Exception):
-    """Raised by a tool's work where it has the result of its failure at hand."""
+    """A tool has failed, and has said so in parts of a result."""
 
     def __init__(self, parts: tuple[Part, ...]) -> None:
         super().__init__()
@@ -45,12 +46,12 @@ class ToolFailed(Exception):
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool, ready to run. `bind` makes arguments of what the model wrote, or raises Misfit; `call` is given these
-    and the conversation."""
+    """A tool, ready to run. `bind` turns what the model wrote into arguments, or raises Misfit; `call` takes these and
+    the conversation."""
 
     offered: Tool
     bind: Callable[[dict[str, Any]], dict[str, Any]]
-    call: Callable[[dict[str, Any], Any], Any]
+    call: Callable[[dict[str, Any], ToolContext | None], Any]
     is_async: bool
     approval: Approval = False
     seconds: float | None = None
@@ -65,8 +66,6 @@ class Toolbox:
         self._listed: dict[McpServer, tuple[Listed, ...]] = {}
         self._failed: dict[McpServer, tuple[str, float]] = {}  # what went wrong, and when to try again
         self._opened: set[McpServer] = set()
-        self._whole: Toolbox | None = None  # of which this is a view
-        self._names: tuple[str, ...] = ()
         self._own: dict[str, Bound] = {}
         self._inner: list[Toolbox] = []
         self._tools: dict[str, Bound] = {}
@@ -77,16 +76,19 @@ class Toolbox:
     def _take(self, given: Any) -> None:
         if isinstance(given, McpServer):
             self._servers.append(given)
-            return
-        taken = {*self._own, *(name for inner in self._inner for name in inner._tools)}
-        found = given._tools if isinstance(given, Toolbox) else {(bound := _bound(given)).offered.name: bound}
-        for name in found:
-            if name in taken:
-                raise BadTool(name, "there is another of this name; name one of them differently")
-        if isinstance(given, Toolbox):
+        elif isinstance(given, Toolbox):
+            self._refuse_taken(given._tools)
             self._inner.append(given)
         else:
-            self._own |= found
+            bound = _bound(given)
+            self._refuse_taken([bound.offered.name])
+            self._own[bound.offered.name] = bound
+
+    def _refuse_taken(self, names: Iterable[str]) -> None:
+        taken = {*self._own, *(name for inner in self._inner for name in inner._tools)}
+        for name in names:
+            if name in taken:
+                raise BadTool(name, "there is another of this name; name one of them differently")
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -99,20 +101,13 @@ class Toolbox:
 
     def only(self, names: Iterable[str]) -> Toolbox:
         """A view of some of these tools; "*" is all of them. What it does not find, its `open` says."""
-        view = Toolbox()
-        view._whole, view._names = self, tuple(names)
-        view._settle()
-        return view
+        return _View(self, tuple(names))
 
     # -- MCP servers -----------------------------------------------------------------------------------------
 
     async def open(self) -> tuple[str, ...]:
         """Connect to the servers that are not connected yet. What went wrong, in sentences: a server that cannot be
         reached has no tools, and is tried again by an `open` a minute later. Raises MissingExtra."""
-        if self._whole is not None:
-            problems = await self._whole.open()
-            self._settle()
-            return problems + tuple(str(BadTool(name, _absent(self._whole))) for name in self._missing())
         inner = [problem for box in self._inner for problem in await box.open()]
         if len(self._listed) < len(self._servers):
             await self._connect()
@@ -137,7 +132,7 @@ class Toolbox:
         self._settle()
 
     async def close(self) -> None:
-        """Let go of the servers: each ends with the last that has opened it."""
+        """Let go of the servers: each ends when the last toolbox that opened it lets go."""
         opened, self._opened = self._opened, set()
         async with AsyncExitStack() as stack:
             for server in opened:
@@ -154,11 +149,7 @@ class Toolbox:
         await self.close()
 
     def _settle(self) -> None:
-        """Own tools keep their names; those of servers are named beside them."""
-        if self._whole is not None:
-            tools, all_of_them = self._whole._tools, ALL in self._names
-            self._tools = {name: bound for name, bound in tools.items() if all_of_them or name in self._names}
-            return
+        """List the tools: the toolbox's own keep their names, those of servers get names that are free."""
         found = dict(self._own)
         for inner in self._inner:
             found = inner._tools | found
@@ -167,13 +158,10 @@ class Toolbox:
                 found[name] = bound
         self._tools = dict(sorted(found.items()))
 
-    def _missing(self) -> list[str]:
-        return [name for name in self._names if name != ALL and name not in self._tools]
-
     # -- running ---------------------------------------------------------------------------------------------
 
     def needs_approval(self, call: ToolCall) -> bool:
-        """Whether somebody must agree before this runs; not where it would not run at all."""
+        """Whether somebody must agree before this runs. No, if it would not run at all."""
         bound, given = self._tools.get(call.name), object_of(call.arguments)
         if bound is None or given is None or not bound.approval:
             return False
@@ -187,8 +175,9 @@ class Toolbox:
             logger.exception("Whether the tool %s needs approval could not be told, so it does", call.name)
             return True
 
-    async def run(self, call: ToolCall, talk: Any, *, seconds: float) -> ToolResult:
-        """What the tool gives, or what is wrong. `seconds`: how long it may take, unless it has a limit of its own."""
+    async def run(self, call: ToolCall, talk: ToolContext | None, *, seconds: float) -> ToolResult:
+        """The tool's result, or what went wrong. `talk`: the conversation, if there is one. `seconds`: how long it may
+        take, unless it has a limit of its own."""
         bound = self._tools.get(call.name)
         if bound is None:
             return _wrong(call, f"The tool {call.name!r} cannot be called: {_absent(self)}.")
@@ -204,12 +193,30 @@ class Toolbox:
         return await _ran(call, bound, arguments, talk, limit)
 
 
+class _View(Toolbox):
+    """Some of the tools of a toolbox, by their names."""
+
+    def __init__(self, whole: Toolbox, names: tuple[str, ...]) -> None:
+        self._whole, self._names = whole, names
+        super().__init__()
+
+    async def open(self) -> tuple[str, ...]:
+        problems = await self._whole.open()
+        self._settle()
+        missing = [name for name in self._names if name != ALL and name not in self._tools]
+        return (*problems, *(str(BadTool(name, _absent(self._whole))) for name in missing))
+
+    def _settle(self) -> None:
+        tools = self._whole._tools
+        self._tools = tools if ALL in self._names else {name: tools[name] for name in tools if name in self._names}
+
+
 def _absent(toolbox: Toolbox) -> str:
     return f"there is no such tool; there are: {', '.join(tool.name for tool in toolbox.offered) or 'none'}"
 
 
 def _takes(tool: Tool) -> str:
-    """The arguments that there are, and what they may be where they are one of a few."""
+    """The arguments that a tool takes, with their values where there are only a few."""
     told = []
     for name, about in tool.schema.get("properties", {}).items():
         few = about.get("enum") if isinstance(about, dict) else None
@@ -217,21 +224,22 @@ def _takes(tool: Tool) -> str:
     return shortened(f" It takes: {', '.join(told)}.", 2_000) if told else ""
 
 
-async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: Any, seconds: float) -> ToolResult:
+async def _ran(
+    call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: ToolContext | None, seconds: float
+) -> ToolResult:
     work = outcome_of(lambda: bound.call(arguments, talk), is_async=bound.is_async)
     try:
         parts = await in_time(work, seconds)
-        quotes = parts.quotes if isinstance(parts, Quoting) else ()
-        return ToolResult(id=call.id, name=call.name, parts=tuple(parts), quotes=quotes)
+        return _right(call, parts)
     except ToolFailed as failed:
         return ToolResult(id=call.id, name=call.name, parts=failed.parts, error=True)
     except OutOfTime as late:
         logger.warning("The tool %s did not end within %g s", call.name, seconds)
-        goes_on = " It goes on in the background; what it gives is lost." if late.goes_on or not bound.is_async else ""
-        return _wrong(call, f"The tool did not end within {seconds:g} s.{goes_on}")
+        goes_on = late.goes_on or not bound.is_async
+        lost = " It goes on in the background; what it gives is lost." if goes_on else ""
+        return _wrong(call, f"The tool did not end within {seconds:g} s.{lost}")
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+        if _is_cancelled():
             raise
         return _wrong(call, "The tool was cancelled from within.")
     except Ended as ended:
@@ -242,12 +250,23 @@ async def _ran(call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: An
         return _wrong(call, _told(problem))
 
 
+def _is_cancelled() -> bool:
+    """Whether the turn is being ended; else a tool has raised CancelledError by itself."""
+    task = asyncio.current_task()
+    return task is None or bool(task.cancelling())
+
+
 def _told(problem: BaseException) -> str:
     """An exception in words: its type and its message, or those of a group."""
     if isinstance(problem, BaseExceptionGroup):
         return shortened("\n".join(_told(one) for one in problem.exceptions[:5]), 5_000)
     kind, words = type(problem).__name__, in_a_line(problem)
     return words if words == kind or isinstance(problem, EverthreadError) else f"{kind}: {words}"
+
+
+def _right(call: ToolCall, parts: tuple[Part, ...]) -> ToolResult:
+    quotes = parts.quotes if isinstance(parts, Quoting) else ()
+    return ToolResult(id=call.id, name=call.name, parts=tuple(parts), quotes=quotes)
 
 
 def _wrong(call: ToolCall, sentence: str) -> ToolResult:
@@ -276,7 +295,7 @@ def _of_function(function: Callable[..., Any], said: Said) -> Bound:
         raise BadTool(name, "it has no name; give it one with tool(…, name=…)")
     takes = schemas.arguments_of(function, name)
 
-    def call(arguments: dict[str, Any], talk: Any) -> Any:
+    def call(arguments: dict[str, Any], talk: ToolContext | None) -> Any:
         return function(**arguments, **({takes.talk: talk} if takes.talk else {}))
 
     return Bound(
@@ -302,7 +321,7 @@ def _of_mapping(given: Mapping[str, Any]) -> Bound:
         schemas.check(offered.schema, arguments)
         return arguments
 
-    def call(arguments: dict[str, Any], talk: Any) -> Any:
+    def call(arguments: dict[str, Any], talk: ToolContext | None) -> Any:
         return execute(arguments, talk=talk) if wants_talk else execute(arguments)
 
     return Bound(
@@ -323,7 +342,7 @@ def _of_server(name: str, server: McpServer, listed: Listed) -> Bound | None:
         logger.warning("Left out of the tools of %s: %s", server.name, problem)
         return None
 
-    async def call(arguments: dict[str, Any], _talk: Any) -> Any:
+    async def call(arguments: dict[str, Any], _talk: ToolContext | None) -> Any:
         parts, error = await server.call(listed.name, arguments)
         if error:
             raise ToolFailed(parts)
@@ -350,7 +369,7 @@ def _has_parameter(function: Callable[..., Any], name: str) -> bool:
 
 
 def _is_async(function: Any) -> bool:
-    """Whether calling it does nothing yet: a coroutine, or an asynchronous generator."""
+    """Whether a call of it only makes a coroutine or an asynchronous generator."""
     looks = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     return any(look(function) or look(getattr(function, "__call__", None)) for look in looks)  # noqa: B004
 

@@ -13,7 +13,7 @@ from everthread.core.branches import ENDLESS, Line, Piece
 from everthread.core.deltas import Done
 from everthread.core.ended import done_of
 from everthread.core.events import MEMORY, UNANSWERED, ModelCall
-from everthread.core.logged import Logged, logged, readable
+from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, State, Turn, session_of, turn_of
 from everthread.store.beside.documents import Document, document
 from everthread.store.beside.leases import Kept, Name, of_turns, partial
@@ -38,6 +38,14 @@ from everthread.store.scripts.append import Place, head_of, newest_head
 ENDLESS_SUM = 2**62
 NEWS = 500  # events that those who listen are given at once
 CALLS = 1_000  # model calls of a turn that are added up
+RECORDS = 200  # newest model calls among which the conversation's own are looked for
+
+
+class Made(NamedTuple):
+    """A model call, and the seq of its record."""
+
+    seq: int
+    call: ModelCall
 
 
 class Newest(NamedTuple):
@@ -72,12 +80,11 @@ def ended(line: Line, at: int | None) -> Script[Done | None]:
     first, last = newest.turn_first, newest.seq
     found = yield from newest_markers(line, "agent_killed", first=first, last=last, limit=1)
     killed = [one for one in found if getattr(one.event, "reason", "") != UNANSWERED]
-    made = yield from newest_markers(line, "model_call", first=first, last=last, limit=CALLS)
-    calls = [one for one in readable(made) if isinstance(one.event, ModelCall) and one.event.agent != MEMORY]
+    calls = yield from own_calls(line, first=first, last=last, limit=CALLS)
     if not calls and not killed:
         return None
-    seq = max(newest.spoken, *(one.seq for one in (*calls[:1], *killed)))
-    return done_of(newest.state, seq, [one.event for one in reversed(calls) if isinstance(one.event, ModelCall)])
+    seq = max([newest.spoken, *(one.seq for one in calls[:1]), *(one.seq for one in killed)])
+    return done_of(newest.state, seq, [one.call for one in reversed(calls)])
 
 
 class Standing(NamedTuple):
@@ -186,6 +193,13 @@ def newest_markers(
 ) -> Script[list[Logged]]:
     """The markers of a kind up to `last`, newest first."""
     return logged((yield from markers(line, kind, first=first, last=last, limit=limit)))
+
+
+def own_calls(line: Line, *, first: int = 1, last: int = ENDLESS, limit: int = RECORDS) -> Script[list[Made]]:
+    """The conversation's own model calls, newest first: those among the newest `limit` that memory did not make."""
+    rows = yield from newest_markers(line, "model_call", first=first, last=last, limit=limit)
+    made = [Made(row.seq, row.event) for row in rows if isinstance(row.event, ModelCall)]
+    return [one for one in made if one.call.agent != MEMORY]
 
 
 def asks(line: Line) -> Script[bool]:

@@ -1,0 +1,56 @@
+"""The conversation as a tool has it: verbs that stop at the wall between users, and no store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from everthread.core.branches import Line
+from everthread.core.logged import Logged
+from everthread.store.times import FOREVER
+from everthread.store.conversations import Conversation
+from everthread.store.recall.hits import Hit, Scope
+
+
+class ToolContext(Protocol):
+    """What a tool may use of the conversation that it is called in. A `Talk` is one, and has more."""
+
+    conversation: Conversation
+    notes_seen: str | None  # MEMORY.md as the model was told of it last
+
+    async def line(self) -> Line:
+        """The branch that is read and written, with its ancestors."""
+        ...
+
+    async def on(self, branch: str | int) -> ToolContext:
+        """The same conversation on one of its branches. Raises NotFound."""
+        ...
+
+    async def another(self, id: str) -> ToolContext:
+        """Another conversation of the same user. Raises NotFound."""
+        ...
+
+    async def range(self, first: int, last: int) -> list[Logged]:
+        """The events from seq `first` to seq `last`."""
+        ...
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        scope: Scope = "conversation",
+        kinds: Iterable[str] = (),
+        since: int = -FOREVER,
+        until: int = FOREVER,
+    ) -> list[Hit]:
+        """What was said about something, best first."""
+        ...
+
+    async def notes(self) -> str:
+        """MEMORY.md: what the agent keeps of its user for good."""
+        ...
+
+    async def write_notes(self, text: str, *, expect: str | None = None) -> int:
+        """Replace MEMORY.md. `expect`: what was seen there; Changed if it is another by now."""
+        ...
