@@ -75,8 +75,9 @@ async def approved_here(log: Log, line: Line, call: Logged, writing: Awaitable[l
     try:
         logged = await writing
     except KeyReused:
-        logged = []
-    if not logged or logged[0].branch != line.branch.number:
+        await check_approved_nowhere(log, line, call)
+        raise
+    if logged[0].branch != line.branch.number:  # where the very same was said: the key has given that
         await check_approved_nowhere(log, line, call)
 
 
