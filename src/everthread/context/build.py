@@ -37,7 +37,7 @@ from everthread.store.log import HEAVY, LARGE, Log
 from everthread.store.scripts.window import Planned, Seen, Sighted
 
 if TYPE_CHECKING:
-    from everthread.providers.base import Rendered, RequestForm
+    from everthread.providers.base import Rendered
     from everthread.providers.models import Model
 
 _log = logging.getLogger("everthread.tokens")
@@ -313,11 +313,6 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     if media.unsent:
         rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")
     return rendered
-
-
-def provider_of(name: str) -> RequestForm:
-    """The request form of a provider."""
-    return provider(name).request_form()
 
 
 async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:

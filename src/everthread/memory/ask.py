@@ -11,7 +11,6 @@ import msgspec
 
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
-from everthread.context.build import provider_of
 from everthread.core.events import MEMORY, Assistant, ModelCall, text_of
 from everthread.core.parts import Text
 from everthread.core.request import Request, Said, clean
@@ -19,6 +18,7 @@ from everthread.errors import BrokenOff
 from everthread.providers.base import Media
 from everthread.providers.client import Replied
 from everthread.providers.models import model as known
+from everthread.providers.registry import provider
 
 AGENT = MEMORY  # in the records of its model calls
 
@@ -33,6 +33,7 @@ class Told(msgspec.Struct, frozen=True):
 async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions: str, text: str, at: int) -> Told:
     """The model's answer. Raises ModelError."""
     about = known(model)
+    asked = provider(about.provider)
     request = Request(
         model=about.name,
         instructions=(instructions,),
@@ -40,10 +41,10 @@ async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions:
         reply_tokens=settings.summary_reply_tokens,
         temperature=settings.summary_temperature,
         # Summing up takes no long thought, and the reply's limit is for both.
-        effort="minimal" if about.reasons and about.provider != "anthropic" else "",
+        effort="minimal" if about.reasons and not asked.reasons_when_asked else "",
         cache=False,
     )
-    body = provider_of(about.provider).render(request, about, Media({})).body
+    body = asked.request_form().render(request, about, Media({})).body
     address = settings.address if about.provider == settings.model.partition(":")[0] else ""
     client = await runtime.reach(model, msgspec.structs.replace(settings, address=address))
     began, replied = time.monotonic(), None

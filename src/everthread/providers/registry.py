@@ -37,6 +37,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     many_servers: bool = False  # servers of one's own speak its API, and nobody knows which models they have
     free: bool = False  # runs in this process
     leaves_out_tools: bool = False  # is not told of every tool of a request
+    reasons_when_asked: bool = False  # its models reason only where an effort is asked for; others' reason anyway
 
     @property
     def payee(self) -> str:
