@@ -1,8 +1,8 @@
 """Google's Gemini, called through its own SDK.
 
 One model call is one request: the SDK neither retries, nor resumes, nor runs tools by itself, and it takes nothing from
-the environment that was not given to it. Requests go through an HTTP client of ours, because the SDK leaves a stream
-that was given up to the garbage collector; here its connection is closed before the block is left.
+the environment that was not given to it. It is given an HTTP client, because by itself it leaves a
+stream that was given up to the garbage collector; here its connection is closed before the block is left.
 
 What the model thought comes as reasoning, which Gemini does not want back. What it does want back is the signature
 beside a function call, kept in the tool call's `meta` as `providers.google.request` reads it.
@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ToolCall
-from everthread.core.parts import file, image
+from everthread.core.parts import File, Image, file, image
 from everthread.errors import (
     BrokenOff,
     MissingExtra,
@@ -57,6 +57,8 @@ _FINISHES: dict[str, Finish] = {
     **dict.fromkeys(("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"), "refused"),
     **dict.fromkeys(("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), "refused"),
 }
+_UNFINISHED = "FINISH_REASON_UNSPECIFIED"
+_TELLING = ("candidates", "prompt_feedback", "usage_metadata", "response_id")  # a chunk has one of these at least
 _OURS = {"automaticFunctionCalling": {"disable": True}, "automaticContinuation": False}
 _Chunk = types.GenerateContentResponse
 _opened: ContextVar[list[httpx2.Response] | None] = ContextVar("_opened", default=None)
@@ -150,23 +152,29 @@ class _GoogleClient:
     def _fault(self, problem: Exception, model: str, opened: list[httpx2.Response]) -> ModelError:
         """Before an answer it is the network's fault or the request's, after it the reply's."""
         if isinstance(problem, errors.APIError):
-            said = hidden(str(problem.message or problem.status or ""), self._key)
-            headers = {**_retry_info(problem.details), **(getattr(problem.response, "headers", None) or {})}
-            return fault(PROVIDER, model, problem.code or 500, said, headers=headers)
+            return self._refusal(problem, model)
         if opened and opened[-1].status_code != 200:  # and what it said could not be read
             return fault(PROVIDER, model, opened[-1].status_code, "", headers=opened[-1].headers)
-        why = reason(problem, self._key)
-        if isinstance(problem, httpx2.ConnectTimeout):
-            why = f"no connection within {min(CONNECT_SECONDS, self._seconds):g} seconds"
-        elif isinstance(problem, httpx2.TimeoutException):
-            why = f"no sign of life for {self._seconds:g} seconds"
-        elif isinstance(problem, errors.UnknownApiResponseError):
-            why = "what came is not JSON"
         if opened:
-            return BrokenOff(PROVIDER, why)
-        if isinstance(problem, httpx2.HTTPError | httpx2.InvalidURL | OSError):
-            return Unreachable(PROVIDER, why)
-        return RequestRefused(PROVIDER, why)
+            return BrokenOff(PROVIDER, self._why(problem))
+        is_connection = isinstance(problem, httpx2.HTTPError | httpx2.InvalidURL | OSError)
+        return (Unreachable if is_connection else RequestRefused)(PROVIDER, self._why(problem))
+
+    def _refusal(self, problem: errors.APIError, model: str) -> ModelError:
+        said = hidden(str(problem.message or problem.status or ""), self._key)
+        headers = {**_retry_info(problem.details), **(getattr(problem.response, "headers", None) or {})}
+        return fault(PROVIDER, model, problem.code or 500, said, headers=headers)
+
+    def _why(self, problem: Exception) -> str:
+        match problem:
+            case httpx2.ConnectTimeout():
+                return f"no connection within {min(CONNECT_SECONDS, self._seconds):g} seconds"
+            case httpx2.TimeoutException():
+                return f"no sign of life for {self._seconds:g} seconds"
+            case errors.UnknownApiResponseError():
+                return "what came is not JSON"
+            case _:
+                return reason(problem, self._key)
 
 
 def _retry_info(details: Any) -> dict[str, str]:
@@ -176,8 +184,8 @@ def _retry_info(details: Any) -> dict[str, str]:
     """
     match details:
         case {"error": {"details": [*said]}}:
-            delays = [str(each["retryDelay"]) for each in said if isinstance(each, dict) and "retryDelay" in each]
-            return {"retry-after": delays[0].removesuffix("s")} if delays and delays[0] != "0s" else {}
+            delay = next((each["retryDelay"] for each in said if isinstance(each, dict) and "retryDelay" in each), "0s")
+            return {"retry-after": str(delay).removesuffix("s")} if delay != "0s" else {}
         case _:
             return {}
 
@@ -220,20 +228,27 @@ class _Reading:
         self._id = ""
 
     def take(self, chunk: _Chunk) -> Iterator[TextDelta | ReasoningDelta]:
-        if not (chunk.candidates or chunk.prompt_feedback or chunk.usage_metadata or chunk.response_id):
+        if not any(getattr(chunk, name) for name in _TELLING):
             raise BrokenOff(PROVIDER, "an event of it says nothing")  # to the SDK, whatever is JSON is a chunk
+        self._note(chunk)
+        for candidate in (chunk.candidates or [])[:1]:
+            yield from self._take_candidate(candidate)
+
+    def _note(self, chunk: _Chunk) -> None:
+        """What a chunk says of the whole reply."""
         self._id = chunk.response_id or self._id
         self._reply.reported = chunk.model_version or self._reply.reported
         if chunk.usage_metadata:
             self._tokens |= chunk.usage_metadata.model_dump(include=set(_TOKENS), exclude_none=True)
         if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
             self._finish = "refused"
-        for candidate in (chunk.candidates or [])[:1]:
-            for part in (candidate.content and candidate.content.parts) or []:
-                yield from self._take(part)
-            reason = candidate.finish_reason.value if candidate.finish_reason else "FINISH_REASON_UNSPECIFIED"
-            if reason != "FINISH_REASON_UNSPECIFIED":
-                self._finish = _FINISHES.get(reason, "other")
+
+    def _take_candidate(self, candidate: types.Candidate) -> Iterator[TextDelta | ReasoningDelta]:
+        for part in (candidate.content and candidate.content.parts) or []:
+            yield from self._take_part(part)
+        reason = candidate.finish_reason.value if candidate.finish_reason else _UNFINISHED
+        if reason != _UNFINISHED:
+            self._finish = _FINISHES.get(reason, "other")
 
     def whole(self) -> Replied:
         if self._finish is None:
@@ -241,15 +256,13 @@ class _Reading:
         self._reply.usage = _usage(self._tokens)
         return self._reply.whole("tools" if self._reply.calls and self._finish == "stop" else self._finish)
 
-    def _take(self, part: types.Part) -> Iterator[TextDelta | ReasoningDelta]:
+    def _take_part(self, part: types.Part) -> Iterator[TextDelta | ReasoningDelta]:
         if part.function_call:
             self._reply.call(self._called(part.function_call, part.thought_signature))
         elif part.text:
             yield from self._reply.thought(part.text) if part.thought else self._reply.text(part.text)
         elif part.inline_data and part.inline_data.data:
-            data, media_type = part.inline_data.data, part.inline_data.mime_type or ""
-            shows = media_type.startswith("image/")
-            self._reply.part(image(data, media_type=media_type) if shows else file(data, media_type=media_type))
+            self._reply.part(_shown(part.inline_data.data, part.inline_data.mime_type))
 
     def _called(self, call: types.FunctionCall, signature: bytes | None) -> ToolCall:
         # Gemini matches by position and often gives no id. The reply's own id keeps this one apart from other replies'.
@@ -257,6 +270,12 @@ class _Reading:
         meta = {PROVIDER: json.dumps({SIGNATURE: base64.b64encode(signature).decode()})} if signature else {}
         arguments = json.dumps(call.args or {}, ensure_ascii=False)
         return ToolCall(id=id, name=call.name or "", arguments=arguments, meta=meta)
+
+
+def _shown(data: bytes, media_type: str | None) -> Image | File:
+    if media_type and media_type.startswith("image/"):
+        return image(data, media_type=media_type)
+    return file(data, media_type=media_type or "")
 
 
 _TOKENS = (

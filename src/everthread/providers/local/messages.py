@@ -35,24 +35,38 @@ def plain(messages: list[Message], *, tiny: bool) -> list[Message]:
     told: list[Message] = []
     calls: dict[str, str] = {}
     for message in messages:
-        content = _text(message.get("content"))
-        if message["role"] == "tool":
-            called = calls.get(message["tool_call_id"], "A tool")
-            _add(told, "user", f"[{called} gave: {content}]")
-        elif message["role"] == "assistant":
-            calls |= {call["id"]: _called(call["function"]) for call in message.get("tool_calls", ())}
-            _add(told, "assistant", content)
-        else:
-            first = message["role"] == "system" and all(one["role"] == "system" for one in told)
-            _add(told, "system" if first else "user", _NOW.sub("", content) if tiny else content)
+        calls |= {call["id"]: _called(call["function"]) for call in message.get("tool_calls", ())}
+        _add(told, _side(message, told), _content(message, calls, tiny=tiny))
+    _begin_and_end_with_the_user(told)
+    if tiny and messages[-1]["role"] == "tool":
+        told[-1]["content"] += f"\n\n{FROM_RESULT}"
+    return told
+
+
+def _side(message: Message, told: list[Message]) -> str:
+    """Who is said to have said it: what the application says later on, and what tools gave, is told by the user."""
+    if message["role"] == "system":
+        return "user" if any(one["role"] != "system" for one in told) else "system"
+    return "assistant" if message["role"] == "assistant" else "user"
+
+
+def _content(message: Message, calls: dict[str, str], *, tiny: bool) -> str:
+    content = _text(message.get("content"))
+    match message["role"]:
+        case "tool":
+            return f"[{calls.get(message['tool_call_id'], 'A tool')} gave: {content}]"
+        case "assistant":
+            return content
+        case _:
+            return _NOW.sub("", content) if tiny else content
+
+
+def _begin_and_end_with_the_user(told: list[Message]) -> None:
     after = 1 if told and told[0]["role"] == "system" else 0
     if len(told) == after or told[after]["role"] == "assistant":
         told.insert(after, {"role": "user", "content": BEGINS})
     if told[-1]["role"] == "assistant":
         told.append({"role": "user", "content": GOES_ON})
-    if tiny and messages[-1]["role"] == "tool":
-        told[-1]["content"] += f"\n\n{FROM_RESULT}"
-    return told
 
 
 def _add(told: list[Message], role: str, content: str) -> None:
