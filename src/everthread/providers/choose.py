@@ -156,7 +156,7 @@ class _Listed(msgspec.Struct):
 
 async def _get(url: str) -> bytes:
     """The body of a plain answer. Version 1.0 is asked for, so that the server neither cuts it into chunks nor keeps
-    the connection: an HTTP library would take longer to import than all servers to answer."""
+    the connection. An HTTP library takes longer to import than all servers to answer: docs/decisions/0030."""
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise ValueError("only plain HTTP is asked")
