@@ -203,7 +203,7 @@ class Contexts:
 
     def forget(self) -> None:
         """What is remembered of turns: something in them was to be gone."""
-        from everthread.providers.anthropic import pictures
+        from everthread.providers import pictures
 
         self._turn_cache.forget()
         self._gaps.forget()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -33,6 +34,19 @@ GOES_ON = "(Go on.)"
 BEGAN = "a first message of the user's was put in, because the window does not begin with one"
 WENT_ON = "a last message of the user's was added, because the window ends with the model's"
 STAND_INS = {BEGAN: BEGINS, WENT_ON: GOES_ON}
+
+
+def with_users_ends(messages: list[dict[str, Any]], say: Callable[[str], dict[str, Any]]) -> list[str]:
+    """For providers that want the first message and the last to be the user's; what was repaired. `say`: makes a
+    message of the user's."""
+    repaired: list[str] = []
+    if not messages or messages[0]["role"] != "user":
+        messages.insert(0, say(BEGINS))
+        repaired.append(BEGAN)
+    if messages[-1]["role"] != "user":
+        messages.append(say(GOES_ON))
+        repaired.append(WENT_ON)
+    return repaired
 
 
 class Rendered(msgspec.Struct):

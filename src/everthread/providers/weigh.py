@@ -26,12 +26,15 @@ def weigh(body: dict[str, Any], model: Model, measure: Measure, known: Mapping[s
     """Tokens of the instructions and of all messages. Tools and the schema of the reply do not depend on how the
     history is told, and are counted where it is planned."""
     scales = _Scales(measure, model, known)
-    config = body.get("config", body)
-    told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or ()
-    told = [told] if isinstance(told, str) else told
+    told = _instructions(body.get("config", body))
     own = WRAPPING if told else 0
     messages = body.get("messages") or body.get("input") or body.get("contents") or ()
     return measure.tokens(own + sum(map(scales.size, (*told, *messages)))) + scales.media
+
+
+def _instructions(config: dict[str, Any]) -> list[Any]:
+    told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or []
+    return [told] if isinstance(told, str) else told
 
 
 class _Scales:
@@ -56,15 +59,9 @@ class _Scales:
     def _spoken(self, value: dict[str, Any]) -> int:
         if "role" in value:
             return self._message(value)
-        kind = value.get("type")
-        if called := value.get("functionCall") or value.get("functionResponse"):
-            given = called["args"] if "args" in called else called["response"]
-            return CALL_WRAPPING + self._text(called["name"]) + self._text(compact(given))
-        if kind in _CALLS:
-            called = value.get("function", value)
-            given = called["arguments"] if "arguments" in called else compact(called["input"])
-            return CALL_WRAPPING + self._text(called["name"]) + self._text(given)
-        if kind in _RESULTS:
+        if called := _called(value):
+            return CALL_WRAPPING + sum(map(self._text, called))
+        if value.get("type") in _RESULTS:
             return CALL_WRAPPING + self.size(value.get("content", value.get("output")))
         return self.size(value.get("text") or value.get("thinking") or value.get("summary") or "")
 
@@ -82,6 +79,16 @@ class _Scales:
             return self._measure.tokens(file_size(len(data), media_type))
         model = self._model
         return image_tokens(*dimensions(data), model.image_base, model.image_tile, model.image_crop)
+
+
+def _called(value: dict[str, Any]) -> tuple[str, str] | None:
+    """The name and the arguments of a tool call, in any form; of Gemini's, also those of a response."""
+    if called := value.get("functionCall") or value.get("functionResponse"):
+        return called["name"], compact(called["args"] if "args" in called else called["response"])
+    if value.get("type") not in _CALLS:
+        return None
+    called = value.get("function", value)
+    return called["name"], called["arguments"] if "arguments" in called else compact(called["input"])
 
 
 def _media(value: dict[str, Any]) -> tuple[str, bytes] | None:

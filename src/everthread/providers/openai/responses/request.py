@@ -10,10 +10,10 @@ from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool
-from everthread.providers.anthropic.pictures import Form, Sent, keep, of_data_url
 from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words, told_in_words
 from everthread.providers.models import Model
-from everthread.providers.openai.request import content_part, sampling
+from everthread.providers.openai.request import as_one_text, content_part, sampling
+from everthread.providers.pictures import Form, Sent, keep, of_data_url
 
 Entry = dict[str, Any]
 META = "openai-responses"
@@ -31,8 +31,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     if not entries:
         entries.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
-    if media.shows:
-        repaired += keep(entries, PICTURES, model.limits, media)
+    repaired += keep(entries, PICTURES, model.limits, media)
     body: dict[str, Any] = {"model": model.name}
     if request.instructions:
         body["instructions"] = "\n\n".join(request.instructions)
@@ -70,9 +69,8 @@ def _entries(item: Item, media: Media, known: set[str]) -> list[Entry]:
 
 
 def _content(said: Said, media: Media) -> str | list[Entry]:
-    if all(isinstance(part, Text) for part in said.parts):
-        texts = [part.text for part in said.parts if isinstance(part, Text)]
-        return "\n\n".join([*texts, said.aside] if said.aside else texts)
+    if (text := as_one_text(said)) is not None:
+        return text
     parts = _parts(said.parts, media)
     return [*parts, {"type": "input_text", "text": said.aside}] if said.aside else parts
 
@@ -122,17 +120,17 @@ def _reply(reply: ReplyItem, media: Media, known: set[str]) -> list[Entry]:
     for part in reply.parts:
         if isinstance(part, Reasoning):
             held += _reasoning(part, known) if reply.reasons else []
-            continue
-        if isinstance(part, Call):
-            call = {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
-            entries += [*held, call]
-        else:
-            text = part.text if isinstance(part, Text) else media.tell(part)
-            if not text:
-                continue
-            entries += [*held, {"role": "assistant", "content": text, **_phase(part)}]
-        held = []
+        elif entry := _spoken(part, media):
+            entries += [*held, entry]
+            held = []
     return [*entries, *(_output(answer, media) for answer in reply.answers)]
+
+
+def _spoken(part: Text | Image | File | Call, media: Media) -> Entry | None:
+    if isinstance(part, Call):
+        return {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
+    text = part.text if isinstance(part, Text) else media.tell(part)
+    return {"role": "assistant", "content": text, **_phase(part)} if text else None
 
 
 def _phase(part: Part) -> Entry:

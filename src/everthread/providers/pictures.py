@@ -51,22 +51,32 @@ class Form(NamedTuple):
 
 def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> list[str]:
     """Change the blocks that the provider would refuse; what was changed, in words."""
-    if not limits.media:
+    if not media.shows or not limits.media:
         return []
     shown = [(block, sent) for block in _blocks(messages) if (sent := form.read(block))]
     for block, sent in shown[: -limits.media]:
         _tell(block, sent, form, media, "one too many for the provider, not sent")
     shown = shown[-limits.media :]
+    most, side = limits.image_bytes or sys.maxsize, _longest_side(shown, limits)
+    scaled = sum(_scale(*one, form, most, side, media) for one in shown)
+    _keep_bytes([block for block, _ in shown], form, limits, media)
+    return [f"{SCALED}: {scaled}"] if scaled else []
+
+
+def _longest_side(shown: list[tuple[Block, Sent]], limits: Limits) -> int:
+    """What a side of a picture may have, in pixels: less where there are many."""
     many = 0 < limits.many_images < sum(sent.is_image for _, sent in shown)
-    side = (limits.many_image_side if many else limits.image_side) or sys.maxsize
-    scaled = sum(_scale(*one, form, limits.image_bytes or sys.maxsize, side, media) for one in shown)
+    return (limits.many_image_side if many else limits.image_side) or sys.maxsize
+
+
+def _keep_bytes(shown: list[Block], form: Form, limits: Limits, media: Media) -> None:
+    """The newest stay, as long as there is room for them."""
     left = limits.media_bytes or sys.maxsize
-    for block, _ in reversed(shown):
-        sent = form.read(block)
+    for block in reversed(shown):
+        sent = form.read(block)  # once more: it may have been scaled, or told
         left -= len(sent.data) if sent else 0
         if left < 0 and sent:
             _tell(block, sent, form, media, "too much for one request, not sent")
-    return [f"{SCALED}: {scaled}"] if scaled else []
 
 
 def of_data_url(url: str, *, is_image: bool = True) -> Sent:
