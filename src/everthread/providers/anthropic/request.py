@@ -82,13 +82,16 @@ class _Messages:
 
     def _reply(self, reply: ReplyItem) -> None:
         self._before_reply = self._last
-        blocks = [block for part in reply.parts for block in self._spoken(part, reasons=reply.reasons)]
+        blocks: list[Block] = []
+        for part in reply.parts:
+            blocks += self._spoken(part, reply.reasons)
         while blocks and blocks[-1]["type"] in THINKING:  # what it led to never came
             blocks.pop()
         self._say("assistant", blocks)
-        self._say("user", [self._answer(answer) for answer in reply.answers])
+        if reply.answers:
+            self._say("user", [self._answer(answer) for answer in reply.answers])
 
-    def _spoken(self, part: Part | Call, *, reasons: bool) -> list[Block]:
+    def _spoken(self, part: Part | Call, reasons: bool) -> list[Block]:
         if isinstance(part, Text):
             return _some(part.text)
         if isinstance(part, Call):
@@ -188,7 +191,7 @@ def _text(text: str) -> Block:
 
 def _some(text: str) -> list[Block]:
     """A block of text; none of a blank one, which Anthropic refuses."""
-    return [] if _is_blank(text) else [_text(text)]
+    return [{"type": "text", "text": text}] if text and not text.isspace() else []
 
 
 def _is_blank(text: str) -> bool:

@@ -30,8 +30,9 @@ BUDGETS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
     contents: list[Piece] = []
+    signs = _is_newer(model)
     for item in request.items:
-        for role, parts in _contents(item, media, signs=_is_newer(model)):
+        for role, parts in _contents(item, media, signs=signs):
             _say(contents, role, parts, media)
     repaired = with_users_ends(contents, _user)
     repaired += keep(contents, SHOWS, model.limits, media)
@@ -92,6 +93,8 @@ def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[Piece]:
 
 def _answers(reply: ReplyItem, media: Media) -> list[Piece]:
     """The responses, then the pictures and files that they have beside text."""
+    if not reply.answers:
+        return []
     answers = [_response(answer, media) for answer in reply.answers]
     parts = [part for answer in reply.answers for part in answer.parts]
     beside = [_media(part, media) for part in parts if isinstance(part, Image | File)]

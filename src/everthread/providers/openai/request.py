@@ -48,10 +48,11 @@ def check(body: dict[str, Any]) -> list[str]:
             continue
         if waiting:
             problems.append(_unanswered(waiting))
-        waiting = [call["id"] for call in message.get("tool_calls", ())]
-        if waiting and len(set(waiting)) != len(waiting):
-            problems.append("an id of a tool call occurs twice")
-        if not waiting and message["content"] is None:
+        waiting = []
+        if calls := message.get("tool_calls"):
+            waiting = [call["id"] for call in calls]
+            problems += _twice(waiting)
+        elif message["content"] is None:
             problems.append("a message has no content")
     return [*problems, _unanswered(waiting)] if waiting else problems
 
@@ -61,6 +62,10 @@ def _answered(id: str, waiting: list[str]) -> list[str]:
         return ["a result stands where no tool call waits for it"]
     waiting.remove(id)
     return []
+
+
+def _twice(ids: list[str]) -> list[str]:
+    return ["an id of a tool call occurs twice"] if len(set(ids)) < len(ids) else []
 
 
 def _unanswered(waiting: list[str]) -> str:
