@@ -145,8 +145,11 @@ def shown(part: Image | File, media: Media) -> Shown:
         return Shown(url=part.url if _is_address(part.url) else "", media_type=part.media_type)
     if isinstance(part, Image):
         return Shown(data, media_type_of(data)) if all(dimensions(data)) else Shown()
-    is_broken = part.media_type.startswith(PDF) and PDF_BEGINS not in data[:PDF_WITHIN]
-    return Shown() if is_broken else Shown(data, part.media_type)
+    return Shown() if _is_broken_pdf(data, part.media_type) else Shown(data, part.media_type)
+
+
+def _is_broken_pdf(data: bytes, media_type: str) -> bool:
+    return media_type.startswith(PDF) and PDF_BEGINS not in data[:PDF_WITHIN]
 
 
 def _is_address(url: str) -> bool:
@@ -159,11 +162,20 @@ def _is_address(url: str) -> bool:
 
 def describe(part: Image | File, why: str = "not sent") -> str:
     """A picture or file in words, where it cannot be sent itself."""
-    what = "image" if isinstance(part, Image) else "file"
-    size = f"{part.width}×{part.height}" if isinstance(part, Image) and part.width else ""
-    name = part.name if isinstance(part, File) else ""
-    about = ", ".join(_briefly(word) for word in (name, part.media_type, size, part.url) if word)
-    return clean(f"[{what}{f': {about}' if about else ''}; {why}]")
+    if isinstance(part, Image):
+        return in_brackets("image", part.media_type, sides(part.width, part.height), part.url, why=why)
+    return in_brackets("file", part.name, part.media_type, part.url, why=why)
+
+
+def in_brackets(what: str, *about: str, why: str) -> str:
+    """A thing that is not there, what is known of it, and why it is not."""
+    known = ", ".join(_briefly(word) for word in about if word)
+    return clean(f"[{what}{f': {known}' if known else ''}; {why}]")
+
+
+def sides(width: int, height: int) -> str:
+    """The size of a picture in words; nothing where it is not known."""
+    return f"{width}×{height}" if width else ""
 
 
 def _briefly(word: str) -> str:

@@ -50,18 +50,27 @@ async def default_model(environ: Mapping[str, str], *, probe: bool = True) -> Ch
 
     EVERTHREAD_SERVERS lists the addresses to ask, with commas between them, in place of the usual ones; empty for none.
     """
+    servers = _servers(environ) if probe else ()
+    if named := environ.get("EVERTHREAD_ADDRESS", "").strip():
+        servers = (named.rstrip("/"), *servers)
+    last = Chosen(model=LOCAL, why="No key is set, and no server on this machine answers.")
+    return _with_a_key(environ) or await _that_answers(servers) or last
+
+
+def _with_a_key(environ: Mapping[str, str]) -> Chosen | None:
     for known in providers():
         name = next((name for name in known.keys if environ.get(name, "").strip()), "")
         if name and known.default_model:
             return Chosen(model=known.default_model, why=f"{name} is set.")
-    servers = _servers(environ) if probe else ()
-    if named := environ.get("EVERTHREAD_ADDRESS", "").strip():
-        servers = (named.rstrip("/"), *servers)
+    return None
+
+
+async def _that_answers(servers: tuple[str, ...]) -> Chosen | None:
     listed = await asyncio.gather(*map(_first_model, servers))
     for address, found in zip(servers, listed, strict=True):
         if found:
             return Chosen(model=f"openai:{found}", address=address, why=f"No key is set, and {address} answers.")
-    return Chosen(model=LOCAL, why="No key is set, and no server on this machine answers.")
+    return None
 
 
 def notice(model: str) -> str:

@@ -46,6 +46,7 @@ _LENGTHS = [  # the request's tokens and the most that there may be, as each pro
 ]
 _SUM = re.compile(rf"exceed context limit: {_NUMBER} \+ {_NUMBER} > {_NUMBER}", re.I)
 _AGAIN_IN = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.I)
+_NO_HEADERS: Mapping[str, str] = {}
 _PARTS_OF_A_SECOND = {"ms": 1000, "s": 1}
 
 
@@ -77,10 +78,10 @@ _NO_MODEL = _Signs((404,), {400: _BAD_MODEL})
 _OVERLOADED = _Signs((408, 409, 425, 429, *range(500, 1_000)))
 
 
-def fault(provider: str, model: str, status: int, said: str, *, headers: Mapping[str, str] | None = None) -> ModelError:
+def fault(provider: str, model: str, status: int, said: str, *, headers: Mapping[str, str] = _NO_HEADERS) -> ModelError:
     """The error for an answer of this status that says this."""
     short, said = shortened(said) or f"status {status}", said[:_READ]
-    after = retry_after(headers or {}, said)
+    after = retry_after(headers, said)
     if _TOO_LONG.fit(status, said):
         needed, limit = _lengths(said)
         return TooLong(provider, short, needed=needed, limit=limit)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from everthread.core.images import dimensions
-from everthread.providers.base import Media
+from everthread.providers.base import Media, in_brackets, sides
 from everthread.providers.models import Limits
 
 Block = dict[str, Any]
@@ -103,13 +103,10 @@ def _blocks(pieces: list[Block]) -> Iterator[Block]:
 
 
 def _tell(block: Block, sent: Sent, form: Form, media: Media, why: str) -> None:
-    sides = dimensions(base64.b64decode(sent.data))
-    size = f"{sides[0]}×{sides[1]}" if sides[0] else ""
-    what = "image" if sent.is_image else "file"
-    about = ", ".join(word for word in (sent.media_type, size) if word)
+    size = sides(*dimensions(base64.b64decode(sent.data)))
     media.unsent += 1
     block.clear()
-    block.update(form.text(f"[{what}{f': {about}' if about else ''}; {why}]"))
+    block.update(form.text(in_brackets("image" if sent.is_image else "file", sent.media_type, size, why=why)))
 
 
 def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Media) -> bool:

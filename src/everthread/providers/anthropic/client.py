@@ -54,6 +54,13 @@ _FINISHES: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
+_FIELDS = {  # which a delta of this type goes on with
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+_SHOWN: dict[str, type[TextDelta | ReasoningDelta]] = {"text": TextDelta, "thinking": ReasoningDelta}
 _STATUSES = {  # of errors that come as an event, after a status of 200
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -115,14 +122,10 @@ class _AnthropicClient:
         events = AsyncStream.raw_events(stream.response)
         try:
             async for raw in events:
-                if (event := _decode(raw.data)) is None:
-                    continue
-                if event.type == "message_stop":
-                    break
-                if event.type == "error":
-                    raise self._error(event, model)
-                if piece := reading.take(event):
+                if piece := self._taken(raw.data, reading, model):
                     yield piece
+                if reading.is_over:
+                    break
             else:
                 raise BrokenOff(PROVIDER, "it ended before its end")
             whole = reading.whole()
@@ -136,6 +139,14 @@ class _AnthropicClient:
             async with asyncio.timeout(_LAST_SECONDS):
                 async for _ in events:
                     pass
+
+    def _taken(self, data: str, reading: _Reading, model: str) -> TextDelta | ReasoningDelta | None:
+        if not data:
+            return None
+        event = _events.decode(data)
+        if event.type == "error":
+            raise self._error(event, model)
+        return reading.take(event)
 
     async def count(self, body: dict[str, Any]) -> int | None:
         taken = {name: body[name] for name in _COUNTED if name in body}
@@ -234,10 +245,6 @@ class _Event(msgspec.Struct):
 _events = msgspec.json.Decoder(_Event)
 
 
-def _decode(data: str) -> _Event | None:
-    return _events.decode(data) if data else None
-
-
 class _Block:
     """A block as it grows."""
 
@@ -270,28 +277,35 @@ class _Reading:
         self._blocks: list[_Block] = []
         self._used: dict[str, int] = {}
         self._stopped: str | None = None
+        self.is_over = False
 
     def take(self, event: _Event) -> TextDelta | ReasoningDelta | None:
         match event.type:
             case "content_block_delta":
                 return self._grow(self._block(event), event.delta)
             case "content_block_start":
-                if event.content_block is None or event.index != len(self._blocks):
-                    raise ValueError("a block begins out of order")
-                self._blocks.append(_Block(event.content_block))
+                self._open(event)
             case "content_block_stop":
                 self._block(event).is_open = False
             case "message_start":
-                if event.message is None:
-                    raise ValueError("the reply begins without a message")
-                self._reply.reported = event.message.model
-                self._use(event.message.usage)
+                self._begin(event.message)
             case "message_delta":
                 self._stopped = (event.delta.stop_reason if event.delta else None) or self._stopped
                 self._use(event.usage)
-            case _:
-                pass  # a ping, or what is not known yet
-        return None
+            case "message_stop":
+                self.is_over = True
+        return None  # for a ping, too, and for what is not known yet
+
+    def _open(self, event: _Event) -> None:
+        if event.content_block is None or event.index != len(self._blocks):
+            raise ValueError("a block begins out of order")
+        self._blocks.append(_Block(event.content_block))
+
+    def _begin(self, message: _Message | None) -> None:
+        if message is None:
+            raise ValueError("the reply begins without a message")
+        self._reply.reported = message.model
+        self._use(message.usage)
 
     def _block(self, event: _Event) -> _Block:
         at = event.index
@@ -302,22 +316,12 @@ class _Reading:
     def _grow(self, block: _Block, delta: _Delta | None) -> TextDelta | ReasoningDelta | None:
         if delta is None:
             raise ValueError("a delta without content")
-        match delta.type:
-            case "text_delta":
-                text = block.add("text", delta.text)
-                return TextDelta(text=text) if text else None
-            case "thinking_delta":
-                thought = block.add("thinking", delta.thinking)
-                return ReasoningDelta(text=thought) if thought else None
-            case "signature_delta":
-                block.add("signature", delta.signature)
-            case "input_json_delta":
-                block.add("partial_json", delta.partial_json)
-            case "":
-                raise ValueError("a delta without a type")
-            case _:
-                pass  # citations, and what is not known yet
-        return None
+        if not delta.type:
+            raise ValueError("a delta without a type")
+        if (field := _FIELDS.get(delta.type)) is None:
+            return None  # citations, and what is not known yet
+        text = block.add(field, getattr(delta, field))
+        return _SHOWN[field](text=text) if text and field in _SHOWN else None
 
     def _use(self, usage: _Usage | None) -> None:
         """Figures are totals: later ones replace earlier ones."""
@@ -330,15 +334,7 @@ class _Reading:
     def whole(self) -> Replied:
         if not self._reply.reported or self._stopped is None or any(block.is_open for block in self._blocks):
             raise ValueError("a part of the reply is missing")
-        used = {name: self._used.get(name, 0) for name in _Usage.__struct_fields__}
-        read, written = used["cache_read_input_tokens"], used["cache_creation_input_tokens"]
-        self._reply.usage = Usage(
-            input=used["input_tokens"] + written + read,
-            output=used["output_tokens"],
-            cache_read=read,
-            cache_write=written,
-            reasoning=used["output_tokens_details"],
-        )
+        self._reply.usage = _usage(self._used)
         for number, block in enumerate(self._blocks):
             self._say(block, f"content[{number}]")
         return self._reply.whole(_FINISHES.get(self._stopped, "other"))
@@ -352,3 +348,15 @@ class _Reading:
             self._reply.part(read_part(block.grown("thinking", "signature"), where, understood=THINKING))
         elif kind == "text" and (text := block.grown("text").get("text", "")):
             self._reply.part(Text(text=text))
+
+
+def _usage(figures: dict[str, int]) -> Usage:
+    used = {name: figures.get(name, 0) for name in _Usage.__struct_fields__}
+    read, written = used["cache_read_input_tokens"], used["cache_creation_input_tokens"]
+    return Usage(
+        input=used["input_tokens"] + written + read,
+        output=used["output_tokens"],
+        cache_read=read,
+        cache_write=written,
+        reasoning=used["output_tokens_details"],
+    )

@@ -82,8 +82,7 @@ def to_anthropic(events: Iterable[Event | Logged], *, blob: Blob | None = None) 
                 _say("assistant", [write_call(event)], messages)
             case ToolResult():
                 _say("user", [write_result(event, blob)], messages)
-            case _:
-                pass  # markers are not messages
+            # markers are not messages
     for message in messages:
         # A stable sort: results to the front, as Anthropic wants them, and else the order as it was.
         message["content"].sort(key=lambda block: block["type"] != "tool_result")

@@ -106,9 +106,8 @@ class _LocalClient:
 
 def request_of(body: Body, messages: list[Body], file: ModelFile) -> Body:
     """The request for a reply, in llama.cpp's form."""
-    most = body.get("max_completion_tokens") or body.get("max_tokens") or Settings().reply_tokens
-    if file.tiny and most == Settings().reply_tokens:
-        most = TINY_REPLY
+    asked = body.get("max_completion_tokens") or body.get("max_tokens") or Settings().reply_tokens
+    most = TINY_REPLY if file.tiny and asked == Settings().reply_tokens else asked
     taken = {name: body[name] for name in ("temperature", "response_format") if name in body}
     return _streamed(messages) | (TINY_SAMPLING if file.tiny else {}) | taken | {"max_tokens": most}
 
@@ -129,9 +128,7 @@ class _Said:
 
     def take(self, chunk: Chunk) -> Iterator[TextDelta | ReasoningDelta]:
         if usage := chunk.get("usage"):
-            cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-            read, written = usage["prompt_tokens"], usage["completion_tokens"]
-            self.reply.usage = Usage(input=read, output=written, cache_read=cached)
+            self.reply.usage = _usage(usage)
         for choice in chunk.get("choices", ()):
             delta = choice.get("delta") or {}
             yield from self.reply.thought(delta.get("reasoning_content") or "")
@@ -143,6 +140,11 @@ class _Said:
             raise BrokenOff(PROVIDER, "it ended before the model had finished")
         self.reply.usage = _together([*spent, self.reply.usage])
         return self.reply.whole(_FINISH.get(self._finish, "other"))
+
+
+def _usage(told: Body) -> Usage:
+    cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+    return Usage(input=told["prompt_tokens"], output=told["completion_tokens"], cache_read=cached)
 
 
 def _together(spent: list[Usage]) -> Usage:

@@ -80,20 +80,21 @@ async def _chunks(
     heard: asyncio.Queue[Chunk | None], work: asyncio.Future[None], place: Place, seconds: float
 ) -> AsyncGenerator[Chunk]:
     begun = False
-    while True:
-        try:
-            chunk = await asyncio.wait_for(heard.get(), seconds)
-        except TimeoutError:
-            why = f"nothing came for {seconds:g} seconds"
-            raise BrokenOff(PROVIDER, why) if begun else Overloaded(PROVIDER, why) from None
-        if chunk is None:
-            await work
-            return
+    while (chunk := await _next(heard, seconds, begun=begun)) is not None:
         if "error" in chunk:
             told = chunk["error"]
             raise fault(PROVIDER, place.file.name, int(told.get("code") or 500), str(told.get("message") or told))
         begun = begun or "prompt_progress" not in chunk
         yield chunk
+    await work
+
+
+async def _next(heard: asyncio.Queue[Chunk | None], seconds: float, *, begun: bool) -> Chunk | None:
+    try:
+        return await asyncio.wait_for(heard.get(), seconds)
+    except TimeoutError:
+        why = f"nothing came for {seconds:g} seconds"
+        raise BrokenOff(PROVIDER, why) if begun else Overloaded(PROVIDER, why) from None
 
 
 # -- on the worker's thread --------------------------------------------------------------------------------

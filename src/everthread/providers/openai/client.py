@@ -127,21 +127,24 @@ class _Said:
         self._reply = ReplyBuilder(model, in_order=False)
         self._refused = False
         self._calls: list[_Called] = []
-        self._at: dict[int, _Called] = {}
+        self._at: dict[int | None, _Called] = {}  # by their index
 
     def take(self, chunk: object) -> Iterator[Piece]:
         self._reply.reported = text_in(chunk, "model") or self._reply.reported
         if (usage := getattr(chunk, "usage", None)) is not None:
             self._reply.usage = usage_of(usage, "prompt", "completion")
         for choice in listed(chunk, "choices"):
-            delta = getattr(choice, "delta", None)
-            yield from self._reply.thought(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
-            refusal = text_in(delta, "refusal")
-            self._refused = self._refused or bool(refusal)
-            yield from self._reply.text(text_in(delta, "content") + refusal)
-            for call in listed(delta, "tool_calls"):
-                self._call(call)
-            self.finish = text_in(choice, "finish_reason") or self.finish
+            yield from self._choose(choice)
+
+    def _choose(self, choice: object) -> Iterator[Piece]:
+        delta = getattr(choice, "delta", None)
+        yield from self._reply.thought(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
+        refusal = text_in(delta, "refusal")
+        self._refused = self._refused or bool(refusal)
+        yield from self._reply.text(text_in(delta, "content") + refusal)
+        for call in listed(delta, "tool_calls"):
+            self._call(call)
+        self.finish = text_in(choice, "finish_reason") or self.finish
 
     def whole(self) -> Replied:
         for call in self._calls:
@@ -165,20 +168,23 @@ class _Said:
 
     def _of(self, delta: object, id: str, name: str) -> _Called:
         """The call that a delta goes on with, or a new one: some servers give every call the same index, or none."""
-        index = getattr(delta, "index", None)
-        if isinstance(index, int):
-            found = self._at.get(index)
-        elif id:
-            found = next((call for call in self._calls if call.id == id), None)
-        else:
-            found = self._calls[-1] if self._calls and not name else None
-        if found is None or (id and found.id and id != found.id):
+        told = getattr(delta, "index", None)
+        index = told if isinstance(told, int) else None
+        found = self._known(index, id, name)
+        if found is None or (id and found.id not in ("", id)):
             found = _Called(id)
             self._calls.append(found)
-            if isinstance(index, int):
-                self._at[index] = found
+            self._at[index] = found
         found.id = found.id or id
         return found
+
+    def _known(self, index: int | None, id: str, name: str) -> _Called | None:
+        """By its index; else by its id; else the last, unless the delta names another tool."""
+        if index is not None:
+            return self._at.get(index)
+        if id:
+            return next((call for call in self._calls if call.id == id), None)
+        return self._calls[-1] if self._calls and not name else None
 
 
 def usage_of(told: object, asked: str, answered: str) -> Usage:
@@ -206,10 +212,14 @@ class Odd(Exception):
 def text_in(value: object, name: str) -> str:
     found = getattr(value, name, None)
     if isinstance(found, list):  # content in parts, as some servers stream it
-        return "".join(str(part.get("text") or "") for part in found if isinstance(part, dict))
+        return _joined(found)
     if found is None or isinstance(found, str):
         return found or ""
     raise Odd(f"{name} is no text")
+
+
+def _joined(parts: list[Any]) -> str:
+    return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
 def listed(value: object, name: str) -> list[Any]:

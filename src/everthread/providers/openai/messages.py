@@ -75,8 +75,7 @@ def to_openai(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> 
                 _write_call(event, messages)
             case ToolResult():
                 messages.append(_write_result(event, blob))
-            case _:
-                pass  # markers are not messages
+            # markers are not messages
     return messages
 
 
@@ -100,7 +99,7 @@ def _assistant(message: dict[str, Any], here: str, *, follows: bool) -> list[Eve
     message of their own, or the writer would take them for that one's.
     """
     content = message.get("content")
-    told = [name for name in (*_REASONING, "refusal") if message.get(name) and isinstance(message[name], str)]
+    told = _told_beside(message)
     parts = (*_fields(message, told), *read_content(content, f"{here}.content"))
     calls = _calls(message, here)
     fields = left(message, "role", "content", "tool_calls", "function_call", *told)
@@ -112,6 +111,11 @@ def _assistant(message: dict[str, Any], here: str, *, follows: bool) -> list[Eve
         own = noted(calls[0].meta, "openai")
         calls[0] = replace(calls[0], meta=note("openai", fields=own, message=fields))
     return [*calls]
+
+
+def _told_beside(message: dict[str, Any]) -> list[str]:
+    """The fields beside the content that say something."""
+    return [name for name in (*_REASONING, "refusal") if message.get(name) and isinstance(message[name], str)]
 
 
 def _fields(message: dict[str, Any], told: list[str]) -> list[Part]:
@@ -234,8 +238,7 @@ def _write_call(call: ToolCall, messages: list[dict[str, Any]]) -> None:
     own = noted(call.meta, "openai", "message")
     fields = noted(call.meta, "openai") or {}
     kind = fields.get("type", "function")
-    taken = bool(messages) and kind == "function_call" and kind in messages[-1]  # there is room for one only
-    if own is not None or taken or not messages or messages[-1]["role"] != "assistant":
+    if own is not None or not _has_room(messages, kind):
         messages.append(overlaid({"role": "assistant", "content": None}, own))
     if kind == "function_call":
         messages[-1]["function_call"] = {"name": call.name, "arguments": call.arguments}
@@ -243,6 +246,13 @@ def _write_call(call: ToolCall, messages: list[dict[str, Any]]) -> None:
     made = {"id": call.id} if call.id else {}
     body = {"name": call.name, _CALLS.get(kind, "arguments"): call.arguments}
     messages[-1].setdefault("tool_calls", []).append(overlaid({**made, "type": kind, kind: body}, fields))
+
+
+def _has_room(messages: list[dict[str, Any]], kind: str) -> bool:
+    """Whether a tool call can go into the last message: the assistant's, with room for one only of the legacy kind."""
+    if not messages or messages[-1]["role"] != "assistant":
+        return False
+    return kind != "function_call" or kind not in messages[-1]
 
 
 def _write_result(result: ToolResult, blob: Blob | None) -> dict[str, Any]:
