@@ -32,9 +32,9 @@ TINY = (
     "--model local:/path/model.gguf."
 )
 
-PATIENCE = 0.3  # seconds; a server on this machine answers in a few milliseconds
-_MOST = 1_000_000  # bytes of a list of models
-_NO_TALKER = re.compile(r"embed|rerank|minilm|bge-|whisper", re.I)  # such models stand in the same lists
+PATIENCE = 0.3  # seconds to wait for a server on this machine, which answers in a few milliseconds
+_MOST = 1_000_000  # bytes of a list of models that are read
+_NO_TALKER = re.compile(r"embed|rerank|minilm|bge-|whisper", re.I)  # models of other kinds in the same lists
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ async def _that_answers(servers: tuple[str, ...]) -> Chosen | None:
 
 
 def notice(model: str) -> str:
-    """What every face says of a model before the first word: that it is tiny, where it is; of others nothing."""
+    """What is said about a model before its first reply: that it is tiny, where it is; nothing about others."""
     return TINY if model == LOCAL else ""
 
 
@@ -98,8 +98,8 @@ def access_of(
     threads: int = 1,
     window: int = 0,
 ) -> Access:
-    """How a model is reached. An address from the settings gets the key that was meant for it, never the provider's.
-    Who sets a provider's base address in the environment, beside its key, means both."""
+    """How a model is reached. An address from the settings gets the key that was meant for it, never the provider's. A
+    base address in the environment gets the key in the environment: whoever set one set the other."""
     name, foreign = model.partition(":")[0], bool(address)
     if foreign:
         key = _key_for(address, environ, keys)
@@ -118,8 +118,8 @@ def access_of(
 
 
 def _key_for(address: str, environ: Mapping[str, str], keys: Mapping[str, str]) -> str:
-    """By scheme, host and port; by host and port alone where nobody can listen; or EVERTHREAD_KEY, for the address that
-    EVERTHREAD_ADDRESS names."""
+    """The key for an address: by scheme, host and port; by host and port alone where nobody can listen in; or
+    EVERTHREAD_KEY, for the address that EVERTHREAD_ADDRESS names."""
     host, scheme = host_of(address), urlsplit(address).scheme
     here = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
     private = keys.get(host) if scheme == "https" or here else None
@@ -143,7 +143,7 @@ def _servers(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 async def _first_model(address: str) -> str:
-    """The first model of a server's list that can talk; nothing where there is no server, or one of another kind."""
+    """The first model of a server's list that can talk; empty where no server of this kind answers."""
     with suppress(OSError, ValueError, TimeoutError, msgspec.MsgspecError, EOFError):
         async with asyncio.timeout(PATIENCE):
             listed = msgspec.json.decode(await _get(f"{address}/models"), type=_Listed)

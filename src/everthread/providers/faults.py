@@ -1,8 +1,7 @@
 """Which error a provider's answer is.
 
-Statuses mean the same everywhere; what a too long request is called differs, and most providers say by how much. The
-patterns are those of Anthropic, OpenAI, Google, Mistral and servers that speak their APIs. Nothing that is said here
-repeats a key.
+Statuses mean the same everywhere. The words for a request that is too long differ, and most providers add the figures;
+the patterns are from Anthropic, OpenAI, Google, Mistral and servers that speak their APIs. No error repeats a key.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from everthread.errors import (
 )
 
 SAID = 300  # characters of what the provider said that an error repeats
-_READ = 10_000  # characters of it that are looked at
+_READ = 10_000  # characters of it that are searched
 
 _NUMBER = r"(\d[\d,_.]{0,20})"
 _NEEDED, _MOST = rf"(?P<needed>{_NUMBER})", rf"(?P<limit>{_NUMBER})"
-_LENGTHS = [  # the request's tokens and the most that there may be, as each provider words it; at last, the most alone
+_LENGTHS = [  # the request's tokens and the limit in the words of each provider; the last two give only the limit
     re.compile(pattern, re.S | re.I)
     for pattern in (
         rf"prompt is too long:\s*{_NEEDED} tokens > {_MOST}",
@@ -79,7 +78,7 @@ _OVERLOADED = _Signs((408, 409, 425, 429, *range(500, 1_000)))
 
 
 def fault(provider: str, model: str, status: int, said: str, *, headers: Mapping[str, str] = _NO_HEADERS) -> ModelError:
-    """The error for an answer of this status that says this."""
+    """The error for an answer with this status and these words."""
     short, said = shortened(said) or f"status {status}", said[:_READ]
     after = retry_after(headers, said)
     if _TOO_LONG.fit(status, said):
@@ -117,18 +116,18 @@ def _said_in_words(said: str) -> float | None:
 
 
 def shortened(said: str) -> str:
-    """What a provider said, on one line and not for pages."""
+    """What a provider said, on one line of limited length."""
     line = " ".join(said[:_READ].split())
     return line if len(line) <= SAID else f"{line[: SAID - 1]}…"
 
 
 def hidden(said: str, key: str) -> str:
-    """What was said, without the key, should it be repeated there."""
+    """What was said, with the key blotted out."""
     return said.replace(key, "…") if key else said
 
 
 def reason(problem: BaseException, key: str = "") -> str:
-    """Why a connection failed, in words: the deepest cause knows best, and some errors say nothing but their name."""
+    """Why a connection failed, in the words of the deepest cause; its name, where it has none."""
     while (deeper := problem.__cause__) is not None:
         problem = deeper
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(problem).__name__).lower()
@@ -136,7 +135,7 @@ def reason(problem: BaseException, key: str = "") -> str:
 
 
 def _lengths(said: str) -> tuple[int, int]:
-    """The request's tokens and the most that there may be, as far as they are told."""
+    """The request's tokens and the limit, as far as the provider gives them; else 0."""
     if found := _SUM.search(said):  # the input and the reply that was asked for
         return _number(found[1]) + _number(found[2]), _number(found[3])
     for pattern in _LENGTHS:
@@ -151,7 +150,7 @@ def _number(digits: str) -> int:
 
 
 def _seconds(said: str) -> float | None:
-    """A number that is one, and not without end."""
+    """The seconds that a header gives; None where it is not a finite number."""
     try:
         number = float(said)
     except ValueError:

@@ -24,17 +24,17 @@ from everthread.providers.models import Limits
 Block = dict[str, Any]
 
 SCALED = "images that were scaled down, because the provider refuses larger ones"
-KEPT = 128  # more than a request may show: pictures that were scaled; the next request shows most of them again
-HOLDS = ("content", "parts", "output")  # under which the forms have their blocks
+KEPT = 128  # scaled pictures that are remembered, because the next request shows most of them again
+HOLDS = ("content", "parts", "output")  # the keys under which request forms hold blocks
 TRIES = 12
-MOST_PIXELS = 100_000_000  # of a picture that is opened: more would take a gigabyte
+MOST_PIXELS = 100_000_000  # a larger picture is not opened: it would take a gigabyte of memory
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/gif": "PNG"}
 
-_kept: OrderedDict[tuple[str, int, int], tuple[str, str] | tuple[()]] = OrderedDict()  # nothing: it cannot be scaled
+_kept: OrderedDict[tuple[str, int, int], tuple[str, str] | tuple[()]] = OrderedDict()  # empty: it cannot be scaled
 
 
 class Sent(NamedTuple):
-    """A picture or file in a request: its type and its bytes as base64, as far as they are there."""
+    """A picture or file in a request: its type and its bytes in base64, where they are known."""
 
     is_image: bool
     media_type: str = ""
@@ -50,7 +50,7 @@ class Form(NamedTuple):
 
 
 def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> list[str]:
-    """Change the blocks that the provider would refuse; what was changed, in words."""
+    """Change the blocks that the provider would refuse. Returns what was changed, in words."""
     if not media.shows or not limits.media:
         return []
     shown = [(block, sent) for block in _blocks(messages) if (sent := form.read(block))]
@@ -64,13 +64,13 @@ def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> lis
 
 
 def _longest_side(shown: list[tuple[Block, Sent]], limits: Limits) -> int:
-    """What a side of a picture may have, in pixels: less where there are many."""
+    """The most pixels that a side of a picture may have; fewer where there are many pictures."""
     many = 0 < limits.many_images < sum(sent.is_image for _, sent in shown)
     return (limits.many_image_side if many else limits.image_side) or sys.maxsize
 
 
 def _keep_bytes(shown: list[Block], form: Form, limits: Limits, media: Media) -> None:
-    """The newest stay, as long as there is room for them."""
+    """Keep the newest, as long as there is room for their bytes."""
     left = limits.media_bytes or sys.maxsize
     for block in reversed(shown):
         sent = form.read(block)  # once more: it may have been scaled, or told
@@ -80,7 +80,7 @@ def _keep_bytes(shown: list[Block], form: Form, limits: Limits, media: Media) ->
 
 
 def of_data_url(url: str, *, is_image: bool = True) -> Sent:
-    """What a data URL holds; nothing but that there is something, where it is an address."""
+    """What a data URL holds; only its kind, where it is an address."""
     if not url.startswith("data:"):
         return Sent(is_image)
     about, _, data = url.partition(",")
@@ -88,12 +88,12 @@ def of_data_url(url: str, *, is_image: bool = True) -> Sent:
 
 
 def forget() -> None:
-    """Pictures that were scaled: something was to be gone."""
+    """Drop all scaled pictures, because something was redacted or erased."""
     _kept.clear()
 
 
 def _blocks(pieces: list[Block]) -> Iterator[Block]:
-    """The innermost pieces, whatever the form calls what holds them."""
+    """The innermost blocks, under whichever keys the form holds them."""
     for piece in pieces:
         inside = [piece[key] for key in HOLDS if isinstance(piece.get(key), list)]
         if inside:
@@ -110,7 +110,7 @@ def _tell(block: Block, sent: Sent, form: Form, media: Media, why: str) -> None:
 
 
 def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Media) -> bool:
-    """Whether a picture had to be scaled, and could be."""
+    """Scale a picture that is too large. Returns whether it was scaled."""
     if not sent.is_image or (len(sent.data) <= most and side == sys.maxsize):
         return False
     whole = base64.b64decode(sent.data)
@@ -126,7 +126,7 @@ def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Me
 
 
 def _scaled(whole: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:
-    """The same, remembered. Requests are made in threads, too, and somebody may forget all of it meanwhile."""
+    """`_smaller`, remembered. Another thread may call `forget` at any moment."""
     place = (hashlib.sha256(whole).hexdigest(), most, side)
     found = _kept.pop(place, None)
     if found is None:
@@ -139,7 +139,7 @@ def _scaled(whole: bytes, media_type: str, most: int, side: int) -> tuple[str, s
 
 
 def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:
-    """The type and the base64 of a smaller picture; None where there is none to be had."""
+    """The type and the base64 of a smaller picture; None where none can be made."""
     width, height = dimensions(data)
     if not 0 < width * height <= MOST_PIXELS:
         return None
@@ -149,10 +149,10 @@ def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, s
         return None
     try:
         with warnings.catch_warnings(), Image.open(io.BytesIO(data)) as picture:
-            warnings.simplefilter("ignore")  # of its size, which was looked at
+            warnings.simplefilter("ignore")  # about its size, which was checked above
             picture.load()
             return _fitted(picture, FORMATS[media_type], most, side)
-    except Exception:  # noqa: BLE001 -- no picture after all, in whichever way its decoder says so
+    except Exception:  # noqa: BLE001 -- a broken picture: decoders raise anything
         return None
 
 

@@ -1,8 +1,8 @@
 """The size of a finished request: everything in it that a model is told, whatever its form.
 
-An estimate adds up what the log has counted. Where a request is more than messages of one text each (parts that are
-joined, arguments that are spelled anew, pictures, messages that a provider's rules demand), it is weighed here as it
-is sent. What the log has counted already need not be counted again: `known` has the sizes of texts.
+An estimate adds up what the log has counted. A request that is more than messages of one text each (joined parts,
+respelled arguments, pictures, messages that a provider's rules demand) is weighed here as it is sent. Texts that the
+log has counted are not counted again: `known` has their sizes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _instructions(config: dict[str, Any]) -> list[Any]:
 
 
 class _Scales:
-    """`media` adds up what pictures and files take, in the model's own tokens."""
+    """`media`: the sum for pictures and files, in the model's own tokens."""
 
     def __init__(self, measure: Measure, model: Model, known: Mapping[str, int]) -> None:
         self.media = 0
@@ -82,7 +82,7 @@ class _Scales:
 
 
 def _called(value: dict[str, Any]) -> tuple[str, str] | None:
-    """The name and the arguments of a tool call, in any form; of Gemini's, also those of a response."""
+    """The name and the arguments of a tool call, in any form; also of Gemini's responses, which have the same shape."""
     if called := value.get("functionCall") or value.get("functionResponse"):
         return called["name"], compact(called["args"] if "args" in called else called["response"])
     if value.get("type") not in _CALLS:
@@ -92,7 +92,7 @@ def _called(value: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _media(value: dict[str, Any]) -> tuple[str, bytes] | None:
-    """The type and the bytes of a picture or file, in any form; no bytes where it lies elsewhere."""
+    """The type and the bytes of a picture or file, in any form; no bytes where only its address is given."""
     for kind, data in _found(value):
         if data.startswith("data:"):
             kind, _, data = data.removeprefix("data:").partition(";base64,")

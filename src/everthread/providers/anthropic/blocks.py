@@ -16,7 +16,7 @@ from everthread.providers.leftovers import left, note, noted, overlaid
 
 THINKING = ("thinking", "redacted_thinking")
 _RESULT = ("text", "image", "document")
-# Sources that mean something to Anthropic alone: they stay in the note.
+# Sources that only Anthropic can resolve: they stay in the note.
 _THEIRS = ("file", "content")
 
 
@@ -45,7 +45,7 @@ def read_part(block: dict[str, Any], where: str, *, understood: tuple[str, ...])
             return _read_document(block, where)
         case "thinking" | "redacted_thinking":
             text = a_string(block.get("thinking", ""), f"{where}.thinking")
-            # The whole block, not a note of ours: it goes back unmodified or not at all.
+            # The whole block and not a note: it goes back unmodified or not at all.
             return Reasoning(text=text, meta={"anthropic": json.dumps(block, ensure_ascii=False)})
         case _:
             raise unknown("type", kind, understood, where)
@@ -116,7 +116,7 @@ def write_result(result: ToolResult, blob: Blob | None) -> dict[str, Any]:
 
 
 def short(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """A string where that says it all."""
+    """A plain string, where there is only one text."""
     match blocks:
         case []:
             return ""

@@ -1,9 +1,9 @@
 """Model calls through Anthropic's SDK.
 
-The SDK sends the request and decodes the stream into events; what these say is read here, by type, because a reply must
-be whole: an event that is not as the protocol has it, or a stream that ends too early, is an error and never a shorter
-reply. Event and block types that are not known are passed over, as Anthropic asks of its clients. Thinking is kept as
-the exact block that it was, signature and all.
+The SDK sends the request and splits the stream into events. They are decoded here, strictly, because a reply must be
+whole: an event that breaks the protocol, or a stream that ends too early, is an error and never a shorter reply.
+Unknown types of events and blocks are passed over, as Anthropic asks of its clients. Thinking is kept as the exact
+block that came, with its signature.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ except ImportError:
 
 PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
-NO_KEY = "no-key"  # for servers of one's own, which want none
-_LAST_SECONDS = 1.0  # to wait for the end of a stream after the end of its reply
+NO_KEY = "no-key"  # for people's own servers, which want none
+_LAST_SECONDS = 1.0  # how long the end of a stream is waited for, once the reply is whole
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
 
 _FINISHES: dict[str, Finish] = {
@@ -54,14 +54,14 @@ _FINISHES: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-_FIELDS = {  # which a delta of this type goes on with
+_FIELDS = {  # the field that a delta of this type adds to
     "text_delta": "text",
     "thinking_delta": "thinking",
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
 _SHOWN: dict[str, type[TextDelta | ReasoningDelta]] = {"text": TextDelta, "thinking": ReasoningDelta}
-_STATUSES = {  # of errors that come as an event, after a status of 200
+_STATUSES = {  # for errors that come as an event, after a status of 200
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -127,14 +127,14 @@ class _AnthropicClient:
                 if reading.is_over:
                     break
             else:
-                raise BrokenOff(PROVIDER, "it ended before its end")
+                raise BrokenOff(PROVIDER, "it ended without a message_stop")
             whole = reading.whole()
         except _BROKEN as problem:
             raise BrokenOff(PROVIDER, self._why(problem)) from None
-        except BadFormat:  # it would say that nothing was imported
-            raise BrokenOff(PROVIDER, "a block of it is not as it should be") from None
+        except BadFormat:  # whose own words are about imports
+            raise BrokenOff(PROVIDER, "a block breaks the protocol") from None
         yield whole
-        # Read to its end the connection serves the next call, too.
+        # A connection that was read to its end can serve the next call.
         with suppress(TimeoutError, *_BROKEN):
             async with asyncio.timeout(_LAST_SECONDS):
                 async for _ in events:
@@ -153,7 +153,7 @@ class _AnthropicClient:
         try:
             return int((await self._sdk.messages.count_tokens(**taken)).input_tokens)
         except (TypeError, ValueError, AttributeError):
-            raise BrokenOff(PROVIDER, "its count is no number") from None
+            raise BrokenOff(PROVIDER, "its count is not a number") from None
         except (AnthropicError, *_CONNECTION) as problem:
             raise self._refusal(problem, body["model"]) from None
 
@@ -177,13 +177,13 @@ class _AnthropicClient:
         said = hidden(error.message or error.type, self._key)
         if status := _STATUSES.get(error.type):
             return fault(PROVIDER, model, status, said)
-        return BrokenOff(PROVIDER, said or "an error without a word")
+        return BrokenOff(PROVIDER, said or "an error without a message")
 
     def _why(self, problem: Exception) -> str:
         if isinstance(problem, APITimeoutError | httpx2.TimeoutException):
             return f"nothing came for {self._seconds:g} seconds"
         said = reason(problem, self._key)
-        return said if isinstance(problem, _CONNECTION) else f"an event is not as it should be: {said}"
+        return said if isinstance(problem, _CONNECTION) else f"an event breaks the protocol: {said}"
 
 
 def _said(body: object) -> str:
@@ -231,7 +231,7 @@ class _Delta(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
-    """Any event: what a type must have is asked for where the type is known."""
+    """Any event. Which fields a type must have is checked where it is taken."""
 
     type: str
     index: int | None = None
@@ -265,12 +265,12 @@ class _Block:
         return {**self.begun, **{field: text for field, text in added.items() if text or field in self.begun}}
 
     def arguments(self) -> str:
-        """As they were written, JSON or not; some servers give them at once."""
+        """As the model wrote them, JSON or not. Some servers send them whole, with the beginning of the block."""
         return "".join(self.texts.get("partial_json", [])) or json.dumps(self.begun.get("input") or {})
 
 
 class _Reading:
-    """Takes the events of one reply; `whole` is the reply, when all of it has come."""
+    """Takes the events of one reply; after the last, `whole` is the reply."""
 
     def __init__(self, model: str) -> None:
         self._reply = ReplyBuilder(f"{PROVIDER}:{model}")

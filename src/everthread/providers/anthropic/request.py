@@ -1,7 +1,7 @@
 """Anthropic Messages: alternating roles, results in the next user message and first in it, four breakpoints.
 
-Thinking goes back unmodified and complete, first in its message, only to the model that made it, and only as
-long as what it was produced with is still what is sent (`ReplyItem.reasons`).
+Thinking goes back unmodified and complete, first in its message, only to the model that made it, and only while the
+request still has what it was produced with (`ReplyItem.reasons`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Messages:
         blocks: list[Block] = []
         for part in reply.parts:
             blocks += self._spoken(part, reply.reasons)
-        while blocks and blocks[-1]["type"] in THINKING:  # what it led to never came
+        while blocks and blocks[-1]["type"] in THINKING:  # and nothing followed it
             blocks.pop()
         self._say("assistant", blocks)
         if reply.answers:
@@ -103,7 +103,7 @@ class _Messages:
 
     def _answer(self, answer: Answer) -> Block:
         made: Block = {"type": "tool_result", "tool_use_id": answer.call.id}
-        if answer.error:  # takes nothing but text
+        if answer.error:  # an error takes only text
             return {**made, "content": in_words(answer.parts, self._media).strip() or _EMPTY_RESULT, "is_error": True}
         blocks = self._content(answer.parts)
         if len(blocks) == 1 and blocks[0]["type"] == "text":
@@ -135,8 +135,8 @@ class _Messages:
         self._last = blocks[-1]
 
     def breakpoints(self) -> list[Block]:
-        """Where the last model call ended, the newest user text (of the turn before, when it alone is new), and
-        the last block there is: so that a hit never depends on how far the provider looks back."""
+        """The blocks to mark: where the last model call ended, the newest user text (or the one before, if only the
+        newest is new), and the very last block. A hit then never depends on how far back the provider looks."""
         said = self._said[:-1] if self._last_is_said else self._said
         return [block for block in (*said[-1:], self._before_reply, self._last) if block is not None]
 
@@ -164,7 +164,7 @@ def check(body: dict[str, Any]) -> list[str]:
 
 
 def _calls(content: list[Block], waiting: list[str], problems: set[str]) -> list[str]:
-    """The ids of a message's calls; and whether its results are those that the message before waits for."""
+    """The ids of a message's calls. Its results must be those that the message before waits for."""
     called: list[str] = []
     answered: list[str] = []
     for place, block in enumerate(content):
@@ -267,14 +267,14 @@ PICTURES = Form(_sent, _picture, _text)
 
 
 def _options(body: Block, request: Request, model: Model) -> list[str]:
-    """What goes with the messages; and what could not."""
+    """Add what goes with the messages. Returns what was left out, in words."""
     left: list[str] = []
     if request.output is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": request.output}}
     if request.temperature is not None:
         if model.adaptive or request.effort:
             left.append("the temperature was left out, because this model does not take it, or not with thinking")
-        else:  # not a parameter of the SDK's any more, but of the older models
+        else:  # the older models take it; the SDK has no parameter for it any more
             body["extra_body"] = {"temperature": min(request.temperature, 1.0)}
     if request.effort and not _think(body, request, model):
         left.append("thinking was not asked for, because this tool loop began without it or the reply is too short")
@@ -296,7 +296,7 @@ def _think(body: Block, request: Request, model: Model) -> bool:
 
 
 def _may_think(messages: list[Block]) -> bool:
-    """Within a tool loop only if the last reply has its thinking: it may be another model's, or left out at a step."""
+    """Within a tool loop only if the last reply has its thinking, which another model's has not."""
     if messages[-1]["content"][0]["type"] != "tool_result":
         return True
     return bool(messages[-2]["content"][0]["type"] in THINKING)

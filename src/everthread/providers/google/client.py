@@ -1,8 +1,8 @@
 """Google's Gemini, called through its own SDK.
 
-One model call is one request: the SDK neither retries, nor resumes, nor runs tools by itself, and it takes nothing from
-the environment that was not given to it. It is given an HTTP client, because by itself it leaves a
-stream that was given up to the garbage collector; here its connection is closed before the block is left.
+One model call is one request: the SDK does not retry, resume or run tools, and takes nothing from the environment. It
+gets an HTTP client from here, because with its own it leaves an abandoned stream to the garbage collector; this way the
+connection is closed before the block is left.
 
 What the model thought comes as reasoning, which Gemini does not want back. What it does want back is the signature
 beside a function call, kept in the tool call's `meta` as `providers.google.request` reads it.
@@ -47,8 +47,8 @@ except ImportError:
 PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
 ADDRESS = "https://generativelanguage.googleapis.com"
-VERSION = "v1beta"  # where new fields come first; the SDK would take v1, or what the environment says
-NO_KEY = "none"  # sent to servers that want no key: without one the SDK would send what it finds in the environment
+VERSION = "v1beta"  # gets new fields first; the SDK would take v1, or what the environment says
+NO_KEY = "none"  # for servers that want no key: given none, the SDK would send one that it finds in the environment
 
 _FINISHES: dict[str, Finish] = {
     "STOP": "stop",
@@ -76,7 +76,7 @@ def connect(access: Access) -> Client:
 
 
 def _quieten() -> None:
-    """The SDK tells of keys that it found and does not use, and of finish reasons that are newer than itself."""
+    """Silence the SDK, which logs keys that it found and does not use, and finish reasons that it does not know."""
     sdk = logging.getLogger("google_genai")
     if sdk.level == logging.NOTSET:
         sdk.setLevel(logging.ERROR)
@@ -109,7 +109,7 @@ class _GoogleClient:
                     await response.aclose()
 
     async def count(self, body: dict[str, Any]) -> int | None:
-        """Of the contents alone: Google's endpoint takes neither instructions nor tools, which the caller estimates."""
+        """The count of the contents alone. Instructions and tools, which the endpoint does not take, are estimated."""
         opened: list[httpx2.Response] = []
         with self._telling(body["model"], opened), _noting(opened):
             counted = await self._sdk.aio.models.count_tokens(model=body["model"], contents=body["contents"])
@@ -150,7 +150,7 @@ class _GoogleClient:
             raise self._fault(problem, model, opened) from None
 
     def _fault(self, problem: Exception, model: str, opened: list[httpx2.Response]) -> ModelError:
-        """Before an answer it is the network's fault or the request's, after it the reply's."""
+        """The error for what the SDK raised: about network or request before an answer, about the reply after it."""
         if isinstance(problem, errors.APIError):
             return self._refusal(problem, model)
         if opened and opened[-1].status_code != 200:  # and what it said could not be read
@@ -172,15 +172,15 @@ class _GoogleClient:
             case httpx2.TimeoutException():
                 return f"no sign of life for {self._seconds:g} seconds"
             case errors.UnknownApiResponseError():
-                return "what came is not JSON"
+                return "the answer is not JSON"
             case _:
                 return reason(problem, self._key)
 
 
 def _retry_info(details: Any) -> dict[str, str]:
-    """How long to wait stands in the error itself, as in "34.07s"; here it is the header that others send.
+    """The time to wait, as the header that other providers send. Google has it in the error itself, as in "34.07s".
 
-    Less than a second is told as "0s", and more exactly in words, which then count.
+    Less than a second is given there as "0s", and exactly in words: then the words count.
     """
     match details:
         case {"error": {"details": [*said]}}:
@@ -195,7 +195,7 @@ def _retry_info(details: Any) -> dict[str, str]:
 
 @contextmanager
 def _noting(opened: list[httpx2.Response]) -> Iterator[None]:
-    """The responses to what is sent in this block are put into `opened`."""
+    """Collect in `opened` the responses to what is sent in this block."""
     token = _opened.set(opened)
     try:
         yield
@@ -210,7 +210,7 @@ async def _noted(response: httpx2.Response) -> None:
 
 
 async def _unhurried(request: httpx2.Request) -> None:
-    """The time-out is for silence, but the SDK tells the server that it is for the whole reply."""
+    """The SDK tells the server that the time-out is for the whole reply. It is for silence."""
     request.headers.pop("x-server-timeout", None)
     request.extensions["timeout"]["connect"] = min(CONNECT_SECONDS, request.extensions["timeout"]["connect"])
 
@@ -219,7 +219,7 @@ async def _unhurried(request: httpx2.Request) -> None:
 
 
 class _Reading:
-    """Takes the chunks of one reply; `whole` is the reply, when all of it has come."""
+    """Takes the chunks of one reply; after the last, `whole` is the reply."""
 
     def __init__(self, model: str) -> None:
         self._reply = ReplyBuilder(f"{PROVIDER}:{model}")
@@ -229,13 +229,13 @@ class _Reading:
 
     def take(self, chunk: _Chunk) -> Iterator[TextDelta | ReasoningDelta]:
         if not any(getattr(chunk, name) for name in _TELLING):
-            raise BrokenOff(PROVIDER, "an event of it says nothing")  # to the SDK, whatever is JSON is a chunk
+            raise BrokenOff(PROVIDER, "an event is empty")  # the SDK takes any JSON for a chunk
         self._note(chunk)
         for candidate in (chunk.candidates or [])[:1]:
             yield from self._take_candidate(candidate)
 
     def _note(self, chunk: _Chunk) -> None:
-        """What a chunk says of the whole reply."""
+        """Note what a chunk says about the whole reply."""
         self._id = chunk.response_id or self._id
         self._reply.reported = chunk.model_version or self._reply.reported
         if chunk.usage_metadata:

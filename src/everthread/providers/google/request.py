@@ -21,7 +21,7 @@ from everthread.providers.pictures import Form, Sent, keep
 Piece = dict[str, Any]
 
 SIGNATURE = "thoughtSignature"
-# What Google documents for calls that have none, having been made by another model.
+# For calls of another model, which have no signature; Google documents this value.
 UNSIGNED = "skip_thought_signature_validator"
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _FILES = ("application/pdf", "audio/", "video/")
@@ -92,7 +92,7 @@ def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[Piece]:
 
 
 def _answers(reply: ReplyItem, media: Media) -> list[Piece]:
-    """The responses, then the pictures and files that they have beside text."""
+    """The responses, followed by the pictures and files of all of them."""
     if not reply.answers:
         return []
     answers = [_response(answer, media) for answer in reply.answers]

@@ -29,9 +29,9 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def plain(messages: list[Message], *, tiny: bool) -> list[Message]:
-    """The same conversation in messages that any template takes: system first, then user and assistant in turns,
-    the user's last. A tiny model is told to use the result that it has just got, or it makes one up; and it is not told
-    the time, which it would go on about."""
+    """The same conversation in messages that any template takes: system first, then user and assistant in turns, the
+    user last. A tiny model is told to use the result that it has just got, or it makes one up. It is not told the time,
+    or it talks about nothing else."""
     told: list[Message] = []
     calls: dict[str, str] = {}
     for message in messages:
@@ -44,7 +44,7 @@ def plain(messages: list[Message], *, tiny: bool) -> list[Message]:
 
 
 def _side(message: Message, told: list[Message]) -> str:
-    """Who is said to have said it: what the application says later on, and what tools gave, is told by the user."""
+    """The role that a message gets. Later system messages and the results of tools become the user's."""
     if message["role"] == "system":
         return "user" if any(one["role"] != "system" for one in told) else "system"
     return "assistant" if message["role"] == "assistant" else "user"
@@ -92,8 +92,8 @@ def _text(content: object) -> str:
 
 
 def offered(body: dict[str, Any], *, tiny: bool) -> list[Function]:
-    """The tools that the model may choose from: none once a tool has answered in this turn, so that it never goes
-    round in circles, and of a tiny model's only those that the user's words point at."""
+    """The tools that the model may choose from. There are none once a tool has answered in this turn, so that it never
+    goes round in circles; a tiny model gets only those that the user's words point at."""
     messages = body["messages"]
     if not messages or messages[-1]["role"] != "user":
         return []

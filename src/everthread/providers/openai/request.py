@@ -1,7 +1,7 @@
 """OpenAI Chat Completions, and every server that speaks it: results right after their calls, text in them.
 
-Reasoning has no place in a request and stays out. Pictures in a tool's result follow in a message of the
-user's, because a tool message takes text only.
+Reasoning has no place in a request and is left out. Pictures in a tool's result follow in a user message, because a
+tool message takes only text.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def as_one_text(said: Said) -> str | None:
 
 
 def content_part(part: Part, media: Media) -> list[Message]:
-    """One part of a user's message; none where there is nothing to say."""
+    """A part of a user message; none where there is nothing to say."""
     match part:
         case Text():
             return [_text(part.text)] if part.text else []
@@ -120,7 +120,7 @@ def _image(found: Shown) -> Message | None:
 
 
 def _file(part: File, data: bytes, media: Media) -> Message | None:
-    """As the model takes it; nothing where it cannot be sent."""
+    """A file in the form that its type asks for; None where it cannot be sent."""
     if not data:
         return None
     if part.media_type == PDF:
@@ -155,7 +155,7 @@ PICTURES = Form(_sent, _picture, _text)
 
 
 def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:
-    """`most`: tool calls that one message may have; what is beyond stands in further ones."""
+    """`most`: how many tool calls one message may have; the rest go into further messages."""
     if len(reply.parts) == 1 and type(only := reply.parts[0]) is Text:
         return _assistant(only.text)  # nearly all there are
     calls = [part for part in reply.parts if isinstance(part, Call)]
@@ -168,7 +168,7 @@ def _assistant(said: str) -> list[Message]:
 
 
 def _calling(reply: ReplyItem, calls: list[Call], said: str, media: Media, most: int) -> list[Message]:
-    """What was said with the first calls, and the results after the calls that they answer."""
+    """Messages with the calls, the first also with what was said; after each, the results of its calls."""
     messages: list[Message] = []
     beside: list[Message] = []
     for first in range(0, len(calls), most):
@@ -182,14 +182,14 @@ def _calling(reply: ReplyItem, calls: list[Call], said: str, media: Media, most:
 
 
 def _show(beside: list[Message], answer: Answer, media: Media) -> None:
-    """The pictures and files of a result, after those of the others."""
+    """Add the pictures and files of a result."""
     for part in answer.parts:
         if not isinstance(part, Text):
             media.add(beside, content_part(part, media))
 
 
 def _beside(shown: list[Message], media: Media) -> Message:
-    """A message of the user's, with what results show and no tool message takes."""
+    """A user message with the pictures and files of results, which no tool message takes."""
     opening, closing = (_text(tag) for tag in media.tags())
     return {"role": "user", "content": [opening, *shown, closing]}
 
@@ -210,7 +210,7 @@ def _tool(tool: Tool) -> Message:
 
 
 def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
-    """What goes with the messages; and what could not."""
+    """Add what goes with the messages. Returns what was left out, in words."""
     # Servers that merely speak this API know the older name only, and nothing of routing to a cache.
     body["max_completion_tokens" if model.known else "max_tokens"] = request.reply_tokens
     if request.output is not None:
@@ -226,8 +226,8 @@ def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
 
 
 def sampling(request: Request, model: Model) -> tuple[dict[str, Any], list[str]]:
-    """Temperature and effort as far as a model takes them: those that reason have no temperature, the others no
-    effort; what is not known takes both."""
+    """Temperature and effort, as far as the model takes them, and what was left out, in words. Models that reason take
+    no temperature, others no effort; an unknown model gets both."""
     taken: dict[str, Any] = {}
     left: list[str] = []
     if request.temperature is not None and model.reasons:

@@ -1,8 +1,7 @@
 """Model calls to OpenAI's Responses API, through OpenAI's own SDK.
 
-A reply is made from the items of the final response, in their order, because only there is encrypted reasoning whole;
-it is kept as it came, for `render` to send it back verbatim. A stream without a final response has
-broken off.
+A reply is made from the items of the final response, in their order, because only there encrypted reasoning is
+complete. It is kept as it came, for `render` to send back verbatim. A stream without a final response has broken off.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from everthread.providers.openai.client import Caller, Odd, Stream, listed, text
 from everthread.providers.openai.responses.request import META
 from everthread.providers.reply import ReplyBuilder, new_id
 
-_DRAIN = 0.1  # seconds that the end of a stream is waited for, so that the connection can be used again
+_DRAIN = 0.1  # seconds to wait for the end of a stream, so that the connection can be used again
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text")
 _ABSENT = re.compile(r"not found|method not allowed|status 40[45]", re.IGNORECASE)
 _BETWEEN = "\n\n"
@@ -61,7 +60,7 @@ class _ResponsesClient:
         except (UnknownModel, RequestRefused) as problem:
             if "model_not_found" in str(problem) or not _ABSENT.search(str(problem)):
                 raise
-            return None  # a server that speaks the API without this part of it
+            return None  # a server that lacks this part of the API
         return counted.input_tokens if isinstance(getattr(counted, "input_tokens", None), int) else None
 
     async def close(self) -> None:
@@ -86,13 +85,13 @@ class _ResponsesClient:
 
 
 class _Streamed:
-    """What the events of a stream say. `failure`: what went wrong, in the server's words, and what it calls it."""
+    """Takes the events of a stream. `failure`: what went wrong, in the server's words, and its code."""
 
     def __init__(self, model: str) -> None:
         self.is_whole = False
         self.failure: tuple[str, object] | None = None
         self._model = model
-        self._items: dict[int, Any] = {}  # they count where the final response has none of its own
+        self._items: dict[int, Any] = {}  # used where the final response has none
         self._messages = 0
 
     def take(self, event: Any) -> Iterator[Piece]:
@@ -106,7 +105,7 @@ class _Streamed:
             case _ if kind.startswith(("response.", "keepalive")):
                 yield from self._grow(kind, event)
             case _:
-                raise Odd(f"of no known type: {kind}")
+                raise Odd(f"its type is unknown: {kind}")
 
     def _grow(self, kind: str, event: Any) -> Iterator[TextDelta | ReasoningDelta]:
         match kind:
@@ -169,7 +168,7 @@ def _refuses(item: object) -> bool:
 
 
 def _phase(message: object) -> dict[str, str]:
-    """Whether the message was a remark on the way or the answer, which newer models want to be told again."""
+    """Whether the message was a remark on the way or the answer. Newer models want to be told this again."""
     phase = text_in(message, "phase")
     return {META: json.dumps({"phase": phase})} if phase else {}
 

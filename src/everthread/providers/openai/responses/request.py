@@ -1,4 +1,4 @@
-"""OpenAI Responses: a list of items, nothing kept at the provider's.
+"""OpenAI Responses: a list of items; the provider stores nothing.
 
 Encrypted reasoning goes back verbatim, together with the item that it led to, to the model that made it, as
 long as the window has not stepped since (`ReplyItem.reasons`).
@@ -18,13 +18,13 @@ from everthread.providers.pictures import Form, Sent, keep, of_data_url
 Entry = dict[str, Any]
 META = "openai-responses"
 LEAST_REPLY = 16
-LED_TO = ("reasoning", "function_call")  # what may follow reasoning, beside a message of the assistant's
+LED_TO = ("reasoning", "function_call")  # what may follow reasoning, beside an assistant message
 
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
     entries: list[Entry] = []
     repaired: list[str] = []
-    known: set[str] = set()  # reasoning that is there already
+    known: set[str] = set()  # ids of reasoning that is already in the request
     media.hears = False  # there is no place for sound
     for item in request.items:
         entries += _entries(item, media, known)
@@ -134,13 +134,13 @@ def _spoken(part: Text | Image | File | Call, media: Media) -> Entry | None:
 
 
 def _phase(part: Part) -> Entry:
-    """Whether a text was said on the way or in the end, where the model told them apart."""
+    """Whether a text was a remark on the way or the answer, where the model said so."""
     phase = (echoed(part.meta, META) or {}).get("phase")
     return {"phase": phase} if isinstance(phase, str) else {}
 
 
 def _reasoning(part: Reasoning, known: set[str]) -> list[Entry]:
-    """The item as it was received, if it is one that can be replayed without the provider's store."""
+    """The item as it was received, if it can be sent back without the provider having stored it."""
     entry = echoed(part.meta, META) or {}
     match entry:
         case {"type": "reasoning", "id": str(id), "summary": list(), "encrypted_content": str()} if id not in known:
@@ -163,7 +163,7 @@ def _tool(tool: Tool) -> Entry:
 
 
 def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
-    """What goes with the input; and what could not."""
+    """Add what goes with the input. Returns what was left out, in words."""
     body |= {"store": False, "max_output_tokens": max(LEAST_REPLY, request.reply_tokens)}
     if model.reasons:
         body["include"] = ["reasoning.encrypted_content"]
