@@ -30,7 +30,7 @@ TRIES = 12
 MOST_PIXELS = 100_000_000  # a larger picture is not opened: it would take a gigabyte of memory
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/gif": "PNG"}
 
-_kept: OrderedDict[tuple[str, int, int], tuple[str, str] | tuple[()]] = OrderedDict()  # empty: it cannot be scaled
+_kept: OrderedDict[tuple[str, Bounds], tuple[str, str] | tuple[()]] = OrderedDict()  # empty: it cannot be scaled
 
 
 class Sent(NamedTuple):
@@ -39,6 +39,13 @@ class Sent(NamedTuple):
     is_image: bool
     media_type: str = ""
     data: str = ""
+
+
+class Bounds(NamedTuple):
+    """How large one picture may be: its base64 in bytes, and its longer side in pixels."""
+
+    bytes: int
+    side: int
 
 
 class Form(NamedTuple):
@@ -57,22 +64,22 @@ def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> lis
     for block, sent in shown[: -limits.media]:
         _tell(block, sent, form, media, "one too many for the provider, not sent")
     shown = shown[-limits.media :]
-    most, side = limits.image_bytes or sys.maxsize, _longest_side(shown, limits)
-    scaled = sum(_scale(*one, form, most, side, media) for one in shown)
-    _keep_bytes([block for block, _ in shown], form, limits, media)
+    bounds = _bounds(shown, limits)
+    scaled = sum(_scale(*one, form, bounds, media) for one in shown)
+    _keep_bytes(shown, form, limits, media)
     return [f"{SCALED}: {scaled}"] if scaled else []
 
 
-def _longest_side(shown: list[tuple[Block, Sent]], limits: Limits) -> int:
-    """The most pixels that a side of a picture may have; fewer where there are many pictures."""
+def _bounds(shown: list[tuple[Block, Sent]], limits: Limits) -> Bounds:
     many = 0 < limits.many_images < sum(sent.is_image for _, sent in shown)
-    return (limits.many_image_side if many else limits.image_side) or sys.maxsize
+    side = limits.many_image_side if many else limits.image_side
+    return Bounds(limits.image_bytes or sys.maxsize, side or sys.maxsize)
 
 
-def _keep_bytes(shown: list[Block], form: Form, limits: Limits, media: Media) -> None:
+def _keep_bytes(shown: list[tuple[Block, Sent]], form: Form, limits: Limits, media: Media) -> None:
     """Keep the newest, as long as there is room for their bytes."""
     left = limits.media_bytes or sys.maxsize
-    for block in reversed(shown):
+    for block, _ in reversed(shown):
         sent = form.read(block)  # once more: it may have been scaled, or told
         left -= len(sent.data) if sent else 0
         if left < 0 and sent:
@@ -109,14 +116,11 @@ def _tell(block: Block, sent: Sent, form: Form, media: Media, why: str) -> None:
     block.update(form.text(in_brackets("image" if sent.is_image else "file", sent.media_type, size, why=why)))
 
 
-def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Media) -> bool:
+def _scale(block: Block, sent: Sent, form: Form, bounds: Bounds, media: Media) -> bool:
     """Scale a picture that is too large. Returns whether it was scaled."""
-    if not sent.is_image or (len(sent.data) <= most and side == sys.maxsize):
+    if not sent.is_image or _fits(sent, bounds):
         return False
-    whole = base64.b64decode(sent.data)
-    if len(sent.data) <= most and max(dimensions(whole)) <= side:
-        return False
-    found = _scaled(whole, sent.media_type, most, side)
+    found = _scaled(base64.b64decode(sent.data), sent.media_type, bounds)
     if found is None:
         _tell(block, sent, form, media, "too large for the provider, not sent")
         return False
@@ -125,12 +129,18 @@ def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Me
     return True
 
 
-def _scaled(whole: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:
+def _fits(sent: Sent, bounds: Bounds) -> bool:
+    if len(sent.data) > bounds.bytes:
+        return False
+    return bounds.side == sys.maxsize or max(dimensions(base64.b64decode(sent.data))) <= bounds.side
+
+
+def _scaled(whole: bytes, media_type: str, bounds: Bounds) -> tuple[str, str] | None:
     """`_smaller`, remembered. Another thread may call `forget` at any moment."""
-    place = (hashlib.sha256(whole).hexdigest(), most, side)
+    place = (hashlib.sha256(whole).hexdigest(), bounds)
     found = _kept.pop(place, None)
     if found is None:
-        found = _smaller(whole, media_type, most, side) or ()
+        found = _smaller(whole, media_type, bounds) or ()
     _kept[place] = found
     with suppress(KeyError):
         while len(_kept) > KEPT:
@@ -138,7 +148,7 @@ def _scaled(whole: bytes, media_type: str, most: int, side: int) -> tuple[str, s
     return found or None
 
 
-def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:
+def _smaller(data: bytes, media_type: str, bounds: Bounds) -> tuple[str, str] | None:
     """The type and the base64 of a smaller picture; None where none can be made."""
     width, height = dimensions(data)
     if not 0 < width * height <= MOST_PIXELS:
@@ -151,19 +161,19 @@ def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, s
         with warnings.catch_warnings(), Image.open(io.BytesIO(data)) as picture:
             warnings.simplefilter("ignore")  # about its size, which was checked above
             picture.load()
-            return _fitted(picture, FORMATS[media_type], most, side)
+            return _fitted(picture, FORMATS[media_type], bounds)
     except Exception:  # noqa: BLE001 -- a broken picture: decoders raise anything
         return None
 
 
-def _fitted(picture: Any, form: str, most: int, side: int) -> tuple[str, str] | None:
-    scale = min(1.0, side / max(picture.size))
+def _fitted(picture: Any, form: str, bounds: Bounds) -> tuple[str, str] | None:
+    scale = min(1.0, bounds.side / max(picture.size))
     for _ in range(TRIES):
         size = tuple(max(1, math.floor(length * scale)) for length in picture.size)
         out = io.BytesIO()
         picture.resize(size).save(out, form)
         data = base64.b64encode(out.getvalue()).decode("ascii")
-        if len(data) <= most:
+        if len(data) <= bounds.bytes:
             return f"image/{form.lower()}", data
-        scale *= max(0.5, 0.95 * math.sqrt(most / len(data)))
+        scale *= max(0.5, 0.95 * math.sqrt(bounds.bytes / len(data)))
     return None

@@ -11,7 +11,7 @@ from everthread.core.events import ToolCall, ToolResult
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 from everthread.core.request import INVALID, object_of
 from everthread.providers.blobs import Blob, bytes_of, from_base64, to_base64
-from everthread.providers.checks import a_string, an_object, unexpected, unknown
+from everthread.providers.checks import a_string, an_object, objects, unexpected, unknown
 from everthread.providers.leftovers import left, note, noted, overlaid
 
 THINKING = ("thinking", "redacted_thinking")
@@ -27,8 +27,7 @@ def read_blocks(content: object, where: str) -> list[tuple[dict[str, Any], str]]
     if isinstance(content, str):
         return [({"type": "text", "text": content}, where)]
     if isinstance(content, list):
-        places = [f"{where}[{index}]" for index in range(len(content))]
-        return [(an_object(block, place), place) for block, place in zip(content, places, strict=True)]
+        return list(objects(content, where))
     raise unexpected(content, "a string or a list of blocks", where)
 
 

@@ -290,8 +290,7 @@ class _Reading:
             case "message_start":
                 self._begin(event.message)
             case "message_delta":
-                self._stopped = (event.delta.stop_reason if event.delta else None) or self._stopped
-                self._use(event.usage)
+                self._end(event.delta or _Delta(), event.usage)
             case "message_stop":
                 self.is_over = True
         return None  # for a ping, too, and for what is not known yet
@@ -306,6 +305,10 @@ class _Reading:
             raise ValueError("the reply begins without a message")
         self._reply.reported = message.model
         self._use(message.usage)
+
+    def _end(self, delta: _Delta, usage: _Usage | None) -> None:
+        self._stopped = delta.stop_reason or self._stopped
+        self._use(usage)
 
     def _block(self, event: _Event) -> _Block:
         at = event.index

@@ -36,7 +36,7 @@ from everthread.providers.anthropic.blocks import (
     write_result,
 )
 from everthread.providers.blobs import Blob
-from everthread.providers.checks import a_list, an_object, unknown
+from everthread.providers.checks import objects, unknown
 
 _ROLES = ("user", "assistant", "system")
 _SYSTEM = ("text",)
@@ -52,9 +52,7 @@ def from_anthropic(body: dict[str, Any] | list[dict[str, Any]], *, where: str = 
         messages = body.get("messages")
         instructions = _system(body.get("system"), where.removesuffix("messages") + "system")
         events += [instructions] if instructions.parts else []
-    for index, given in enumerate(a_list(messages, where)):
-        here = f"{where}[{index}]"
-        message = an_object(given, here)
+    for message, here in objects(messages, where):
         role, content = message.get("role"), message.get("content")
         match role:
             case "user":

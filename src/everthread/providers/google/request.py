@@ -183,13 +183,18 @@ def _config(request: Request, model: Model) -> Piece:
     if request.tools:
         config["tools"] = [{"functionDeclarations": [_declared(tool) for tool in request.tools]}]
     config["maxOutputTokens"] = request.reply_tokens
+    return config | _options(request, model)
+
+
+def _options(request: Request, model: Model) -> Piece:
+    options: Piece = {}
     if request.temperature is not None:
-        config["temperature"] = request.temperature
+        options["temperature"] = request.temperature
     if request.effort and model.reasons:
-        config["thinkingConfig"] = {**_thinking(request, model), "includeThoughts": True}
+        options["thinkingConfig"] = {**_thinking(request, model), "includeThoughts": True}
     if request.output is not None:
-        config |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
-    return config
+        options |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
+    return options
 
 
 def _declared(tool: Tool) -> Piece:

@@ -104,10 +104,15 @@ class _LocalClient:
         return "".join(texts)
 
 
+def _reply_tokens(body: Body, *, tiny: bool) -> int:
+    usual = Settings().reply_tokens
+    asked: int = body.get("max_completion_tokens") or body.get("max_tokens") or usual
+    return TINY_REPLY if tiny and asked == usual else asked
+
+
 def request_of(body: Body, messages: list[Body], file: ModelFile) -> Body:
     """The request for a reply, in llama.cpp's form."""
-    asked = body.get("max_completion_tokens") or body.get("max_tokens") or Settings().reply_tokens
-    most = TINY_REPLY if file.tiny and asked == Settings().reply_tokens else asked
+    most = _reply_tokens(body, tiny=file.tiny)
     taken = {name: body[name] for name in ("temperature", "response_format") if name in body}
     return _streamed(messages) | (TINY_SAMPLING if file.tiny else {}) | taken | {"max_tokens": most}
 

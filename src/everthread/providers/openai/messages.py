@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.logged import Logged, plain
-from everthread.core.parts import Part, Reasoning, Text
+from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.providers.blobs import Blob
-from everthread.providers.checks import a_list, a_string, an_object, unexpected, unknown
+from everthread.providers.checks import a_list, a_string, an_object, objects, unexpected, unknown
 from everthread.providers.leftovers import left, note, noted, overlaid
 from everthread.providers.openai.content import read_content, write_content
 
@@ -42,17 +42,14 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
     """The events that a message list tells of; `where` is what errors call the list."""
     events: list[Event] = []
     waiting: list[str] = []  # ids of the latest group of tool calls, less those that have their result
-    for index, given in enumerate(a_list(messages, where)):
-        here = f"{where}[{index}]"
-        message = an_object(given, here)
+    for message, here in objects(messages, where):
         role = message.get("role")
         match role:
             case "system" | "developer" | "user":
                 events.append(_plain(message, here))
             case "assistant":
-                follows = bool(events) and isinstance(events[-1], Assistant | ToolCall)
-                said = _assistant(message, here, follows=follows)
-                waiting = [event.id for event in said if isinstance(event, ToolCall)] or waiting
+                said = _assistant(message, here, follows=_is_assistants(events[-1:]))
+                waiting = _ids(said) or waiting
                 events += said
             case "tool" | "function":
                 events.append(_result(message, waiting, here))
@@ -111,6 +108,14 @@ def _assistant(message: dict[str, Any], here: str, *, follows: bool) -> list[Eve
         own = noted(calls[0].meta, "openai")
         calls[0] = replace(calls[0], meta=note("openai", fields=own, message=fields))
     return [*calls]
+
+
+def _is_assistants(last: list[Event]) -> bool:
+    return any(isinstance(event, Assistant | ToolCall) for event in last)
+
+
+def _ids(said: list[Event]) -> list[str]:
+    return [event.id for event in said if isinstance(event, ToolCall)]
 
 
 def _told_beside(message: dict[str, Any]) -> list[str]:
@@ -229,8 +234,10 @@ def _aside(part: Part) -> tuple[str, str]:
             return place.get("field", _REASONING[0]), part.text
         case Text() if place:
             return "refusal", part.text
-        case _:
+        case Text() | Image() | File():
             return "", ""
+        case _:
+            assert_never(part)
 
 
 def _write_call(call: ToolCall, messages: list[dict[str, Any]]) -> None:

@@ -168,19 +168,23 @@ class _Whole:
         """The pieces, until the reply breaks off or its length is reached."""
         breaks = next((one.after_words for one in reply if isinstance(one, Broken)), None)
         words = 0
+        for one, word in self._spoken(reply):
+            if words == breaks:
+                break
+            if not self._fits(word):
+                return
+            words += 1
+            yield from self._reply.thought(word) if isinstance(one, Thought) else self._reply.text(word)
+        if breaks is not None:
+            raise BrokenOff(PROVIDER, f"as scripted, after {words} words")
+
+    def _spoken(self, reply: list[Said]) -> Iterator[tuple[Said, str]]:
+        """The words, one by one, each with what it is a part of; tool calls on the way are put aside."""
         for one in reply:
             if isinstance(one, Called):
                 self._calls.append(one)
-                continue
-            for word in _words(one):
-                if words == breaks:
-                    break
-                if not self._fits(word):
-                    return
-                words += 1
-                yield from self._reply.thought(word) if isinstance(one, Thought) else self._reply.text(word)
-        if breaks is not None:
-            raise BrokenOff(PROVIDER, f"as scripted, after {words} words")
+            else:
+                yield from ((one, word) for word in _words(one))
 
     def _fits(self, word: str) -> bool:
         self._room -= tokens.count(word)
