@@ -84,16 +84,14 @@ class _Messages:
         self._before_reply = self._last
         blocks: list[Block] = []
         for part in reply.parts:
-            blocks += self._spoken(part, reply.reasons)
+            blocks += _some(part.text) if isinstance(part, Text) else self._spoken(part, reply.reasons)
         while blocks and blocks[-1]["type"] in THINKING:  # and nothing followed it
             blocks.pop()
         self._say("assistant", blocks)
         if reply.answers:
             self._say("user", [self._answer(answer) for answer in reply.answers])
 
-    def _spoken(self, part: Part | Call, reasons: bool) -> list[Block]:
-        if isinstance(part, Text):
-            return _some(part.text)
+    def _spoken(self, part: Reasoning | Image | File | Call, reasons: bool) -> list[Block]:
         if isinstance(part, Call):
             self.called[part.name] = None
             return [{"type": "tool_use", "id": part.id, "name": part.name, "input": input_of(part)}]
