@@ -21,10 +21,6 @@ TO_SPLIT = {
     "context/pack.py fold": 17,
     "core/turns.py _state": 16,
     "core/turns.py advance": 16,
-    "providers/faults.py fault": 16,
-    "providers/google/client.py take": 17,
-    "providers/local/messages.py plain": 16,
-    "providers/openai/responses/client.py take": 16,
     "transfer/chatgpt.py _content": 16,
 }
 ROOT = Path(everthread.__file__).parent

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import struct
+
+import imagesize
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everthread.core.images import dimensions
+from everthread.core.images import HEAD, dimensions
 from everthread.core.parts import image
 from tests.core.pictures import gif, jpeg, png, webp
 
@@ -51,6 +55,32 @@ def test_a_sound_in_the_same_container_is_no_webp() -> None:
 def test_a_picture_cut_short_anywhere_is_measured_rightly_or_not_at_all(data: bytes) -> None:
     for length in range(len(data)):
         assert dimensions(data[:length]) in ((0, 0), (640, 480))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'<svg width="640" height="480"></svg>', b"BM" + struct.pack("<16xll", 640, 480), b"P6 640 480 255 "],
+    ids=["svg", "bmp", "ppm"],
+)
+def test_a_format_that_no_provider_takes_is_not_measured(data: bytes) -> None:
+    assert dimensions(data) == (0, 0)
+
+
+def test_a_camera_that_was_turned_changes_nothing() -> None:
+    """The sides are those of the pixels as they are stored."""
+    turned = b"MM\0*" + struct.pack(">LHHHLHHL", 8, 1, 0x112, 3, 1, 6, 0, 0)
+    note = b"Exif\0\0" + turned
+    picture = jpeg(640, 480)
+    noted = picture[:2] + b"\xff\xe1" + struct.pack(">H", len(note) + 2) + note + picture[2:]
+    assert imagesize.get(io.BytesIO(noted)) == (480, 640)
+    assert dimensions(noted) == (640, 480)
+
+
+def test_a_picture_is_not_looked_through_for_long() -> None:
+    """Somebody may send one that is all headers."""
+    picture, comment = jpeg(640, 480), b"\xff\xfe" + struct.pack(">H", 60_002) + bytes(60_000)
+    assert dimensions(picture[:2] + 10 * comment + picture[2:]) == (640, 480)
+    assert dimensions(picture[:2] + (HEAD // 60_000 + 1) * comment + picture[2:]) == (0, 0)
 
 
 @given(

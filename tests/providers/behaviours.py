@@ -16,7 +16,6 @@ import pytest
 
 from benchmarks.loopback.http import Answer, Fault
 from benchmarks.loopback.model import Replies, Script
-from everthread.context.build import provider_of
 from everthread.core.deltas import ReasoningDelta, TextDelta
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Part, Reasoning, Text
@@ -26,6 +25,7 @@ from everthread.errors import ModelError
 from everthread.providers.base import Media
 from everthread.providers.client import Access, Client, Replied
 from everthread.providers.models import model
+from everthread.providers.registry import provider
 from tests.waiting import PATIENCE
 
 BEHAVIOURS = (
@@ -139,7 +139,7 @@ class Wired:
         about = model(f"{self.name}:{model_name or self.tried.model}")
         items = tuple(_item(each) for each in said or ("Hello.",))
         request = Request(model=about.name, items=items, **{"reply_tokens": 4_096, "key": "talk", **options})
-        return provider_of(self.name).render(request, about, Media({})).body
+        return provider(self.name).request_form().render(request, about, Media({})).body
 
     async def ask(self, *said: str | Part | Item, **options: Any) -> Heard:
         return await heard(self.client, self.body(*said, **options))

@@ -19,7 +19,7 @@ from everthread.core.events import Event
 from everthread.core.images import dimensions
 from everthread.core.parts import Image, Part
 from everthread.core.request import Tool
-from everthread.providers.anthropic import pictures
+from everthread.providers import pictures
 from tests.core.pictures import png
 from tests.providers.conftest import Ask
 from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, RESPONSES, instructions, transcript

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.histories import bad_history
 from everthread import Redacted, assistant, system, tool_call, tool_result, user
 from everthread.config import PROVIDERS
-from everthread.context.build import provider_of
 from everthread.core.events import AgentKilled, Assistant, Clear, Event, Mark, Other, ToolCall, ToolResult, User
 from everthread.core.parts import Image, Text
+from everthread.providers.registry import provider
 from tests.providers.conftest import Ask
 from tests.transcripts import BEGINS, CHAT, CLAUDE, FORMS, GEMINI, GOES_ON, RESPONSES, transcript
 
@@ -363,7 +363,7 @@ async def test_the_last_resort_is_valid_whatever_the_history_holds(
 
 def _fail_every_check(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PROVIDERS:
-        monkeypatch.setattr(provider_of(name), "check", lambda _: ["somebody says so"])
+        monkeypatch.setattr(provider(name).request_form(), "check", lambda _: ["somebody says so"])
 
 
 # -- pictures whose bytes are gone -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 Messages = list[dict[str, Any]]
 
 # The first bytes of a PNG of 3 by 2 pixels: enough to be known as one.
-PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 3, 2)
+PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBB", 13, b"IHDR", 3, 2, 8, 2, 0, 0, 0)
 PNG_BASE64 = base64.b64encode(PNG).decode()
 PNG_URL = f"data:image/png;base64,{PNG_BASE64}"
 

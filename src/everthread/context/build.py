@@ -39,7 +39,7 @@ from everthread.store.scripts.read import own_calls
 from everthread.store.scripts.window import Planned, Seen, Sighted
 
 if TYPE_CHECKING:
-    from everthread.providers.base import Rendered, RequestForm
+    from everthread.providers.base import Rendered
     from everthread.providers.models import Model
 
 _log = logging.getLogger("everthread.tokens")
@@ -232,7 +232,7 @@ class Contexts:
 
     def forget(self) -> None:
         """What is remembered of turns: something in them was to be gone."""
-        from everthread.providers.anthropic import pictures
+        from everthread.providers import pictures
 
         self._turn_cache.forget()
         self._gaps.forget()
@@ -348,11 +348,6 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     if media.unsent:
         rendered.repaired.append(f"images and files that cannot be sent, told in words: {media.unsent}")
     return rendered
-
-
-def provider_of(name: str) -> RequestForm:
-    """The request form of a provider."""
-    return provider(name).request_form()
 
 
 async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:

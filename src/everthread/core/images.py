@@ -1,61 +1,29 @@
-"""How wide and high an image is, read from the first bytes of PNG, JPEG, GIF and WebP.
+"""What the first bytes of a PNG, JPEG, GIF or WebP say: its type, and how wide and high it is.
 
-Enough to estimate what a model is charged for it. What cannot be read is (0, 0), never an error.
+The sizes are read by imagesize, which is imported when the first image comes. They are enough to estimate what a model
+is charged. What cannot be read is (0, 0), never an error, and so is an image of another format: no provider takes it.
 """
 
 from __future__ import annotations
 
-import struct
+import io
 
-# Start-of-frame segments of JPEG: all of 0xC0–0xCF but the tables (C4, C8, CC).
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+HEAD = 4_000_000  # bytes that are looked at: a file made of nothing but headers would take seconds
+UNKNOWN = "application/octet-stream"
+_BEGINNINGS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
 def dimensions(data: bytes) -> tuple[int, int]:
-    try:
-        if data.startswith(b"\x89PNG"):
-            width, height = struct.unpack_from(">II", data, 16)
-        elif data.startswith(b"GIF8"):
-            width, height = struct.unpack_from("<HH", data, 6)
-        elif data.startswith(b"\xff\xd8"):
-            width, height = _jpeg(data)
-        elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-            width, height = _webp(data)
-        else:
-            return 0, 0
-    except (struct.error, IndexError):
+    """Width and height as they are stored, whatever rotation a camera has noted."""
+    if media_type_of(data) == UNKNOWN:
         return 0, 0
-    return int(width), int(height)
+    import imagesize  # slow to import, and most conversations have no image
+
+    sides = imagesize.get(io.BytesIO(data[:HEAD]), exif_rotation=False)
+    return (int(sides[0]), int(sides[1])) if min(sides) >= 0 else (0, 0)
 
 
 def media_type_of(data: bytes) -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
-    known = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-    return next((name for magic, name in known.items() if data.startswith(magic)), "application/octet-stream")
-
-
-def _jpeg(data: bytes) -> tuple[int, int]:
-    at = 2
-    while at < len(data):
-        while data[at + 1] == 0xFF:  # any number of them may precede a marker
-            at += 1
-        marker, length = data[at + 1], struct.unpack_from(">H", data, at + 2)[0]
-        if marker in _FRAMES:
-            height, width = struct.unpack_from(">HH", data, at + 5)
-            return width, height
-        at += 2 + length
-    return 0, 0
-
-
-def _webp(data: bytes) -> tuple[int, int]:
-    match data[12:16]:
-        case b"VP8X" if len(data) >= 30:
-            return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-        case b"VP8L" if len(data) >= 25:
-            bits = int.from_bytes(data[21:25], "little")
-            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8 ":
-            width, height = struct.unpack_from("<HH", data, 26)
-            return width & 0x3FFF, height & 0x3FFF
-    return 0, 0
+    return next((name for magic, name in _BEGINNINGS.items() if data.startswith(magic)), UNKNOWN)

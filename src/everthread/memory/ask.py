@@ -10,7 +10,6 @@ import msgspec
 from everthread.agent.call import Calling, Sent
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
-from everthread.context.build import provider_of
 from everthread.core.events import MEMORY, Assistant, ModelCall, text_of
 from everthread.core.parts import Text
 from everthread.core.request import Request, Said, clean
@@ -18,6 +17,7 @@ from everthread.errors import BrokenOff
 from everthread.providers.base import Media
 from everthread.providers.models import Model
 from everthread.providers.models import model as known
+from everthread.providers.registry import provider
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -53,6 +53,7 @@ def _address(settings: Settings, about: Model) -> str:
 
 
 def _request(settings: Settings, about: Model, *, instructions: str, text: str, at: int) -> dict[str, object]:
+    asked = provider(about.provider)
     request = Request(
         model=about.name,
         instructions=(instructions,),
@@ -60,7 +61,7 @@ def _request(settings: Settings, about: Model, *, instructions: str, text: str, 
         reply_tokens=settings.summary_reply_tokens,
         temperature=settings.summary_temperature,
         # Summing up takes no long thought, and the reply's limit is for both.
-        effort="minimal" if about.reasons and about.provider != "anthropic" else "",
+        effort="minimal" if about.reasons and not asked.reasons_when_asked else "",
         cache=False,
     )
-    return provider_of(about.provider).render(request, about, Media({})).body
+    return asked.request_form().render(request, about, Media({})).body

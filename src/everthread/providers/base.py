@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -22,17 +23,30 @@ from everthread.core.tokens import is_text
 from everthread.providers.models import Model
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
-LONGEST = 200  # characters that are told of an address or a name
+LONGEST = 200  # characters of an address or a name that a description repeats
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-PDF, PDF_BEGINS, PDF_WITHIN = "application/pdf", b"%PDF", 1_024  # bytes that may stand before its beginning
+PDF, PDF_BEGINS, PDF_WITHIN = "application/pdf", b"%PDF", 1_024  # it must begin within as many bytes
 
-# What stands in for a message that a provider's rules demand and that nobody said.
+# Messages that a provider's rules demand and that nobody wrote.
 BEGINS = "(The conversation begins here.)"
 GOES_ON = "(Go on.)"
-BEGAN = "a first message of the user's was put in, because the window does not begin with one"
-WENT_ON = "a last message of the user's was added, because the window ends with the model's"
+BEGAN = "a first user message was inserted, because the window does not begin with one"
+WENT_ON = "a last user message was added, because the window ends with the model's"
 STAND_INS = {BEGAN: BEGINS, WENT_ON: GOES_ON}
+
+
+def with_users_ends(messages: list[dict[str, Any]], say: Callable[[str], dict[str, Any]]) -> list[str]:
+    """For providers that want the first message and the last to be the user's; what was repaired. `say`: makes a
+    message of the user's."""
+    repaired: list[str] = []
+    if not messages or messages[0]["role"] != "user":
+        messages.insert(0, say(BEGINS))
+        repaired.append(BEGAN)
+    if messages[-1]["role"] != "user":
+        messages.append(say(GOES_ON))
+        repaired.append(WENT_ON)
+    return repaired
 
 
 class Rendered(msgspec.Struct):
@@ -44,8 +58,8 @@ class Rendered(msgspec.Struct):
 
 
 class Media:
-    """The bytes of what a request shows, by their hash, and how much of it cannot be sent. What is told of it in words
-    cannot pass for a tag of the fence's. `hears`: whether the model takes sound."""
+    """The pictures and files of a request: their bytes by their hash, and how many cannot be sent. No description of
+    one can pass for a tag of the fence. `hears`: whether the model takes sound."""
 
     def __init__(self, found: dict[str, bytes | None], fence: Fence | None = None, *, hears: bool = False) -> None:
         self._found = found
@@ -53,26 +67,26 @@ class Media:
         self.hears = hears
         self.shows = False  # whether there is a picture or file in the request
         self.unsent = 0
-        self.parted = 0  # texts that would have gone on with the number of the fence
+        self.parted = 0  # texts that were changed because they would have completed the number of the fence
 
     def bytes_of(self, part: Image | File) -> bytes:
-        """Nothing where they are elsewhere, or gone."""
+        """The bytes of a part; empty where they are elsewhere, or gone."""
         return (part.data if part.data is not None else self._found.get(part.blob)) or b""
 
     def tell(self, part: Image | File, why: str = "not sent") -> str:
-        """A picture or file in words, because it cannot be sent itself."""
+        """Describe a picture or file that cannot be sent, and count it."""
         self.unsent += 1
         return self.held(describe(part, why))
 
     def read(self, data: bytes) -> str:
-        """A file of text, as it is."""
+        """The content of a text file."""
         return self.held(data.decode("utf-8", "replace"))
 
     def held(self, text: str) -> str:
         return self._fence.broken(text) if self._fence else text
 
     def add(self, before: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:
-        """Pieces are put right behind others; one is changed where somebody could read the number as they go on."""
+        """Append pieces to others. A text that would complete the number of the fence with them is changed."""
         for piece in pieces:
             if before:
                 self._part(before, piece)
@@ -80,14 +94,14 @@ class Media:
 
     def _part(self, before: list[dict[str, Any]], piece: dict[str, Any]) -> None:
         text = piece.get("text", "")
-        if self._fence is None or not text or not self._fence.holds(text):  # a tag of ours
+        if self._fence is None or not text or not self._fence.holds(text):  # one of our own tags
             return
         if not self._fence.holds("".join([*self._tail(before), text])):
             self.parted += 1
             piece["text"] = BREAK + text
 
     def _tail(self, before: list[dict[str, Any]]) -> list[str]:
-        """The ends of the texts that stand last, as many as may have a part in the number."""
+        """The ends of the last texts, as many as can hold a part of the number."""
         assert self._fence
         found: list[str] = []
         left = DIGITS
@@ -100,7 +114,7 @@ class Media:
         return found
 
     def tags(self) -> tuple[str, str]:
-        """What stands before and after that which tools gave, where it stands on the user's side."""
+        """What encloses the results of tools in a user message."""
         if self._fence is None:
             return "[What the tools returned beside text:]", "[Its end.]"
         return self._fence.opening(RESULT), self._fence.closing(RESULT)
@@ -115,7 +129,7 @@ class RequestForm(Protocol):
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A picture or file as it can be sent: its bytes and their true type, or where it lies."""
+    """A picture or file as it can be sent: its bytes and their true type, or its address."""
 
     data: bytes = b""
     media_type: str = ""
@@ -123,16 +137,19 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def shown(part: Image | File, media: Media) -> Shown:
-    """What there is of a part. Pictures are often declared as another type than they are, and then refused. Nothing,
-    where its bytes are not what they should be: no provider takes those."""
+    """What can be sent of a part; nothing where its bytes are broken, which every provider refuses. The type of a
+    picture is read from its bytes: many are declared as another, and then refused."""
     media.shows = True
     data = media.bytes_of(part)
     if not data:
         return Shown(url=part.url if _is_address(part.url) else "", media_type=part.media_type)
     if isinstance(part, Image):
         return Shown(data, media_type_of(data)) if all(dimensions(data)) else Shown()
-    is_broken = part.media_type.startswith(PDF) and PDF_BEGINS not in data[:PDF_WITHIN]
-    return Shown() if is_broken else Shown(data, part.media_type)
+    return Shown() if _is_broken_pdf(data, part.media_type) else Shown(data, part.media_type)
+
+
+def _is_broken_pdf(data: bytes, media_type: str) -> bool:
+    return media_type.startswith(PDF) and PDF_BEGINS not in data[:PDF_WITHIN]
 
 
 def _is_address(url: str) -> bool:
@@ -144,21 +161,30 @@ def _is_address(url: str) -> bool:
 
 
 def describe(part: Image | File, why: str = "not sent") -> str:
-    """A picture or file in words, where it cannot be sent itself."""
-    what = "image" if isinstance(part, Image) else "file"
-    size = f"{part.width}×{part.height}" if isinstance(part, Image) and part.width else ""
-    name = part.name if isinstance(part, File) else ""
-    about = ", ".join(_briefly(word) for word in (name, part.media_type, size, part.url) if word)
-    return clean(f"[{what}{f': {about}' if about else ''}; {why}]")
+    """A picture or file in words."""
+    if isinstance(part, Image):
+        return in_brackets("image", part.media_type, sides(part.width, part.height), part.url, why=why)
+    return in_brackets("file", part.name, part.media_type, part.url, why=why)
+
+
+def in_brackets(what: str, *about: str, why: str) -> str:
+    """The description of something that is missing: what it is, what is known of it, and why it is missing."""
+    known = ", ".join(_briefly(word) for word in about if word)
+    return clean(f"[{what}{f': {known}' if known else ''}; {why}]")
+
+
+def sides(width: int, height: int) -> str:
+    """The size of a picture in words; nothing where it is not known."""
+    return f"{width}×{height}" if width else ""
 
 
 def _briefly(word: str) -> str:
-    """An address may be all of a picture; its beginning says what it is."""
+    """A data URL holds a whole picture; its beginning is enough."""
     return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
 
 
 def in_words(parts: tuple[Part | Call, ...] | tuple[Part, ...], media: Media) -> str:
-    """Text and descriptions of the rest, as one text."""
+    """One text: the texts, and descriptions of pictures and files."""
     told = []
     for part in parts:
         if isinstance(part, Text):
@@ -169,12 +195,12 @@ def in_words(parts: tuple[Part | Call, ...] | tuple[Part, ...], media: Media) ->
 
 
 def input_of(call: Call) -> dict[str, Any]:
-    """The object that a call's arguments spell, afresh: a request is its receiver's to change."""
+    """A call's arguments as an object. It is a new one each time, because whoever gets a request may change it."""
     return object_of(call.arguments) or {}
 
 
 def echoed(meta: dict[str, str], provider: str) -> dict[str, Any] | None:
-    """What a provider wants back, as it was received; None where there is nothing, or nothing that can be sent."""
+    """What a provider wants back, exactly as it was received; None where there is nothing that can be sent."""
     if provider not in meta:
         return None
     try:
@@ -187,7 +213,7 @@ def echoed(meta: dict[str, str], provider: str) -> dict[str, Any] | None:
 
 
 def told(request: Request, media: Media) -> Request:
-    """The same request with pictures and files told in words, for a model that takes text only."""
+    """The same request with pictures and files described in words, for a model that takes only text."""
     return msgspec.structs.replace(request, items=tuple([_told_item(item, media) for item in request.items]))
 
 
@@ -199,7 +225,7 @@ def _told_item(item: Item, media: Media) -> Item:
 
 
 def told_in_words(parts: tuple[Part, ...], media: Media) -> str:
-    """Parts as one text, for messages that take nothing else."""
+    """Parts as one text, for messages that take only text."""
     return in_words(_told_parts(parts, media), media)
 
 
@@ -208,7 +234,7 @@ def _told_parts(parts: tuple[Part, ...], media: Media) -> tuple[Part, ...]:
 
 
 def _in_text(part: Image | File, media: Media) -> Text:
-    """A file of text is told as it is; anything else is told of."""
+    """The content of a text file; a description of anything else."""
     data = media.bytes_of(part)
     if isinstance(part, File) and data and is_text(part.media_type):
         return Text(text=clean(media.held(f"[file: {part.name or 'unnamed'}]\n{data.decode('utf-8', 'replace')}")))
@@ -216,9 +242,9 @@ def _in_text(part: Image | File, media: Media) -> Text:
 
 
 def flattened(request: Request, media: Media) -> Request:
-    """The same request with every tool call and answer told as text: valid for any provider, whatever went before.
+    """The same request with every tool call and result told as text, which any provider accepts.
 
-    The last resort, should a finished request not pass its check.
+    This is the last resort, for a finished request that does not pass its check.
     """
     items: list[Item] = []
     for item in request.items:

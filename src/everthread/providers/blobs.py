@@ -1,4 +1,4 @@
-"""The bytes of images and files: out of base64 and data URLs, and back into them."""
+"""The bytes of images and files, decoded from base64 and data URLs and encoded again."""
 
 from __future__ import annotations
 

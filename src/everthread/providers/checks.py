@@ -6,6 +6,7 @@ there and what would be understood.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from everthread.errors import BadFormat
@@ -30,6 +31,13 @@ def a_list(value: object, where: str) -> list[Any]:
     if isinstance(value, list):
         return value
     raise unexpected(value, "a list", where)
+
+
+def objects(value: object, where: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects of a list, each with its place."""
+    for index, given in enumerate(a_list(value, where)):
+        here = f"{where}[{index}]"
+        yield an_object(given, here), here
 
 
 def a_string(value: object, where: str, *, understood: str = "a string") -> str:

@@ -32,9 +32,9 @@ TINY = (
     "--model local:/path/model.gguf."
 )
 
-PATIENCE = 0.3  # seconds; a server on this machine answers in a few milliseconds
-_MOST = 1_000_000  # bytes of a list of models
-_NO_TALKER = re.compile(r"embed|rerank|minilm|bge-|whisper", re.I)  # such models stand in the same lists
+PATIENCE = 0.3  # seconds to wait for a server on this machine, which answers in a few milliseconds
+_MOST = 1_000_000  # bytes of a list of models that are read
+_NO_TALKER = re.compile(r"embed|rerank|minilm|bge-|whisper", re.I)  # models of other kinds in the same lists
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,22 +50,31 @@ async def default_model(environ: Mapping[str, str], *, probe: bool = True) -> Ch
 
     EVERTHREAD_SERVERS lists the addresses to ask, with commas between them, in place of the usual ones; empty for none.
     """
+    servers = _servers(environ) if probe else ()
+    if named := environ.get("EVERTHREAD_ADDRESS", "").strip():
+        servers = (named.rstrip("/"), *servers)
+    last = Chosen(model=LOCAL, why="No key is set, and no server on this machine answers.")
+    return _with_a_key(environ) or await _that_answers(servers) or last
+
+
+def _with_a_key(environ: Mapping[str, str]) -> Chosen | None:
     for known in providers():
         name = next((name for name in known.keys if environ.get(name, "").strip()), "")
         if name and known.default_model:
             return Chosen(model=known.default_model, why=f"{name} is set.")
-    servers = _servers(environ) if probe else ()
-    if named := environ.get("EVERTHREAD_ADDRESS", "").strip():
-        servers = (named.rstrip("/"), *servers)
+    return None
+
+
+async def _that_answers(servers: tuple[str, ...]) -> Chosen | None:
     listed = await asyncio.gather(*map(_first_model, servers))
     for address, found in zip(servers, listed, strict=True):
         if found:
             return Chosen(model=f"openai:{found}", address=address, why=f"No key is set, and {address} answers.")
-    return Chosen(model=LOCAL, why="No key is set, and no server on this machine answers.")
+    return None
 
 
 def notice(model: str) -> str:
-    """What every face says of a model before the first word: that it is tiny, where it is; of others nothing."""
+    """What is said about a model before its first reply: that it is tiny, where it is; nothing about others."""
     return TINY if model == LOCAL else ""
 
 
@@ -89,8 +98,8 @@ def access_of(
     threads: int = 1,
     window: int = 0,
 ) -> Access:
-    """How a model is reached. An address from the settings gets the key that was meant for it, never the provider's.
-    Who sets a provider's base address in the environment, beside its key, means both."""
+    """How a model is reached. An address from the settings gets the key that was meant for it, never the provider's. A
+    base address in the environment gets the key in the environment: whoever set one set the other."""
     name, foreign = model.partition(":")[0], bool(address)
     if foreign:
         key = _key_for(address, environ, keys)
@@ -109,8 +118,8 @@ def access_of(
 
 
 def _key_for(address: str, environ: Mapping[str, str], keys: Mapping[str, str]) -> str:
-    """By scheme, host and port; by host and port alone where nobody can listen; or EVERTHREAD_KEY, for the address that
-    EVERTHREAD_ADDRESS names."""
+    """The key for an address: by scheme, host and port; by host and port alone where nobody can listen in; or
+    EVERTHREAD_KEY, for the address that EVERTHREAD_ADDRESS names."""
     host, scheme = host_of(address), urlsplit(address).scheme
     here = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
     private = keys.get(host) if scheme == "https" or here else None
@@ -134,7 +143,7 @@ def _servers(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 async def _first_model(address: str) -> str:
-    """The first model of a server's list that can talk; nothing where there is no server, or one of another kind."""
+    """The first model of a server's list that can talk; empty where no server of this kind answers."""
     with suppress(OSError, ValueError, TimeoutError, msgspec.MsgspecError, EOFError):
         async with asyncio.timeout(PATIENCE):
             listed = msgspec.json.decode(await _get(f"{address}/models"), type=_Listed)
@@ -156,7 +165,7 @@ class _Listed(msgspec.Struct):
 
 async def _get(url: str) -> bytes:
     """The body of a plain answer. Version 1.0 is asked for, so that the server neither cuts it into chunks nor keeps
-    the connection: an HTTP library would take longer to import than all servers to answer."""
+    the connection. An HTTP library takes longer to import than all servers to answer: docs/decisions/0032."""
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise ValueError("only plain HTTP is asked")

@@ -25,7 +25,7 @@ Finish = Literal["stop", "tools", "length", "refused", "other"]
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider is reached. `seconds`: how long to wait for the next sign of life. `threads` and `window` are for
-    the model in the process: on how many it runs, and the most tokens that it takes (0: what is known of it)."""
+    the model in the process: the threads that it runs on, and the most tokens that it takes (0 for its own default)."""
 
     provider: str
     key: str = ""

@@ -1,8 +1,7 @@
 """Which error a provider's answer is.
 
-Statuses mean the same everywhere; what a too long request is called differs, and most providers say by how much. The
-patterns are those of Anthropic, OpenAI, Google, Mistral and servers that speak their APIs. Nothing that is said here
-repeats a key.
+Statuses mean the same everywhere. The words for a request that is too long differ, and most providers add the figures;
+the patterns are from Anthropic, OpenAI, Google, Mistral and servers that speak their APIs. No error repeats a key.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from everthread.errors import (
     ModelError,
@@ -24,51 +24,74 @@ from everthread.errors import (
 )
 
 SAID = 300  # characters of what the provider said that an error repeats
-_READ = 10_000  # characters of it that are looked at
+_READ = 10_000  # characters of it that are searched
 
 _NUMBER = r"(\d[\d,_.]{0,20})"
-_LENGTHS = [  # the request's tokens, then the most that there may be; or the other way round
-    (re.compile(rf"prompt is too long:\s*{_NUMBER} tokens > {_NUMBER}", re.I), False),
-    (re.compile(rf"maximum context length is {_NUMBER} tokens.*?resulted in {_NUMBER}", re.S | re.I), True),
-    (re.compile(rf"maximum context length is {_NUMBER} tokens.*?requested (?:about )?{_NUMBER}", re.S | re.I), True),
-    (re.compile(rf"exceed the configured limit of {_NUMBER} tokens.*?resulted in {_NUMBER}", re.S | re.I), True),
-    (re.compile(rf"request too large.*?limit:? {_NUMBER}, requested:? {_NUMBER}", re.S | re.I), True),
-    (re.compile(rf"input token count \({_NUMBER}\) exceeds the maximum.*? allowed \({_NUMBER}\)", re.S | re.I), False),
-    (re.compile(rf"prompt contains {_NUMBER} tokens.*?{_NUMBER} maximum", re.S | re.I), False),
-    (re.compile(rf"request \({_NUMBER} tokens\) exceeds the available context size \({_NUMBER}", re.I), False),
+_NEEDED, _MOST = rf"(?P<needed>{_NUMBER})", rf"(?P<limit>{_NUMBER})"
+_LENGTHS = [  # the request's tokens and the limit in the words of each provider; the last two give only the limit
+    re.compile(pattern, re.S | re.I)
+    for pattern in (
+        rf"prompt is too long:\s*{_NEEDED} tokens > {_MOST}",
+        rf"maximum context length is {_MOST} tokens.*?resulted in {_NEEDED}",
+        rf"maximum context length is {_MOST} tokens.*?requested (?:about )?{_NEEDED}",
+        rf"exceed the configured limit of {_MOST} tokens.*?resulted in {_NEEDED}",
+        rf"request too large.*?limit:? {_MOST}, requested:? {_NEEDED}",
+        rf"input token count \({_NEEDED}\) exceeds the maximum.*? allowed \({_MOST}\)",
+        rf"prompt contains {_NEEDED} tokens.*?{_MOST} maximum",
+        rf"request \({_NEEDED} tokens\) exceeds the available context size \({_MOST}",
+        rf"maximum number of tokens allowed \({_MOST}\)",
+        rf"maximum context length is {_MOST} tokens",
+    )
 ]
 _SUM = re.compile(rf"exceed context limit: {_NUMBER} \+ {_NUMBER} > {_NUMBER}", re.I)
-_LIMIT_ALONE = re.compile(
-    rf"maximum number of tokens allowed \({_NUMBER}\)|maximum context length is {_NUMBER} tokens", re.I
-)
-_TOO_LONG = re.compile(
+_AGAIN_IN = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.I)
+_NO_HEADERS: Mapping[str, str] = {}
+_PARTS_OF_A_SECOND = {"ms": 1000, "s": 1}
+
+
+class _Signs(NamedTuple):
+    """What a failure is known by: statuses that always mean it, and words that mean it under certain others."""
+
+    statuses: tuple[int, ...]
+    words: Mapping[int, re.Pattern[str]] = {}
+
+    def fit(self, status: int, said: str) -> bool:
+        return status in self.statuses or (status in self.words and bool(self.words[status].search(said)))
+
+
+_LONG = re.compile(
     r"prompt is too long|prompt contains [\d,_.]+ tokens|maximum context length|context_length_exceeded"
     r"|request too large|too many tokens|exceeds the (available|maximum) (context|number of tokens)"
     r"|exceed the configured limit|exceed context limit|input is too long|context window",
     re.I,
 )
-_TOO_LARGE = re.compile(r"request too large", re.I)  # a 429 that says this will never succeed; all others may
-_NO_CREDIT = re.compile(r"insufficient_quota|credit balance|billing|exceeded your current quota", re.I)
-_NO_KEY = re.compile(r"api.?key (not valid|expired|invalid)|invalid.?api.?key", re.I)
-_NO_MODEL = re.compile(r"not a valid model|invalid model (id|name)|model_not_found|unknown model", re.I)
-_AGAIN_IN = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?) ?(ms|s)\b", re.I)
+_LARGE = re.compile(r"request too large", re.I)  # a 429 that says this will never succeed; all others may
+_UNPAID = re.compile(r"insufficient_quota|credit balance|billing|exceeded your current quota", re.I)
+_BAD_KEY = re.compile(r"api.?key (not valid|expired|invalid)|invalid.?api.?key", re.I)
+_BAD_MODEL = re.compile(r"not a valid model|invalid model (id|name)|model_not_found|unknown model", re.I)
+
+_TOO_LONG = _Signs((413,), {400: _LONG, 422: _LONG, 429: _LARGE, 500: _LONG})
+_NO_CREDIT = _Signs((402,), {400: _UNPAID, 403: _UNPAID, 429: _UNPAID})
+_WRONG_KEY = _Signs((401, 403), {400: _BAD_KEY})
+_NO_MODEL = _Signs((404,), {400: _BAD_MODEL})
+_OVERLOADED = _Signs((408, 409, 425, 429, *range(500, 1_000)))
 
 
-def fault(provider: str, model: str, status: int, said: str, *, headers: Mapping[str, str] | None = None) -> ModelError:
-    """The error for an answer of this status that says this."""
+def fault(provider: str, model: str, status: int, said: str, *, headers: Mapping[str, str] = _NO_HEADERS) -> ModelError:
+    """The error for an answer with this status and these words."""
     short, said = shortened(said) or f"status {status}", said[:_READ]
-    after = retry_after(headers or {}, said)
-    if _is_too_long(status, said):
+    after = retry_after(headers, said)
+    if _TOO_LONG.fit(status, said):
         needed, limit = _lengths(said)
         return TooLong(provider, short, needed=needed, limit=limit)
-    # Google says of a rate that is exceeded what others say of a bill that is not paid; but then also until when.
-    if status == 402 or (status in (400, 403, 429) and _NO_CREDIT.search(said) and not after):
+    # Google says of a rate that is exceeded what others say of a bill that is not paid, but also how long to wait.
+    if _NO_CREDIT.fit(status, "" if after else said):
         return NoCredit(provider, short)
-    if status in (401, 403) or (status == 400 and _NO_KEY.search(said)):
+    if _WRONG_KEY.fit(status, said):
         return WrongKey(provider, short)
-    if status == 404 or (status == 400 and _NO_MODEL.search(said)):
+    if _NO_MODEL.fit(status, said):
         return UnknownModel(provider, model, short)
-    if status in (408, 409, 425, 429) or status >= 500:
+    if _OVERLOADED.fit(status, said):
         return Overloaded(provider, short, after=after)
     return RequestRefused(provider, short)
 
@@ -84,47 +107,42 @@ def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
     try:
         return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):  # no date, or one without a zone
-        pass
-    if found := _AGAIN_IN.search(said):
-        return float(found[1]) / (1000 if found[2] == "ms" else 1)
-    return None
+        return _said_in_words(said)
+
+
+def _said_in_words(said: str) -> float | None:
+    found = _AGAIN_IN.search(said)
+    return float(found[1]) / _PARTS_OF_A_SECOND[found[2].lower()] if found else None
 
 
 def shortened(said: str) -> str:
-    """What a provider said, on one line and not for pages."""
+    """What a provider said, on one line of limited length."""
     line = " ".join(said[:_READ].split())
     return line if len(line) <= SAID else f"{line[: SAID - 1]}…"
 
 
 def hidden(said: str, key: str) -> str:
-    """What was said, without the key, should it be repeated there."""
+    """What was said, with the key blotted out."""
     return said.replace(key, "…") if key else said
 
 
 def reason(problem: BaseException, key: str = "") -> str:
-    """Why a connection failed, in words: the deepest cause knows best, and some errors say nothing but their name."""
+    """Why a connection failed, in the words of the deepest cause; its name, where it has none."""
     while (deeper := problem.__cause__) is not None:
         problem = deeper
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(problem).__name__).lower()
     return shortened(hidden(str(problem) or name, key))
 
 
-def _is_too_long(status: int, said: str) -> bool:
-    if status == 429:
-        return bool(_TOO_LARGE.search(said))
-    return status == 413 or (status in (400, 422, 500) and bool(_TOO_LONG.search(said)))
-
-
 def _lengths(said: str) -> tuple[int, int]:
-    """The request's tokens and the most that there may be, as far as they are told."""
+    """The request's tokens and the limit, as far as the provider gives them; else 0."""
     if found := _SUM.search(said):  # the input and the reply that was asked for
         return _number(found[1]) + _number(found[2]), _number(found[3])
-    for pattern, limit_first in _LENGTHS:
+    for pattern in _LENGTHS:
         if found := pattern.search(said):
-            first, second = _number(found[1]), _number(found[2])
-            return (second, first) if limit_first else (first, second)
-    alone = _LIMIT_ALONE.search(said)
-    return 0, _number(alone[1] or alone[2]) if alone else 0
+            told = found.groupdict()
+            return _number(told.get("needed", "")), _number(told["limit"])
+    return 0, 0
 
 
 def _number(digits: str) -> int:
@@ -132,7 +150,7 @@ def _number(digits: str) -> int:
 
 
 def _seconds(said: str) -> float | None:
-    """A number that is one, and not without end."""
+    """The seconds that a header gives; None where it is not a finite number."""
     try:
         number = float(said)
     except ValueError:

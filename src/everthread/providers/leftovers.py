@@ -1,8 +1,8 @@
-"""What a format says that our values have no field for: kept as a note, so that the way back is exact.
+"""Fields of a foreign format that our values have no place for: kept as a note, so that the way back is exact.
 
 A note is one JSON object in `meta` under the provider's name. Its entry `fields` holds fields of the original
-object as they were; writers lay them over what they made. Anything else under that name (a provider's own
-text to be echoed) is left alone: a text without the asked entry is no note.
+object as they were; writers lay them over what they made. Anything else under that name, such as a text that the
+provider wants back, is left alone: a text without the entry asked for is not a note.
 """
 
 from __future__ import annotations

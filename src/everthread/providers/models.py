@@ -117,7 +117,7 @@ def model(spec: str) -> Model:
 
 @cache
 def warn(spec: str) -> None:
-    """Say once that nothing is known of a model, and what to state."""
+    """Warn once that nothing is known of a model, and say which settings to state."""
     _log.warning(
         "Nothing is known of the model %r: four bytes are taken for a token and %s tokens for its window. "
         "State what is true of it in the settings: `factor`, its tokens for one of our estimate, and `model_window`.",
@@ -127,8 +127,8 @@ def warn(spec: str) -> None:
 
 
 def _window_of_file(name: str, window: int) -> int:
-    """Less than is known of all, where the model in the file was trained for less. A missing file is told of when it
-    is called."""
+    """The window, or less where the model in the file was trained for less. Whether the file is missing is reported
+    when the model is called."""
     from everthread.providers.local.files import find  # only where the model runs in the process
 
     try:
@@ -138,7 +138,7 @@ def _window_of_file(name: str, window: int) -> int:
 
 
 def _limits(provider: str) -> Limits:
-    """They are the provider's, whichever of its models is called."""
+    """Limits are the provider's and hold for all of its models."""
     table = _table(provider)
     return _limits(table.same_as) if table.same_as else table.limits
 
@@ -150,7 +150,7 @@ def _entries(provider: str) -> tuple[_Entry, ...]:
 
 
 def _table(provider: str) -> _Provider:
-    """Nothing, where nothing is known of its models: they can be used all the same."""
+    """Empty where nothing is known of its models: they can be used all the same."""
     return _tables().get(provider, _Provider())
 
 

@@ -12,7 +12,7 @@ from everthread.providers.registry import provider as known
 
 
 def prices_known() -> bool:
-    """Whether prices can be told at all. What is slow about the first one is done by asking this."""
+    """Whether prices can be given at all. Asking this does the slow import."""
     try:
         import genai_prices
     except ModuleNotFoundError:

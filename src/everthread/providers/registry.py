@@ -1,4 +1,4 @@
-"""The providers by their names: whatever differs from one to the next outside of their folders is asked here.
+"""The providers by their names. Code outside their folders asks here for whatever differs between them.
 
 A provider is a folder. Its `__init__.py` says what is known of it, as `ABOUT`; its request form and its client are
 files beside that, imported when they are first needed, so that no SDK is imported before its provider is called. The
@@ -34,9 +34,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     small_model: str = ""  # summarises for memory
     form: str = ""  # the provider whose request form it takes; its own where empty
     ways: Ways = Ways(beside=True)
-    many_servers: bool = False  # servers of one's own speak its API, and nobody knows which models they have
+    many_servers: bool = False  # people run servers that speak its API, with models unknown to us
     free: bool = False  # runs in this process
-    leaves_out_tools: bool = False  # is not told of every tool of a request
+    leaves_out_tools: bool = False  # it does not show the model every tool of a request
+    reasons_when_asked: bool = False  # its models reason only where an effort is asked for; others' reason anyway
 
     @property
     def payee(self) -> str:
@@ -44,7 +45,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return self.account or self.name
 
     def request_form(self) -> RequestForm:
-        """Its file `request.py`, or that of the provider whose form it takes."""
+        """Its file `request.py`, or the one of the provider whose form it takes."""
         return cast("RequestForm", _file(self.form or self.name, "request"))
 
     def client(self) -> Callable[[Access], Client]:

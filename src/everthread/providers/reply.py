@@ -37,7 +37,7 @@ class ReplyBuilder:
             yield TextDelta(text=text)
 
     def thought(self, text: str) -> Iterator[ReasoningDelta]:
-        """Likewise of reasoning."""
+        """A piece of reasoning, to be passed on; nothing where it is empty."""
         if text:
             self._grow(Reasoning, text)
             yield ReasoningDelta(text=text)
@@ -75,5 +75,5 @@ class ReplyBuilder:
 
 
 def new_id() -> str:
-    """For a tool call to which nobody gave one."""
+    """An id for a tool call that came without one."""
     return f"call_{uuid.uuid4().hex[:24]}"

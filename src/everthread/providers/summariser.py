@@ -18,7 +18,7 @@ def summariser(settings: Settings) -> str:
         return ""
     replying = provider(settings.model.partition(":")[0])
     if replying.many_servers and settings.address:
-        return settings.model  # a server of one's own: who knows which others it has
+        return settings.model  # somebody's own server, whose other models are unknown
     if not known(settings.model).known:
-        return ""  # it may have been a server of one's own, where what is said should stay
+        return ""  # probably a model of somebody's own server, from where nothing should be sent elsewhere
     return replying.small_model

@@ -1,8 +1,8 @@
 """The size of a finished request: everything in it that a model is told, whatever its form.
 
-An estimate adds up what the log has counted. Where a request is more than messages of one text each (parts that are
-joined, arguments that are spelled anew, pictures, messages that a provider's rules demand), it is weighed here as it
-is sent. What the log has counted already need not be counted again: `known` has the sizes of texts.
+An estimate adds up what the log has counted. A request that is more than messages of one text each (joined parts,
+respelled arguments, pictures, messages that a provider's rules demand) is weighed here as it is sent. Texts that the
+log has counted are not counted again: `known` has their sizes.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ def weigh(body: dict[str, Any], model: Model, measure: Measure, known: Mapping[s
     """Tokens of the instructions and of all messages. Tools and the schema of the reply do not depend on how the
     history is told, and are counted where it is planned."""
     scales = _Scales(measure, model, known)
-    config = body.get("config", body)
-    told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or ()
-    told = [told] if isinstance(told, str) else told
+    told = _instructions(body.get("config", body))
     own = WRAPPING if told else 0
     messages = body.get("messages") or body.get("input") or body.get("contents") or ()
     return measure.tokens(own + sum(map(scales.size, (*told, *messages)))) + scales.media
 
 
+def _instructions(config: dict[str, Any]) -> list[Any]:
+    told = config.get("system") or config.get("instructions") or config.get("systemInstruction", {}).get("parts") or []
+    return [told] if isinstance(told, str) else told
+
+
 class _Scales:
-    """`media` adds up what pictures and files take, in the model's own tokens."""
+    """`media`: the sum for pictures and files, in the model's own tokens."""
 
     def __init__(self, measure: Measure, model: Model, known: Mapping[str, int]) -> None:
         self.media = 0
@@ -56,15 +59,9 @@ class _Scales:
     def _spoken(self, value: dict[str, Any]) -> int:
         if "role" in value:
             return self._message(value)
-        kind = value.get("type")
-        if called := value.get("functionCall") or value.get("functionResponse"):
-            given = called["args"] if "args" in called else called["response"]
-            return CALL_WRAPPING + self._text(called["name"]) + self._text(compact(given))
-        if kind in _CALLS:
-            called = value.get("function", value)
-            given = called["arguments"] if "arguments" in called else compact(called["input"])
-            return CALL_WRAPPING + self._text(called["name"]) + self._text(given)
-        if kind in _RESULTS:
+        if called := _called(value):
+            return CALL_WRAPPING + sum(map(self._text, called))
+        if value.get("type") in _RESULTS:
             return CALL_WRAPPING + self.size(value.get("content", value.get("output")))
         return self.size(value.get("text") or value.get("thinking") or value.get("summary") or "")
 
@@ -84,8 +81,18 @@ class _Scales:
         return image_tokens(*dimensions(data), model.image_base, model.image_tile, model.image_crop)
 
 
+def _called(value: dict[str, Any]) -> tuple[str, str] | None:
+    """The name and the arguments of a tool call, in any form; also of Gemini's responses, which have the same shape."""
+    if called := value.get("functionCall") or value.get("functionResponse"):
+        return called["name"], compact(called["args"] if "args" in called else called["response"])
+    if value.get("type") not in _CALLS:
+        return None
+    called = value.get("function", value)
+    return called["name"], called["arguments"] if "arguments" in called else compact(called["input"])
+
+
 def _media(value: dict[str, Any]) -> tuple[str, bytes] | None:
-    """The type and the bytes of a picture or file, in any form; no bytes where it lies elsewhere."""
+    """The type and the bytes of a picture or file, in any form; no bytes where only its address is given."""
     for kind, data in _found(value):
         if data.startswith("data:"):
             kind, _, data = data.removeprefix("data:").partition(";base64,")

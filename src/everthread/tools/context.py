@@ -7,9 +7,9 @@ from typing import Protocol
 
 from everthread.core.branches import Line
 from everthread.core.logged import Logged
-from everthread.store.times import FOREVER
 from everthread.store.conversations import Conversation
 from everthread.store.recall.hits import Hit, Scope
+from everthread.store.times import FOREVER
 
 
 class ToolContext(Protocol):

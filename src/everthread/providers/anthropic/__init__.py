@@ -10,4 +10,5 @@ ABOUT = Provider(
     default_model="anthropic:claude-sonnet-4-6",
     small_model="anthropic:claude-haiku-4-5",
     ways=Ways(as_user=True),
+    reasons_when_asked=True,
 )

@@ -11,12 +11,12 @@ from everthread.core.events import ToolCall, ToolResult
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 from everthread.core.request import INVALID, object_of
 from everthread.providers.blobs import Blob, bytes_of, from_base64, to_base64
-from everthread.providers.checks import a_string, an_object, unexpected, unknown
+from everthread.providers.checks import a_string, an_object, objects, unexpected, unknown
 from everthread.providers.leftovers import left, note, noted, overlaid
 
 THINKING = ("thinking", "redacted_thinking")
 _RESULT = ("text", "image", "document")
-# Sources that mean something to Anthropic alone: they stay in the note.
+# Sources that only Anthropic can resolve: they stay in the note.
 _THEIRS = ("file", "content")
 
 
@@ -27,8 +27,7 @@ def read_blocks(content: object, where: str) -> list[tuple[dict[str, Any], str]]
     if isinstance(content, str):
         return [({"type": "text", "text": content}, where)]
     if isinstance(content, list):
-        places = [f"{where}[{index}]" for index in range(len(content))]
-        return [(an_object(block, place), place) for block, place in zip(content, places, strict=True)]
+        return list(objects(content, where))
     raise unexpected(content, "a string or a list of blocks", where)
 
 
@@ -45,7 +44,7 @@ def read_part(block: dict[str, Any], where: str, *, understood: tuple[str, ...])
             return _read_document(block, where)
         case "thinking" | "redacted_thinking":
             text = a_string(block.get("thinking", ""), f"{where}.thinking")
-            # The whole block, not a note of ours: it goes back unmodified or not at all.
+            # The whole block and not a note: it goes back unmodified or not at all.
             return Reasoning(text=text, meta={"anthropic": json.dumps(block, ensure_ascii=False)})
         case _:
             raise unknown("type", kind, understood, where)
@@ -55,20 +54,16 @@ def write_part(part: Part, blob: Blob | None) -> list[dict[str, Any]]:
     """One block, or none: empty text is refused by Anthropic, and so is another model's reasoning."""
     match part:
         case Text():
-            made: dict[str, Any] = {"type": "text", "text": part.text}
-            return [overlaid(made, noted(part.meta, "anthropic"))] if part.text else []
+            made = {"type": "text", "text": part.text} if part.text else {}
         case Reasoning():
             return _write_thinking(part)
         case Image():
-            data = bytes_of(part, blob)
-            source = _base64(data, part.media_type) if data is not None else _elsewhere(part)
-            return [overlaid({"type": "image", **source}, noted(part.meta, "anthropic"))]
+            made = {"type": "image", **_write_image(part, bytes_of(part, blob))}
         case File():
-            source = _write_document(part, bytes_of(part, blob))
-            made = {"type": "document", **source} | ({"title": part.name} if part.name else {})
-            return [overlaid(made, noted(part.meta, "anthropic"))]
+            made = {"type": "document", **_write_document(part, bytes_of(part, blob))}
         case _:
             assert_never(part)
+    return [overlaid(made, noted(part.meta, "anthropic"))] if made else []
 
 
 # -- tools -------------------------------------------------------------------------------------------------
@@ -120,7 +115,7 @@ def write_result(result: ToolResult, blob: Blob | None) -> dict[str, Any]:
 
 
 def short(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """A string where that says it all."""
+    """A plain string, where there is only one text."""
     match blocks:
         case []:
             return ""
@@ -140,7 +135,7 @@ def _read_image(block: dict[str, Any], where: str) -> Image:
     match kind:
         case "base64":
             data = from_base64(a_string(source.get("data"), f"{where}.data"), f"{where}.data")
-            found = image(data, media_type=a_string(source.get("media_type", ""), f"{where}.media_type"))
+            found = image(data, media_type=_media_type(source, "", where))
         case "url":
             found = Image(url=a_string(source.get("url"), f"{where}.url"))
         case "file":
@@ -157,13 +152,12 @@ def _read_document(block: dict[str, Any], place: str) -> File:
     fields = left(block, "type", "source", "title", "cache_control")
     kind = source.get("type")
     match kind:
-        case "base64" | "text":
-            given = a_string(source.get("data"), f"{where}.data")
-            plain = kind == "text"
-            data = given.encode("utf-8", "surrogatepass") if plain else from_base64(given, f"{where}.data")
-            usual = "text/plain" if plain else "application/pdf"
-            media_type = a_string(source.get("media_type", usual), f"{where}.media_type")
-            found = file(data, name=name, media_type=media_type)
+        case "text":
+            data = a_string(source.get("data"), f"{where}.data").encode("utf-8", "surrogatepass")
+            found = file(data, name=name, media_type=_media_type(source, "text/plain", where))
+        case "base64":
+            data = from_base64(a_string(source.get("data"), f"{where}.data"), f"{where}.data")
+            found = file(data, name=name, media_type=_media_type(source, "application/pdf", where))
         case "url":
             found = File(url=a_string(source.get("url"), f"{where}.url"), name=name)
         case "file" | "content":
@@ -173,16 +167,27 @@ def _read_document(block: dict[str, Any], place: str) -> File:
     return replace(found, meta=note("anthropic", fields=fields))
 
 
+def _media_type(source: dict[str, Any], usual: str, where: str) -> str:
+    return a_string(source.get("media_type", usual), f"{where}.media_type")
+
+
+def _write_image(part: Image, data: bytes | None) -> dict[str, Any]:
+    return _elsewhere(part) if data is None else _base64(data, part.media_type)
+
+
 def _write_document(part: File, data: bytes | None) -> dict[str, Any]:
-    if data is None:
-        return _elsewhere(part)
-    if part.media_type == "text/plain":
-        try:
-            text = data.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            return _base64(data, part.media_type)
-        return {"source": {"type": "text", "media_type": "text/plain", "data": text}}
-    return _base64(data, part.media_type)
+    source = _elsewhere(part) if data is None else _plain_text(part, data) or _base64(data, part.media_type)
+    return {**source, "title": part.name} if part.name else source
+
+
+def _plain_text(part: File, data: bytes) -> dict[str, Any] | None:
+    if part.media_type != "text/plain":
+        return None
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    return {"source": {"type": "text", "media_type": "text/plain", "data": text}}
 
 
 def _base64(data: bytes, media_type: str) -> dict[str, Any]:

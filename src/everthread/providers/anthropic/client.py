@@ -1,9 +1,9 @@
 """Model calls through Anthropic's SDK.
 
-The SDK sends the request and decodes the stream into events; what these say is read here, by type, because a reply must
-be whole: an event that is not as the protocol has it, or a stream that ends too early, is an error and never a shorter
-reply. Event and block types that are not known are passed over, as Anthropic asks of its clients. Thinking is kept as
-the exact block that it was, signature and all.
+The SDK sends the request and splits the stream into events. They are decoded here, strictly, because a reply must be
+whole: an event that breaks the protocol, or a stream that ends too early, is an error and never a shorter reply.
+Unknown types of events and blocks are passed over, as Anthropic asks of its clients. Thinking is kept as the exact
+block that came, with its signature.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ except ImportError:
 
 PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
-NO_KEY = "no-key"  # for servers of one's own, which want none
-_LAST_SECONDS = 1.0  # to wait for the end of a stream after the end of its reply
+NO_KEY = "no-key"  # for people's own servers, which want none
+_LAST_SECONDS = 1.0  # how long the end of a stream is waited for, once the reply is whole
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
 
 _FINISHES: dict[str, Finish] = {
@@ -54,7 +54,14 @@ _FINISHES: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-_STATUSES = {  # of errors that come as an event, after a status of 200
+_FIELDS = {  # the field that a delta of this type adds to
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+_SHOWN: dict[str, type[TextDelta | ReasoningDelta]] = {"text": TextDelta, "thinking": ReasoningDelta}
+_STATUSES = {  # for errors that come as an event, after a status of 200
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -115,34 +122,38 @@ class _AnthropicClient:
         events = AsyncStream.raw_events(stream.response)
         try:
             async for raw in events:
-                if (event := _decode(raw.data)) is None:
-                    continue
-                if event.type == "message_stop":
-                    break
-                if event.type == "error":
-                    raise self._error(event, model)
-                if piece := reading.take(event):
+                if piece := self._taken(raw.data, reading, model):
                     yield piece
+                if reading.is_over:
+                    break
             else:
-                raise BrokenOff(PROVIDER, "it ended before its end")
+                raise BrokenOff(PROVIDER, "it ended without a message_stop")
             whole = reading.whole()
         except _BROKEN as problem:
             raise BrokenOff(PROVIDER, self._why(problem)) from None
-        except BadFormat:  # it would say that nothing was imported
-            raise BrokenOff(PROVIDER, "a block of it is not as it should be") from None
+        except BadFormat:  # whose own words are about imports
+            raise BrokenOff(PROVIDER, "a block breaks the protocol") from None
         yield whole
-        # Read to its end the connection serves the next call, too.
+        # A connection that was read to its end can serve the next call.
         with suppress(TimeoutError, *_BROKEN):
             async with asyncio.timeout(_LAST_SECONDS):
                 async for _ in events:
                     pass
+
+    def _taken(self, data: str, reading: _Reading, model: str) -> TextDelta | ReasoningDelta | None:
+        if not data:
+            return None
+        event = _events.decode(data)
+        if event.type == "error":
+            raise self._error(event, model)
+        return reading.take(event)
 
     async def count(self, body: dict[str, Any]) -> int | None:
         taken = {name: body[name] for name in _COUNTED if name in body}
         try:
             return int((await self._sdk.messages.count_tokens(**taken)).input_tokens)
         except (TypeError, ValueError, AttributeError):
-            raise BrokenOff(PROVIDER, "its count is no number") from None
+            raise BrokenOff(PROVIDER, "its count is not a number") from None
         except (AnthropicError, *_CONNECTION) as problem:
             raise self._refusal(problem, body["model"]) from None
 
@@ -166,13 +177,13 @@ class _AnthropicClient:
         said = hidden(error.message or error.type, self._key)
         if status := _STATUSES.get(error.type):
             return fault(PROVIDER, model, status, said)
-        return BrokenOff(PROVIDER, said or "an error without a word")
+        return BrokenOff(PROVIDER, said or "an error without a message")
 
     def _why(self, problem: Exception) -> str:
         if isinstance(problem, APITimeoutError | httpx2.TimeoutException):
             return f"nothing came for {self._seconds:g} seconds"
         said = reason(problem, self._key)
-        return said if isinstance(problem, _CONNECTION) else f"an event is not as it should be: {said}"
+        return said if isinstance(problem, _CONNECTION) else f"an event breaks the protocol: {said}"
 
 
 def _said(body: object) -> str:
@@ -220,7 +231,7 @@ class _Delta(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
-    """Any event: what a type must have is asked for where the type is known."""
+    """Any event. Which fields a type must have is checked where it is taken."""
 
     type: str
     index: int | None = None
@@ -232,10 +243,6 @@ class _Event(msgspec.Struct):
 
 
 _events = msgspec.json.Decoder(_Event)
-
-
-def _decode(data: str) -> _Event | None:
-    return _events.decode(data) if data else None
 
 
 class _Block:
@@ -258,40 +265,50 @@ class _Block:
         return {**self.begun, **{field: text for field, text in added.items() if text or field in self.begun}}
 
     def arguments(self) -> str:
-        """As they were written, JSON or not; some servers give them at once."""
+        """As the model wrote them, JSON or not. Some servers send them whole, with the beginning of the block."""
         return "".join(self.texts.get("partial_json", [])) or json.dumps(self.begun.get("input") or {})
 
 
 class _Reading:
-    """Takes the events of one reply; `whole` is the reply, when all of it has come."""
+    """Takes the events of one reply; after the last, `whole` is the reply."""
 
     def __init__(self, model: str) -> None:
         self._reply = ReplyBuilder(f"{PROVIDER}:{model}")
         self._blocks: list[_Block] = []
         self._used: dict[str, int] = {}
         self._stopped: str | None = None
+        self.is_over = False
 
     def take(self, event: _Event) -> TextDelta | ReasoningDelta | None:
         match event.type:
             case "content_block_delta":
                 return self._grow(self._block(event), event.delta)
             case "content_block_start":
-                if event.content_block is None or event.index != len(self._blocks):
-                    raise ValueError("a block begins out of order")
-                self._blocks.append(_Block(event.content_block))
+                self._open(event)
             case "content_block_stop":
                 self._block(event).is_open = False
             case "message_start":
-                if event.message is None:
-                    raise ValueError("the reply begins without a message")
-                self._reply.reported = event.message.model
-                self._use(event.message.usage)
+                self._begin(event.message)
             case "message_delta":
-                self._stopped = (event.delta.stop_reason if event.delta else None) or self._stopped
-                self._use(event.usage)
-            case _:
-                pass  # a ping, or what is not known yet
-        return None
+                self._end(event.delta or _Delta(), event.usage)
+            case "message_stop":
+                self.is_over = True
+        return None  # for a ping, too, and for what is not known yet
+
+    def _open(self, event: _Event) -> None:
+        if event.content_block is None or event.index != len(self._blocks):
+            raise ValueError("a block begins out of order")
+        self._blocks.append(_Block(event.content_block))
+
+    def _begin(self, message: _Message | None) -> None:
+        if message is None:
+            raise ValueError("the reply begins without a message")
+        self._reply.reported = message.model
+        self._use(message.usage)
+
+    def _end(self, delta: _Delta, usage: _Usage | None) -> None:
+        self._stopped = delta.stop_reason or self._stopped
+        self._use(usage)
 
     def _block(self, event: _Event) -> _Block:
         at = event.index
@@ -302,22 +319,12 @@ class _Reading:
     def _grow(self, block: _Block, delta: _Delta | None) -> TextDelta | ReasoningDelta | None:
         if delta is None:
             raise ValueError("a delta without content")
-        match delta.type:
-            case "text_delta":
-                text = block.add("text", delta.text)
-                return TextDelta(text=text) if text else None
-            case "thinking_delta":
-                thought = block.add("thinking", delta.thinking)
-                return ReasoningDelta(text=thought) if thought else None
-            case "signature_delta":
-                block.add("signature", delta.signature)
-            case "input_json_delta":
-                block.add("partial_json", delta.partial_json)
-            case "":
-                raise ValueError("a delta without a type")
-            case _:
-                pass  # citations, and what is not known yet
-        return None
+        if not delta.type:
+            raise ValueError("a delta without a type")
+        if (field := _FIELDS.get(delta.type)) is None:
+            return None  # citations, and what is not known yet
+        text = block.add(field, getattr(delta, field))
+        return _SHOWN[field](text=text) if text and field in _SHOWN else None
 
     def _use(self, usage: _Usage | None) -> None:
         """Figures are totals: later ones replace earlier ones."""
@@ -330,15 +337,7 @@ class _Reading:
     def whole(self) -> Replied:
         if not self._reply.reported or self._stopped is None or any(block.is_open for block in self._blocks):
             raise ValueError("a part of the reply is missing")
-        used = {name: self._used.get(name, 0) for name in _Usage.__struct_fields__}
-        read, written = used["cache_read_input_tokens"], used["cache_creation_input_tokens"]
-        self._reply.usage = Usage(
-            input=used["input_tokens"] + written + read,
-            output=used["output_tokens"],
-            cache_read=read,
-            cache_write=written,
-            reasoning=used["output_tokens_details"],
-        )
+        self._reply.usage = _usage(self._used)
         for number, block in enumerate(self._blocks):
             self._say(block, f"content[{number}]")
         return self._reply.whole(_FINISHES.get(self._stopped, "other"))
@@ -352,3 +351,15 @@ class _Reading:
             self._reply.part(read_part(block.grown("thinking", "signature"), where, understood=THINKING))
         elif kind == "text" and (text := block.grown("text").get("text", "")):
             self._reply.part(Text(text=text))
+
+
+def _usage(figures: dict[str, int]) -> Usage:
+    used = {name: figures.get(name, 0) for name in _Usage.__struct_fields__}
+    read, written = used["cache_read_input_tokens"], used["cache_creation_input_tokens"]
+    return Usage(
+        input=used["input_tokens"] + written + read,
+        output=used["output_tokens"],
+        cache_read=read,
+        cache_write=written,
+        reasoning=used["output_tokens_details"],
+    )

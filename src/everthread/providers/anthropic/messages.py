@@ -36,7 +36,7 @@ from everthread.providers.anthropic.blocks import (
     write_result,
 )
 from everthread.providers.blobs import Blob
-from everthread.providers.checks import a_list, an_object, unknown
+from everthread.providers.checks import objects, unknown
 
 _ROLES = ("user", "assistant", "system")
 _SYSTEM = ("text",)
@@ -52,9 +52,7 @@ def from_anthropic(body: dict[str, Any] | list[dict[str, Any]], *, where: str = 
         messages = body.get("messages")
         instructions = _system(body.get("system"), where.removesuffix("messages") + "system")
         events += [instructions] if instructions.parts else []
-    for index, given in enumerate(a_list(messages, where)):
-        here = f"{where}[{index}]"
-        message = an_object(given, here)
+    for message, here in objects(messages, where):
         role, content = message.get("role"), message.get("content")
         match role:
             case "user":
@@ -82,8 +80,7 @@ def to_anthropic(events: Iterable[Event | Logged], *, blob: Blob | None = None) 
                 _say("assistant", [write_call(event)], messages)
             case ToolResult():
                 _say("user", [write_result(event, blob)], messages)
-            case _:
-                pass  # markers are not messages
+            # markers are not messages
     for message in messages:
         # A stable sort: results to the front, as Anthropic wants them, and else the order as it was.
         message["content"].sort(key=lambda block: block["type"] != "tool_result")

@@ -1,7 +1,7 @@
 """Anthropic Messages: alternating roles, results in the next user message and first in it, four breakpoints.
 
-Thinking goes back unmodified and complete, first in its message, only to the model that made it, and only as
-long as what it was produced with is still what is sent (`ReplyItem.reasons`).
+Thinking goes back unmodified and complete, first in its message, only to the model that made it, and only while the
+request still has what it was produced with (`ReplyItem.reasons`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from typing import Any
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Tool
 from everthread.core.tokens import is_text
-from everthread.providers.anthropic.pictures import Form, Sent, keep
 from everthread.providers.base import (
-    BEGAN,
-    BEGINS,
-    GOES_ON,
     IMAGES,
-    WENT_ON,
+    PDF,
     Media,
     Rendered,
+    Shown,
     echoed,
     in_words,
     input_of,
     shown,
+    with_users_ends,
 )
 from everthread.providers.blobs import to_base64
 from everthread.providers.models import Model
+from everthread.providers.pictures import Form, Sent, keep
 
 Block = dict[str, Any]
 
@@ -42,23 +41,18 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     made = _Messages(media)
     for item in request.items:
         made.add(item)
-    made.finish()
+    repaired = with_users_ends(made.messages, _user)
+    tools, system = _tools(request, made), [_text(text) for text in request.instructions]
+    given = {"tools": tools, "system": system, "messages": made.messages}
     body: Block = {"model": model.name, "max_tokens": request.reply_tokens}
-    system = [_text(text) for text in request.instructions]
-    tools = [_tool(tool) for tool in request.tools or made.called()]
-    if tools:
-        body["tools"] = tools
-    if system:
-        body["system"] = system
-    body["messages"] = made.messages
-    if made.shows:
-        made.repaired += keep(made.messages, PICTURES, model.limits, media)
-    made.repaired += _options(body, request, model)
+    body |= {name: blocks for name, blocks in given.items() if blocks}
+    repaired += keep(made.messages, PICTURES, model.limits, media)
+    repaired += _options(body, request, model)
     if request.cache:
         _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])
-    if made.called() and not request.tools:
-        made.repaired.append("the tools that the history calls were declared, because none were given")
-    return Rendered(body, made.repaired)
+    if tools and not request.tools:
+        repaired.append("the tools that the history calls were declared, because none were given")
+    return Rendered(body, repaired)
 
 
 class _Messages:
@@ -66,14 +60,12 @@ class _Messages:
 
     def __init__(self, media: Media) -> None:
         self.messages: list[Block] = []
-        self.repaired: list[str] = []
-        self.shows = False  # whether there are pictures or files
+        self.called: dict[str, None] = {}  # the names of the tools, in their order
         self._media = media
         self._said: list[Block] = []  # the last block of each user text
         self._before_reply: Block | None = None
         self._last: Block | None = None
         self._last_is_said = False
-        self._names: dict[str, None] = {}
 
     def add(self, item: Item) -> None:
         if isinstance(item, ReplyItem):
@@ -92,26 +84,24 @@ class _Messages:
         self._before_reply = self._last
         blocks: list[Block] = []
         for part in reply.parts:
-            if isinstance(part, Text):
-                if part.text and not part.text.isspace():
-                    blocks.append({"type": "text", "text": part.text})
-            elif isinstance(part, Call):
-                self._names[part.name] = None
-                blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": input_of(part)})
-            elif isinstance(part, Reasoning):
-                blocks += _thinking(part) if reply.reasons else []
-            else:
-                blocks.append(_text(self._media.tell(part)))
-        while blocks and blocks[-1]["type"] in THINKING:  # what it led to never came
+            blocks += _some(part.text) if isinstance(part, Text) else self._spoken(part, reply.reasons)
+        while blocks and blocks[-1]["type"] in THINKING:  # and nothing followed it
             blocks.pop()
-        if blocks:
-            self._say("assistant", blocks)
+        self._say("assistant", blocks)
         if reply.answers:
             self._say("user", [self._answer(answer) for answer in reply.answers])
 
+    def _spoken(self, part: Reasoning | Image | File | Call, reasons: bool) -> list[Block]:
+        if isinstance(part, Call):
+            self.called[part.name] = None
+            return [{"type": "tool_use", "id": part.id, "name": part.name, "input": input_of(part)}]
+        if isinstance(part, Reasoning):
+            return _thinking(part) if reasons else []
+        return [_text(self._media.tell(part))]
+
     def _answer(self, answer: Answer) -> Block:
         made: Block = {"type": "tool_result", "tool_use_id": answer.call.id}
-        if answer.error:  # takes nothing but text
+        if answer.error:  # an error takes only text
             return {**made, "content": in_words(answer.parts, self._media).strip() or _EMPTY_RESULT, "is_error": True}
         blocks = self._content(answer.parts)
         if len(blocks) == 1 and blocks[0]["type"] == "text":
@@ -124,12 +114,10 @@ class _Messages:
         blocks: list[Block] = []
         for part in parts:
             if isinstance(part, Text):
-                if part.text and not part.text.isspace():
-                    blocks.append({"type": "text", "text": part.text})
+                blocks += _some(part.text)
             elif isinstance(part, Image | File):
-                self.shows = True
                 blocks.append(_media(part, self._media))
-        if len(blocks) < 2 or not self.shows:
+        if len(blocks) < 2 or not self._media.shows:
             return blocks
         apart: list[Block] = []
         self._media.add(apart, blocks)
@@ -144,21 +132,9 @@ class _Messages:
             self.messages.append({"role": role, "content": blocks})
         self._last = blocks[-1]
 
-    def finish(self) -> None:
-        """The first message and the last are the user's."""
-        if not self.messages or self.messages[0]["role"] != "user":
-            self.messages.insert(0, {"role": "user", "content": [_text(BEGINS)]})
-            self.repaired.append(BEGAN)
-        if self.messages[-1]["role"] != "user":
-            self.messages.append({"role": "user", "content": [_text(GOES_ON)]})
-            self.repaired.append(WENT_ON)
-
-    def called(self) -> list[Tool]:
-        return [Tool(name=name) for name in self._names]
-
     def breakpoints(self) -> list[Block]:
-        """Where the last model call ended, the newest user text (of the turn before, when it alone is new), and
-        the last block there is: so that a hit never depends on how far the provider looks back."""
+        """The blocks to mark: where the last model call ended, the newest user text (or the one before, if only the
+        newest is new), and the very last block. A hit then never depends on how far back the provider looks."""
         said = self._said[:-1] if self._last_is_said else self._said
         return [block for block in (*said[-1:], self._before_reply, self._last) if block is not None]
 
@@ -166,7 +142,7 @@ class _Messages:
 def check(body: dict[str, Any]) -> list[str]:
     problems: set[str] = set()
     messages = body["messages"]
-    if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
+    if not messages[0]["role"] == messages[-1]["role"] == "user":
         problems.add("the first and the last message must be the user's")
     waiting: list[str] = []
     every: list[str] = []
@@ -186,12 +162,12 @@ def check(body: dict[str, Any]) -> list[str]:
 
 
 def _calls(content: list[Block], waiting: list[str], problems: set[str]) -> list[str]:
-    """The ids of a message's calls; and whether its results are those that the message before waits for."""
+    """The ids of a message's calls. Its results must be those that the message before waits for."""
     called: list[str] = []
     answered: list[str] = []
     for place, block in enumerate(content):
         if "text" in block:
-            if not block["text"] or block["text"].isspace():
+            if _is_blank(block["text"]):
                 problems.add("a text is empty")
         elif "tool_use_id" in block:
             answered.append(block["tool_use_id"])
@@ -209,6 +185,24 @@ def _calls(content: list[Block], waiting: list[str], problems: set[str]) -> list
 
 def _text(text: str) -> Block:
     return {"type": "text", "text": text}
+
+
+def _some(text: str) -> list[Block]:
+    """A block of text; none of a blank one, which Anthropic refuses."""
+    return [{"type": "text", "text": text}] if text and not text.isspace() else []
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
+
+
+def _user(text: str) -> Block:
+    return {"role": "user", "content": [_text(text)]}
+
+
+def _tools(request: Request, made: _Messages) -> list[Block]:
+    """Those of the request; else those that the history calls, which must be declared."""
+    return [_tool(tool) for tool in request.tools or [Tool(name=name) for name in made.called]]
 
 
 def _tool(tool: Tool) -> Block:
@@ -230,16 +224,27 @@ def _thinking(part: Reasoning) -> list[Block]:
 
 def _media(part: Image | File, media: Media) -> Block:
     found = shown(part, media)
-    kind = "image" if isinstance(part, Image) else "document"
-    if found.media_type in (IMAGES if kind == "image" else ("application/pdf",)) and found.data:
-        source = {"type": "base64", "media_type": found.media_type, "data": to_base64(found.data)}
-        return {"type": kind, "source": source}
-    if found.data and kind == "document" and is_text(found.media_type):
+    made = _image(found) if isinstance(part, Image) else _document(part, found, media)
+    return made or _text(media.tell(part))
+
+
+def _image(found: Shown) -> Block | None:
+    is_taken = found.media_type in IMAGES if found.data else found.url
+    return {"type": "image", "source": _source(found)} if is_taken else None
+
+
+def _document(part: File, found: Shown, media: Media) -> Block | None:
+    if found.data and is_text(found.media_type):
         text = media.read(found.data)
-        return _text(media.tell(part, "empty") if not text or text.isspace() else text)
-    if found.url and (kind == "image" or found.media_type in ("", "application/pdf")):
-        return {"type": kind, "source": {"type": "url", "url": found.url}}
-    return _text(media.tell(part))
+        return _text(media.tell(part, "empty") if _is_blank(text) else text)
+    is_taken = found.media_type == PDF if found.data else found.url and found.media_type in ("", PDF)
+    return {"type": "document", "source": _source(found)} if is_taken else None
+
+
+def _source(found: Shown) -> Block:
+    if found.data:
+        return {"type": "base64", "media_type": found.media_type, "data": to_base64(found.data)}
+    return {"type": "url", "url": found.url}
 
 
 def _sent(block: Block) -> Sent | None:
@@ -260,14 +265,14 @@ PICTURES = Form(_sent, _picture, _text)
 
 
 def _options(body: Block, request: Request, model: Model) -> list[str]:
-    """What goes with the messages; and what could not."""
+    """Add what goes with the messages. Returns what was left out, in words."""
     left: list[str] = []
     if request.output is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": request.output}}
     if request.temperature is not None:
         if model.adaptive or request.effort:
             left.append("the temperature was left out, because this model does not take it, or not with thinking")
-        else:  # not a parameter of the SDK's any more, but of the older models
+        else:  # the older models take it; the SDK has no parameter for it any more
             body["extra_body"] = {"temperature": min(request.temperature, 1.0)}
     if request.effort and not _think(body, request, model):
         left.append("thinking was not asked for, because this tool loop began without it or the reply is too short")
@@ -289,7 +294,7 @@ def _think(body: Block, request: Request, model: Model) -> bool:
 
 
 def _may_think(messages: list[Block]) -> bool:
-    """Within a tool loop only if the last reply has its thinking: it may be another model's, or left out at a step."""
+    """Within a tool loop only if the last reply has its thinking, which another model's has not."""
     if messages[-1]["content"][0]["type"] != "tool_result":
         return True
     return bool(messages[-2]["content"][0]["type"] in THINKING)

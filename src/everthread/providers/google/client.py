@@ -1,8 +1,8 @@
 """Google's Gemini, called through its own SDK.
 
-One model call is one request: the SDK neither retries, nor resumes, nor runs tools by itself, and it takes nothing from
-the environment that was not given to it. Requests go through an HTTP client of ours, because the SDK leaves a stream
-that was given up to the garbage collector; here its connection is closed before the block is left.
+One model call is one request: the SDK does not retry, resume or run tools, and takes nothing from the environment. It
+gets an HTTP client from here, because with its own it leaves an abandoned stream to the garbage collector; this way the
+connection is closed before the block is left.
 
 What the model thought comes as reasoning, which Gemini does not want back. What it does want back is the signature
 beside a function call, kept in the tool call's `meta` as `providers.google.request` reads it.
@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ToolCall
-from everthread.core.parts import file, image
+from everthread.core.parts import File, Image, file, image
 from everthread.errors import (
     BrokenOff,
     MissingExtra,
@@ -47,8 +47,8 @@ except ImportError:
 PROVIDER = ABOUT.name
 CONNECT_SECONDS = 10.0
 ADDRESS = "https://generativelanguage.googleapis.com"
-VERSION = "v1beta"  # where new fields come first; the SDK would take v1, or what the environment says
-NO_KEY = "none"  # sent to servers that want no key: without one the SDK would send what it finds in the environment
+VERSION = "v1beta"  # gets new fields first; the SDK would take v1, or what the environment says
+NO_KEY = "none"  # for servers that want no key: given none, the SDK would send one that it finds in the environment
 
 _FINISHES: dict[str, Finish] = {
     "STOP": "stop",
@@ -57,6 +57,8 @@ _FINISHES: dict[str, Finish] = {
     **dict.fromkeys(("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"), "refused"),
     **dict.fromkeys(("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), "refused"),
 }
+_UNFINISHED = "FINISH_REASON_UNSPECIFIED"
+_TELLING = ("candidates", "prompt_feedback", "usage_metadata", "response_id")  # a chunk has one of these at least
 _OURS = {"automaticFunctionCalling": {"disable": True}, "automaticContinuation": False}
 _Chunk = types.GenerateContentResponse
 _opened: ContextVar[list[httpx2.Response] | None] = ContextVar("_opened", default=None)
@@ -74,7 +76,7 @@ def connect(access: Access) -> Client:
 
 
 def _quieten() -> None:
-    """The SDK tells of keys that it found and does not use, and of finish reasons that are newer than itself."""
+    """Silence the SDK, which logs keys that it found and does not use, and finish reasons that it does not know."""
     sdk = logging.getLogger("google_genai")
     if sdk.level == logging.NOTSET:
         sdk.setLevel(logging.ERROR)
@@ -107,7 +109,7 @@ class _GoogleClient:
                     await response.aclose()
 
     async def count(self, body: dict[str, Any]) -> int | None:
-        """Of the contents alone: Google's endpoint takes neither instructions nor tools, which the caller estimates."""
+        """The count of the contents alone. Instructions and tools, which the endpoint does not take, are estimated."""
         opened: list[httpx2.Response] = []
         with self._telling(body["model"], opened), _noting(opened):
             counted = await self._sdk.aio.models.count_tokens(model=body["model"], contents=body["contents"])
@@ -148,36 +150,42 @@ class _GoogleClient:
             raise self._fault(problem, model, opened) from None
 
     def _fault(self, problem: Exception, model: str, opened: list[httpx2.Response]) -> ModelError:
-        """Before an answer it is the network's fault or the request's, after it the reply's."""
+        """The error for what the SDK raised: about network or request before an answer, about the reply after it."""
         if isinstance(problem, errors.APIError):
-            said = hidden(str(problem.message or problem.status or ""), self._key)
-            headers = {**_retry_info(problem.details), **(getattr(problem.response, "headers", None) or {})}
-            return fault(PROVIDER, model, problem.code or 500, said, headers=headers)
+            return self._refusal(problem, model)
         if opened and opened[-1].status_code != 200:  # and what it said could not be read
             return fault(PROVIDER, model, opened[-1].status_code, "", headers=opened[-1].headers)
-        why = reason(problem, self._key)
-        if isinstance(problem, httpx2.ConnectTimeout):
-            why = f"no connection within {min(CONNECT_SECONDS, self._seconds):g} seconds"
-        elif isinstance(problem, httpx2.TimeoutException):
-            why = f"no sign of life for {self._seconds:g} seconds"
-        elif isinstance(problem, errors.UnknownApiResponseError):
-            why = "what came is not JSON"
         if opened:
-            return BrokenOff(PROVIDER, why)
-        if isinstance(problem, httpx2.HTTPError | httpx2.InvalidURL | OSError):
-            return Unreachable(PROVIDER, why)
-        return RequestRefused(PROVIDER, why)
+            return BrokenOff(PROVIDER, self._why(problem))
+        is_connection = isinstance(problem, httpx2.HTTPError | httpx2.InvalidURL | OSError)
+        return (Unreachable if is_connection else RequestRefused)(PROVIDER, self._why(problem))
+
+    def _refusal(self, problem: errors.APIError, model: str) -> ModelError:
+        said = hidden(str(problem.message or problem.status or ""), self._key)
+        headers = {**_retry_info(problem.details), **(getattr(problem.response, "headers", None) or {})}
+        return fault(PROVIDER, model, problem.code or 500, said, headers=headers)
+
+    def _why(self, problem: Exception) -> str:
+        match problem:
+            case httpx2.ConnectTimeout():
+                return f"no connection within {min(CONNECT_SECONDS, self._seconds):g} seconds"
+            case httpx2.TimeoutException():
+                return f"no sign of life for {self._seconds:g} seconds"
+            case errors.UnknownApiResponseError():
+                return "the answer is not JSON"
+            case _:
+                return reason(problem, self._key)
 
 
 def _retry_info(details: Any) -> dict[str, str]:
-    """How long to wait stands in the error itself, as in "34.07s"; here it is the header that others send.
+    """The time to wait, as the header that other providers send. Google has it in the error itself, as in "34.07s".
 
-    Less than a second is told as "0s", and more exactly in words, which then count.
+    Less than a second is given there as "0s", and exactly in words: then the words count.
     """
     match details:
         case {"error": {"details": [*said]}}:
-            delays = [str(each["retryDelay"]) for each in said if isinstance(each, dict) and "retryDelay" in each]
-            return {"retry-after": delays[0].removesuffix("s")} if delays and delays[0] != "0s" else {}
+            delay = next((each["retryDelay"] for each in said if isinstance(each, dict) and "retryDelay" in each), "0s")
+            return {"retry-after": str(delay).removesuffix("s")} if delay != "0s" else {}
         case _:
             return {}
 
@@ -187,7 +195,7 @@ def _retry_info(details: Any) -> dict[str, str]:
 
 @contextmanager
 def _noting(opened: list[httpx2.Response]) -> Iterator[None]:
-    """The responses to what is sent in this block are put into `opened`."""
+    """Collect in `opened` the responses to what is sent in this block."""
     token = _opened.set(opened)
     try:
         yield
@@ -202,7 +210,7 @@ async def _noted(response: httpx2.Response) -> None:
 
 
 async def _unhurried(request: httpx2.Request) -> None:
-    """The time-out is for silence, but the SDK tells the server that it is for the whole reply."""
+    """The SDK tells the server that the time-out is for the whole reply. It is for silence."""
     request.headers.pop("x-server-timeout", None)
     request.extensions["timeout"]["connect"] = min(CONNECT_SECONDS, request.extensions["timeout"]["connect"])
 
@@ -211,7 +219,7 @@ async def _unhurried(request: httpx2.Request) -> None:
 
 
 class _Reading:
-    """Takes the chunks of one reply; `whole` is the reply, when all of it has come."""
+    """Takes the chunks of one reply; after the last, `whole` is the reply."""
 
     def __init__(self, model: str) -> None:
         self._reply = ReplyBuilder(f"{PROVIDER}:{model}")
@@ -220,20 +228,27 @@ class _Reading:
         self._id = ""
 
     def take(self, chunk: _Chunk) -> Iterator[TextDelta | ReasoningDelta]:
-        if not (chunk.candidates or chunk.prompt_feedback or chunk.usage_metadata or chunk.response_id):
-            raise BrokenOff(PROVIDER, "an event of it says nothing")  # to the SDK, whatever is JSON is a chunk
+        if not any(getattr(chunk, name) for name in _TELLING):
+            raise BrokenOff(PROVIDER, "an event is empty")  # the SDK takes any JSON for a chunk
+        self._note(chunk)
+        for candidate in (chunk.candidates or [])[:1]:
+            yield from self._take_candidate(candidate)
+
+    def _note(self, chunk: _Chunk) -> None:
+        """Note what a chunk says about the whole reply."""
         self._id = chunk.response_id or self._id
         self._reply.reported = chunk.model_version or self._reply.reported
         if chunk.usage_metadata:
             self._tokens |= chunk.usage_metadata.model_dump(include=set(_TOKENS), exclude_none=True)
         if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
             self._finish = "refused"
-        for candidate in (chunk.candidates or [])[:1]:
-            for part in (candidate.content and candidate.content.parts) or []:
-                yield from self._take(part)
-            reason = candidate.finish_reason.value if candidate.finish_reason else "FINISH_REASON_UNSPECIFIED"
-            if reason != "FINISH_REASON_UNSPECIFIED":
-                self._finish = _FINISHES.get(reason, "other")
+
+    def _take_candidate(self, candidate: types.Candidate) -> Iterator[TextDelta | ReasoningDelta]:
+        for part in (candidate.content and candidate.content.parts) or []:
+            yield from self._take_part(part)
+        reason = candidate.finish_reason.value if candidate.finish_reason else _UNFINISHED
+        if reason != _UNFINISHED:
+            self._finish = _FINISHES.get(reason, "other")
 
     def whole(self) -> Replied:
         if self._finish is None:
@@ -241,15 +256,13 @@ class _Reading:
         self._reply.usage = _usage(self._tokens)
         return self._reply.whole("tools" if self._reply.calls and self._finish == "stop" else self._finish)
 
-    def _take(self, part: types.Part) -> Iterator[TextDelta | ReasoningDelta]:
+    def _take_part(self, part: types.Part) -> Iterator[TextDelta | ReasoningDelta]:
         if part.function_call:
             self._reply.call(self._called(part.function_call, part.thought_signature))
         elif part.text:
             yield from self._reply.thought(part.text) if part.thought else self._reply.text(part.text)
         elif part.inline_data and part.inline_data.data:
-            data, media_type = part.inline_data.data, part.inline_data.mime_type or ""
-            shows = media_type.startswith("image/")
-            self._reply.part(image(data, media_type=media_type) if shows else file(data, media_type=media_type))
+            self._reply.part(_shown(part.inline_data.data, part.inline_data.mime_type))
 
     def _called(self, call: types.FunctionCall, signature: bytes | None) -> ToolCall:
         # Gemini matches by position and often gives no id. The reply's own id keeps this one apart from other replies'.
@@ -257,6 +270,12 @@ class _Reading:
         meta = {PROVIDER: json.dumps({SIGNATURE: base64.b64encode(signature).decode()})} if signature else {}
         arguments = json.dumps(call.args or {}, ensure_ascii=False)
         return ToolCall(id=id, name=call.name or "", arguments=arguments, meta=meta)
+
+
+def _shown(data: bytes, media_type: str | None) -> Image | File:
+    if media_type and media_type.startswith("image/"):
+        return image(data, media_type=media_type)
+    return file(data, media_type=media_type or "")
 
 
 _TOKENS = (

@@ -7,31 +7,21 @@ they came with.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, ReplyItem, Request
+from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Tool
 from everthread.core.tokens import is_text
-from everthread.providers.anthropic.pictures import Form, Sent, keep
-from everthread.providers.base import (
-    BEGAN,
-    BEGINS,
-    GOES_ON,
-    WENT_ON,
-    Media,
-    Rendered,
-    echoed,
-    in_words,
-    input_of,
-    shown,
-)
+from everthread.providers.base import Media, Rendered, echoed, in_words, input_of, shown, with_users_ends
 from everthread.providers.blobs import to_base64
 from everthread.providers.models import Model
+from everthread.providers.pictures import Form, Sent, keep
 
 Piece = dict[str, Any]
 
 SIGNATURE = "thoughtSignature"
-# What Google documents for calls that have none, having been made by another model.
+# For calls of another model, which have no signature; Google documents this value.
 UNSIGNED = "skip_thought_signature_validator"
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _FILES = ("application/pdf", "audio/", "video/")
@@ -40,18 +30,12 @@ BUDGETS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
     contents: list[Piece] = []
-    repaired: list[str] = []
+    signs = _is_newer(model)
     for item in request.items:
-        for role, parts in _contents(item, media, signs=_is_newer(model)):
+        for role, parts in _contents(item, media, signs=signs):
             _say(contents, role, parts, media)
-    if not contents or contents[0]["role"] != "user":
-        contents.insert(0, {"role": "user", "parts": [{"text": BEGINS}]})
-        repaired.append(BEGAN)
-    if contents[-1]["role"] != "user":
-        contents.append({"role": "user", "parts": [{"text": GOES_ON}]})
-        repaired.append(WENT_ON)
-    if media.shows:
-        repaired += keep(contents, SHOWS, model.limits, media)
+    repaired = with_users_ends(contents, _user)
+    repaired += keep(contents, SHOWS, model.limits, media)
     if request.effort and not model.reasons:
         repaired.append("the effort was left out, because this model does not reason")
     return Rendered({"model": model.name, "contents": contents, "config": _config(request, model)}, repaired)
@@ -60,19 +44,23 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
 def check(body: dict[str, Any]) -> list[str]:
     problems: list[str] = []
     contents = body["contents"]
-    if contents[0]["role"] != "user" or contents[-1]["role"] != "user":
+    if not contents[0]["role"] == contents[-1]["role"] == "user":
         problems.append("the first and the last content must be the user's")
+    if any(one["role"] == other["role"] for one, other in pairwise(contents)):
+        problems.append("two neighbours have the same role")
     waiting: list[str] = []
-    for before, content in zip([None, *contents], contents, strict=False):
-        if before and before["role"] == content["role"]:
-            problems.append("two neighbours have the same role")
-        answered = [part["functionResponse"]["name"] for part in content["parts"] if "functionResponse" in part]
+    for content in contents:
+        answered = _names(content, "functionResponse")
         if answered != waiting:
             problems.append(f"function calls {waiting} are answered by {answered}")
-        waiting = [part["functionCall"]["name"] for part in content["parts"] if "functionCall" in part]
+        waiting = _names(content, "functionCall")
         if not content["parts"]:
             problems.append("a content has no parts")
     return problems
+
+
+def _names(content: Piece, kind: str) -> list[str]:
+    return [part[kind]["name"] for part in content["parts"] if kind in part]
 
 
 def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> None:
@@ -86,25 +74,35 @@ def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> 
 
 def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[Piece]]]:
     if isinstance(item, ReplyItem):
-        said = [piece for part in item.parts for piece in _spoken(part, media)]
-        first = next((piece for piece in said if "functionCall" in piece), None)
-        if signs and first:
-            first.setdefault(SIGNATURE, UNSIGNED)
-        answers = [_response(answer, media) for answer in item.answers]
-        beside = [
-            _media(part, media) for answer in item.answers for part in answer.parts if isinstance(part, Image | File)
-        ]
-        if beside:
-            opening, closing = media.tags()
-            answers.append({"text": opening})
-            media.add(answers, [*beside, {"text": closing}])
-        return [("model", said), ("user", answers)]
+        return [("model", _reply(item, media, signs=signs)), ("user", _answers(item, media))]
     parts: list[Piece] = []
     for part in item.parts:
         media.add(parts, _heard(part, media))
     if item.aside:
         parts.append({"text": item.aside})
     return [("user", parts)]
+
+
+def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[Piece]:
+    said = [piece for part in reply.parts for piece in _spoken(part, media)]
+    first = next((piece for piece in said if "functionCall" in piece), None)
+    if signs and first:
+        first.setdefault(SIGNATURE, UNSIGNED)
+    return said
+
+
+def _answers(reply: ReplyItem, media: Media) -> list[Piece]:
+    """The responses, followed by the pictures and files of all of them."""
+    if not reply.answers:
+        return []
+    answers = [_response(answer, media) for answer in reply.answers]
+    parts = [part for answer in reply.answers for part in answer.parts]
+    beside = [_media(part, media) for part in parts if isinstance(part, Image | File)]
+    if beside:
+        opening, closing = media.tags()
+        answers.append({"text": opening})
+        media.add(answers, [*beside, {"text": closing}])
+    return answers
 
 
 def _spoken(part: Part | Call, media: Media) -> list[Piece]:
@@ -166,6 +164,10 @@ def _text(text: str) -> Piece:
     return {"text": text}
 
 
+def _user(text: str) -> Piece:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
 SHOWS = Form(_sent, _picture, _text)
 
 
@@ -179,26 +181,29 @@ def _config(request: Request, model: Model) -> Piece:
     if request.instructions:
         config["systemInstruction"] = {"parts": [{"text": text} for text in request.instructions]}
     if request.tools:
-        declared = [
-            {
-                "name": _name(tool.name),
-                "description": tool.description,
-                "parametersJsonSchema": tool.schema or {"type": "object"},
-            }
-            for tool in request.tools
-        ]
-        config["tools"] = [{"functionDeclarations": declared}]
+        config["tools"] = [{"functionDeclarations": [_declared(tool) for tool in request.tools]}]
     config["maxOutputTokens"] = request.reply_tokens
+    return config | _options(request, model)
+
+
+def _options(request: Request, model: Model) -> Piece:
+    options: Piece = {}
     if request.temperature is not None:
-        config["temperature"] = request.temperature
+        options["temperature"] = request.temperature
     if request.effort and model.reasons:
-        most = request.reply_tokens // 2  # which holds for thinking, too
-        told = (
-            {"thinkingLevel": request.effort}
-            if _is_newer(model)
-            else {"thinkingBudget": min(BUDGETS[request.effort], most)}
-        )
-        config["thinkingConfig"] = {**told, "includeThoughts": True}
+        options["thinkingConfig"] = {**_thinking(request, model), "includeThoughts": True}
     if request.output is not None:
-        config |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
-    return config
+        options |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
+    return options
+
+
+def _declared(tool: Tool) -> Piece:
+    schema = tool.schema or {"type": "object"}
+    return {"name": _name(tool.name), "description": tool.description, "parametersJsonSchema": schema}
+
+
+def _thinking(request: Request, model: Model) -> Piece:
+    if _is_newer(model):
+        return {"thinkingLevel": request.effort}
+    # The limit on the reply holds for thinking too; half of it at least is left for the answer.
+    return {"thinkingBudget": min(BUDGETS[request.effort], request.reply_tokens // 2)}

@@ -1,9 +1,9 @@
 """Model calls to the model in the process: SmolLM2 from its wheel, or any GGUF file.
 
-A reply streams as it is made. Small models do not call tools by themselves, so where a request has tools there are
-up to three questions: which tool, if any, answered under a JSON Schema that names them; its arguments, under that
-tool's own schema; and only without a tool, the reply. There is at most one tool call in a model call, and after a
-result the model replies in words. A choice that fails in any way is no choice: the model replies.
+A reply streams as it is made. Small models do not call tools reliably, so a request with tools becomes up to three
+questions: which tool, if any, under a JSON Schema that names them; its arguments, under that tool's own schema; and, if
+no tool was chosen, the reply. A model call makes at most one tool call, and after a result the model replies in words.
+If the choice fails in any way, the model replies.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from everthread.providers.reply import ReplyBuilder, new_id
 
 Body = dict[str, Any]
 
-CHOICE_TOKENS = 64  # a tool's name in a line of JSON
+CHOICE_TOKENS = 64  # enough for a tool's name in a line of JSON
 ARGUMENT_TOKENS = 256  # a small model that is not done by then writes in circles
 
-# A tiny model may ramble to the end of whatever it is given: of the reply length that nobody chose it gets this much.
+# A tiny model may ramble until it is cut off, so it gets this much where nobody chose a reply length.
 TINY_REPLY = 512
 # The temperature and the share that SmolLM2's makers recommend. Without a penalty it repeats itself for ever; with one
 # of 1.1 it no longer says what a tool has just told it. Larger models bring their own defaults in their files.
@@ -90,7 +90,7 @@ class _LocalClient:
         return ToolCall(id=new_id(), name=name, arguments=arguments)
 
     async def _answer(self, place: Place, messages: list[Body], schema: Body, most: int, spent: list[Usage]) -> str:
-        """The text that the model gives under a schema: its likeliest; nothing where it cannot be asked."""
+        """The model's likeliest answer under a schema; empty where it cannot be asked."""
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         body = _streamed(messages) | {"max_tokens": most, "temperature": 0.0, "response_format": form}
         said, texts = _Said(place.file), list[str]()
@@ -104,11 +104,15 @@ class _LocalClient:
         return "".join(texts)
 
 
+def _reply_tokens(body: Body, *, tiny: bool) -> int:
+    usual = Settings().reply_tokens
+    asked: int = body.get("max_completion_tokens") or body.get("max_tokens") or usual
+    return TINY_REPLY if tiny and asked == usual else asked
+
+
 def request_of(body: Body, messages: list[Body], file: ModelFile) -> Body:
     """The request for a reply, in llama.cpp's form."""
-    most = body.get("max_completion_tokens") or body.get("max_tokens") or Settings().reply_tokens
-    if file.tiny and most == Settings().reply_tokens:
-        most = TINY_REPLY
+    most = _reply_tokens(body, tiny=file.tiny)
     taken = {name: body[name] for name in ("temperature", "response_format") if name in body}
     return _streamed(messages) | (TINY_SAMPLING if file.tiny else {}) | taken | {"max_tokens": most}
 
@@ -129,9 +133,7 @@ class _Said:
 
     def take(self, chunk: Chunk) -> Iterator[TextDelta | ReasoningDelta]:
         if usage := chunk.get("usage"):
-            cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-            read, written = usage["prompt_tokens"], usage["completion_tokens"]
-            self.reply.usage = Usage(input=read, output=written, cache_read=cached)
+            self.reply.usage = _usage(usage)
         for choice in chunk.get("choices", ()):
             delta = choice.get("delta") or {}
             yield from self.reply.thought(delta.get("reasoning_content") or "")
@@ -143,6 +145,11 @@ class _Said:
             raise BrokenOff(PROVIDER, "it ended before the model had finished")
         self.reply.usage = _together([*spent, self.reply.usage])
         return self.reply.whole(_FINISH.get(self._finish, "other"))
+
+
+def _usage(told: Body) -> Usage:
+    cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+    return Usage(input=told["prompt_tokens"], output=told["completion_tokens"], cache_read=cached)
 
 
 def _together(spent: list[Usage]) -> Usage:

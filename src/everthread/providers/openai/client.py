@@ -1,9 +1,9 @@
 """Model calls to OpenAI's Chat Completions, and to every server that speaks it, through OpenAI's own SDK.
 
-Servers differ in what they leave out, so nothing is expected but text: usage may never come, a tool call's delta may
-lack its index or its id, a stream may end without its last word. A reply is whole once the server has said how it
-finished, or that it is done; whatever ends sooner has broken off. `Caller`, the SDK's client with its errors turned
-into ours, also serves the Responses API.
+Servers leave out different things, so only text is relied on: usage may never come, a tool call's delta may lack its
+index or its id, and a stream may end without `[DONE]`. A reply is whole once the server has said how it finished, or
+that it is done; one that ends sooner has broken off. `Caller`, the SDK's client with its errors turned into ours, also
+serves the Responses API.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Stream = openai.AsyncStream[Any]
 
 CONNECT = 10.0  # seconds
 _HEADERS = {"Accept-Encoding": "identity"}  # a compressed stream would come in lumps, and its end could not be seen
-NO_KEY = "none"  # local servers want some key, whichever
+NO_KEY = "none"  # local servers want any key
 _DONE = re.compile(rb"(^|\n)data: ?\[DONE\]")
-_TAIL = 64  # bytes at the end of a stream in which its last word is looked for
-_STATUS = {  # of errors that are told inside a stream, where there is none
+_TAIL = 64  # bytes at the end of a stream that are searched for `[DONE]`
+_STATUS = {  # for errors inside a stream, which come without a status
     "rate_limit_exceeded": 429,
     "insufficient_quota": 429,
     "server_error": 500,
@@ -90,7 +90,7 @@ class _ChatClient:
             except RequestRefused as refused:
                 if "stream_options" not in str(refused):
                     raise
-            self._asks_usage = False  # a server that does not know it, and will not learn it
+            self._asks_usage = False  # this server does not know the option
         return await self._caller.safely(model, create)
 
     async def _pieces(self, model: str, stream: Stream) -> AsyncGenerator[Piece]:
@@ -127,21 +127,24 @@ class _Said:
         self._reply = ReplyBuilder(model, in_order=False)
         self._refused = False
         self._calls: list[_Called] = []
-        self._at: dict[int, _Called] = {}
+        self._at: dict[int | None, _Called] = {}  # by their index
 
     def take(self, chunk: object) -> Iterator[Piece]:
         self._reply.reported = text_in(chunk, "model") or self._reply.reported
         if (usage := getattr(chunk, "usage", None)) is not None:
             self._reply.usage = usage_of(usage, "prompt", "completion")
         for choice in listed(chunk, "choices"):
-            delta = getattr(choice, "delta", None)
-            yield from self._reply.thought(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
-            refusal = text_in(delta, "refusal")
-            self._refused = self._refused or bool(refusal)
-            yield from self._reply.text(text_in(delta, "content") + refusal)
-            for call in listed(delta, "tool_calls"):
-                self._call(call)
-            self.finish = text_in(choice, "finish_reason") or self.finish
+            yield from self._choose(choice)
+
+    def _choose(self, choice: object) -> Iterator[Piece]:
+        delta = getattr(choice, "delta", None)
+        yield from self._reply.thought(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
+        refusal = text_in(delta, "refusal")
+        self._refused = self._refused or bool(refusal)
+        yield from self._reply.text(text_in(delta, "content") + refusal)
+        for call in listed(delta, "tool_calls"):
+            self._call(call)
+        self.finish = text_in(choice, "finish_reason") or self.finish
 
     def whole(self) -> Replied:
         for call in self._calls:
@@ -152,7 +155,7 @@ class _Said:
         if self._refused:
             return "refused"
         finish = _FINISH.get(self.finish, "other") if self.finish else "stop"
-        if finish in ("stop", "tools"):  # servers disagree on which it is after a tool call
+        if finish in ("stop", "tools"):  # after a tool call some servers say the one, some the other
             return "tools" if self._calls else "stop"
         return finish
 
@@ -164,21 +167,24 @@ class _Said:
         call.arguments.append(json.dumps(arguments) if isinstance(arguments, dict) else text_in(function, "arguments"))
 
     def _of(self, delta: object, id: str, name: str) -> _Called:
-        """The call that a delta goes on with, or a new one: some servers give every call the same index, or none."""
-        index = getattr(delta, "index", None)
-        if isinstance(index, int):
-            found = self._at.get(index)
-        elif id:
-            found = next((call for call in self._calls if call.id == id), None)
-        else:
-            found = self._calls[-1] if self._calls and not name else None
-        if found is None or (id and found.id and id != found.id):
+        """The call that a delta continues, or a new one. Some servers give every call the same index, or none."""
+        told = getattr(delta, "index", None)
+        index = told if isinstance(told, int) else None
+        found = self._known(index, id, name)
+        if found is None or (id and found.id not in ("", id)):
             found = _Called(id)
             self._calls.append(found)
-            if isinstance(index, int):
-                self._at[index] = found
+            self._at[index] = found
         found.id = found.id or id
         return found
+
+    def _known(self, index: int | None, id: str, name: str) -> _Called | None:
+        """By its index; else by its id; else the last, unless the delta names another tool."""
+        if index is not None:
+            return self._at.get(index)
+        if id:
+            return next((call for call in self._calls if call.id == id), None)
+        return self._calls[-1] if self._calls and not name else None
 
 
 def usage_of(told: object, asked: str, answered: str) -> Usage:
@@ -195,21 +201,25 @@ def usage_of(told: object, asked: str, answered: str) -> Usage:
 
 # -- fields ------------------------------------------------------------------------------------------------
 
-# The SDK takes what a server sends as it is: a field may be missing, or of any type. What is missing says nothing; what
-# is of another type would have said something.
+# The SDK passes on what a server sends: a field may be missing, or of any type. A missing field says nothing; one of
+# the wrong type is an error, because it would have said something.
 
 
 class Odd(Exception):
-    """An event that is not as the protocol has it."""
+    """An event that breaks the protocol."""
 
 
 def text_in(value: object, name: str) -> str:
     found = getattr(value, name, None)
     if isinstance(found, list):  # content in parts, as some servers stream it
-        return "".join(str(part.get("text") or "") for part in found if isinstance(part, dict))
+        return _joined(found)
     if found is None or isinstance(found, str):
         return found or ""
-    raise Odd(f"{name} is no text")
+    raise Odd(f"{name} is not text")
+
+
+def _joined(parts: list[Any]) -> str:
+    return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
 def listed(value: object, name: str) -> list[Any]:
@@ -218,7 +228,7 @@ def listed(value: object, name: str) -> list[Any]:
     if found is None:
         return []
     if not isinstance(found, list) or not all(isinstance(each, openai.BaseModel) for each in found):
-        raise Odd(f"{name} is no list of objects")
+        raise Odd(f"{name} is not a list of objects")
     return found
 
 
@@ -252,7 +262,7 @@ class Caller:
             self.sdk._custom_headers = dict(_HEADERS)
 
     async def safely(self, model: str, work: Callable[[], Awaitable[_T]], *, begun: bool = False) -> _T:
-        """What the SDK gives. `begun`: the server has begun its reply."""
+        """What the SDK returns. `begun`: the server has begun its reply."""
         try:
             return await work()
         except openai.APIStatusError as problem:
@@ -275,14 +285,14 @@ class Caller:
         """What is taken from an event of a stream."""
         try:
             if not isinstance(event, openai.BaseModel):
-                raise Odd("no object")
+                raise Odd("it is not an object")
             return list(take(event))
         except Odd as problem:
             error = self._odd(str(problem), begun=True)
         raise error
 
     def error(self, model: str, said: str, *codes: object) -> ModelError:
-        """The error that a server tells of in the middle of a stream, by what it calls it."""
+        """The error that a server reports inside a stream, found by the codes that it gives."""
         said = self._clean(_named(said, *codes))
         status = next(filter(None, map(_status, codes)), None)
         error = fault(self.provider, model, status or 500, said)
@@ -301,7 +311,7 @@ class Caller:
     def _lost(self, problem: Exception, begun: bool) -> ModelError:
         cause = problem.__cause__ or problem
         if isinstance(cause, httpx2.ConnectTimeout):
-            why = "it does not take the connection"
+            why = "it does not accept the connection"
         elif isinstance(cause, httpx2.TimeoutException):
             why = f"nothing came for {self._seconds:g} seconds"
         else:
@@ -309,13 +319,13 @@ class Caller:
         return BrokenOff(self.provider, why) if begun else Unreachable(self.provider, why)
 
     def _odd(self, why: str, begun: bool) -> ModelError:
-        """Something that the SDK cannot read; or, before the reply began, cannot write."""
+        """The error for what the SDK could not read; or, before the reply began, could not write."""
         if begun:
-            return BrokenOff(self.provider, f"an event that is not as it should be: {shortened(why)}")
+            return BrokenOff(self.provider, f"an event breaks the protocol: {shortened(why)}")
         return RequestRefused(self.provider, f"its SDK does not take it: {shortened(why)}")
 
     def _clean(self, said: str) -> str:
-        """Some servers repeat the key that they refuse."""
+        """What a server said, without the key: some repeat the one that they refuse."""
         return said if self._key == NO_KEY else said.replace(self._key, "…")
 
 
@@ -339,7 +349,7 @@ def _said(body: object) -> str:
 
 
 def _named(said: str, *codes: object) -> str:
-    """With the first name that the error has, which often tells more than the text."""
+    """What was said, with the first code of the error, which often tells more than the text."""
     name = next((code for code in codes if isinstance(code, str) and code), "")
     return said if name in said else f"{said} [{name}]"
 
@@ -355,7 +365,7 @@ def _status(code: object) -> int | None:
 
 
 class _Watched(httpx2.AsyncByteStream):
-    """A reply's bytes, with a memory for the last of them: the SDK keeps to itself whether `[DONE]` came."""
+    """A reply's bytes, of which the last are remembered: the SDK does not say whether `[DONE]` came."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream

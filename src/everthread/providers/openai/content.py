@@ -110,17 +110,23 @@ def _write(part: Text | Image | File, blob: Blob | None) -> dict[str, Any]:
     fields = noted(part.meta, "openai")
     match part:
         case Text():
-            kind = "refusal" if (fields or {}).get("type") == "refusal" else "text"
-            made: dict[str, Any] = {"type": kind, kind: part.text}
+            made = _write_text(part, fields or {})
         case Image():
-            data = bytes_of(part, blob)
-            url = part.url if data is None else to_data_url(data, part.media_type)
-            made = {"type": "image_url", "image_url": {"url": url}}
+            made = {"type": "image_url", "image_url": {"url": _url(part, bytes_of(part, blob))}}
         case File():
             made = _write_file(part, bytes_of(part, blob))
         case _:
             assert_never(part)
     return overlaid(made, fields)
+
+
+def _write_text(part: Text, fields: dict[str, Any]) -> dict[str, Any]:
+    kind = "refusal" if fields.get("type") == "refusal" else "text"
+    return {"type": kind, kind: part.text}
+
+
+def _url(part: Image | File, data: bytes | None) -> str:
+    return part.url if data is None else to_data_url(data, part.media_type)
 
 
 def _write_file(part: File, data: bytes | None) -> dict[str, Any]:
@@ -129,6 +135,5 @@ def _write_file(part: File, data: bytes | None) -> dict[str, Any]:
     if data is not None and audio != part.media_type and not part.name:
         form = next((form for form, name in _MPEG.items() if name == audio), audio)
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": form}}
-    given = part.url if data is None else to_data_url(data, part.media_type)
-    body = {"file_data": given, "filename": part.name}
+    body = {"file_data": _url(part, data), "filename": part.name}
     return {"type": "file", "file": {name: value for name, value in body.items() if value}}

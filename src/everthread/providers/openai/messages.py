@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.logged import Logged, plain
-from everthread.core.parts import Part, Reasoning, Text
+from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.providers.blobs import Blob
-from everthread.providers.checks import a_list, a_string, an_object, unexpected, unknown
+from everthread.providers.checks import a_list, a_string, an_object, objects, unexpected, unknown
 from everthread.providers.leftovers import left, note, noted, overlaid
 from everthread.providers.openai.content import read_content, write_content
 
@@ -42,17 +42,14 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
     """The events that a message list tells of; `where` is what errors call the list."""
     events: list[Event] = []
     waiting: list[str] = []  # ids of the latest group of tool calls, less those that have their result
-    for index, given in enumerate(a_list(messages, where)):
-        here = f"{where}[{index}]"
-        message = an_object(given, here)
+    for message, here in objects(messages, where):
         role = message.get("role")
         match role:
             case "system" | "developer" | "user":
                 events.append(_plain(message, here))
             case "assistant":
-                follows = bool(events) and isinstance(events[-1], Assistant | ToolCall)
-                said = _assistant(message, here, follows=follows)
-                waiting = [event.id for event in said if isinstance(event, ToolCall)] or waiting
+                said = _assistant(message, here, follows=_is_assistants(events[-1:]))
+                waiting = _ids(said) or waiting
                 events += said
             case "tool" | "function":
                 events.append(_result(message, waiting, here))
@@ -75,8 +72,7 @@ def to_openai(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> 
                 _write_call(event, messages)
             case ToolResult():
                 messages.append(_write_result(event, blob))
-            case _:
-                pass  # markers are not messages
+            # markers are not messages
     return messages
 
 
@@ -100,7 +96,7 @@ def _assistant(message: dict[str, Any], here: str, *, follows: bool) -> list[Eve
     message of their own, or the writer would take them for that one's.
     """
     content = message.get("content")
-    told = [name for name in (*_REASONING, "refusal") if message.get(name) and isinstance(message[name], str)]
+    told = _told_beside(message)
     parts = (*_fields(message, told), *read_content(content, f"{here}.content"))
     calls = _calls(message, here)
     fields = left(message, "role", "content", "tool_calls", "function_call", *told)
@@ -112,6 +108,19 @@ def _assistant(message: dict[str, Any], here: str, *, follows: bool) -> list[Eve
         own = noted(calls[0].meta, "openai")
         calls[0] = replace(calls[0], meta=note("openai", fields=own, message=fields))
     return [*calls]
+
+
+def _is_assistants(last: list[Event]) -> bool:
+    return any(isinstance(event, Assistant | ToolCall) for event in last)
+
+
+def _ids(said: list[Event]) -> list[str]:
+    return [event.id for event in said if isinstance(event, ToolCall)]
+
+
+def _told_beside(message: dict[str, Any]) -> list[str]:
+    """The fields beside the content that say something."""
+    return [name for name in (*_REASONING, "refusal") if message.get(name) and isinstance(message[name], str)]
 
 
 def _fields(message: dict[str, Any], told: list[str]) -> list[Part]:
@@ -225,8 +234,10 @@ def _aside(part: Part) -> tuple[str, str]:
             return place.get("field", _REASONING[0]), part.text
         case Text() if place:
             return "refusal", part.text
-        case _:
+        case Text() | Image() | File():
             return "", ""
+        case _:
+            assert_never(part)
 
 
 def _write_call(call: ToolCall, messages: list[dict[str, Any]]) -> None:
@@ -234,8 +245,7 @@ def _write_call(call: ToolCall, messages: list[dict[str, Any]]) -> None:
     own = noted(call.meta, "openai", "message")
     fields = noted(call.meta, "openai") or {}
     kind = fields.get("type", "function")
-    taken = bool(messages) and kind == "function_call" and kind in messages[-1]  # there is room for one only
-    if own is not None or taken or not messages or messages[-1]["role"] != "assistant":
+    if own is not None or not _has_room(messages, kind):
         messages.append(overlaid({"role": "assistant", "content": None}, own))
     if kind == "function_call":
         messages[-1]["function_call"] = {"name": call.name, "arguments": call.arguments}
@@ -243,6 +253,13 @@ def _write_call(call: ToolCall, messages: list[dict[str, Any]]) -> None:
     made = {"id": call.id} if call.id else {}
     body = {"name": call.name, _CALLS.get(kind, "arguments"): call.arguments}
     messages[-1].setdefault("tool_calls", []).append(overlaid({**made, "type": kind, kind: body}, fields))
+
+
+def _has_room(messages: list[dict[str, Any]], kind: str) -> bool:
+    """Whether a tool call can go into the last message: the assistant's, with room for one only of the legacy kind."""
+    if not messages or messages[-1]["role"] != "assistant":
+        return False
+    return kind != "function_call" or kind not in messages[-1]
 
 
 def _write_result(result: ToolResult, blob: Blob | None) -> dict[str, Any]:

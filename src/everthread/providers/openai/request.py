@@ -1,21 +1,21 @@
 """OpenAI Chat Completions, and every server that speaks it: results right after their calls, text in them.
 
-Reasoning has no place in a request and stays out. Pictures in a tool's result follow in a message of the
-user's, because a tool message takes text only.
+Reasoning has no place in a request and is left out. Pictures in a tool's result follow in a user message, because a
+tool message takes only text.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, assert_never
 
-from everthread.core.parts import File, Image, Part, Text
+from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool, clean
 from everthread.core.tokens import is_text
-from everthread.providers.anthropic.pictures import Form, Sent, keep, of_data_url
-from everthread.providers.base import BEGAN, BEGINS, IMAGES, Media, Rendered, in_words, shown, told_in_words
+from everthread.providers.base import BEGAN, BEGINS, IMAGES, PDF, Media, Rendered, Shown, in_words, shown, told_in_words
 from everthread.providers.blobs import to_base64, to_data_url
 from everthread.providers.models import Model
+from everthread.providers.pictures import Form, Sent, keep, of_data_url
 
 Message = dict[str, Any]
 
@@ -32,8 +32,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     if len(messages) == bool(request.instructions):
         messages.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
-    if media.shows:
-        repaired += keep(messages, PICTURES, model.limits, media)
+    repaired += keep(messages, PICTURES, model.limits, media)
     body: dict[str, Any] = {"model": model.name, "messages": messages}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
@@ -45,20 +44,32 @@ def check(body: dict[str, Any]) -> list[str]:
     waiting: list[str] = []
     for message in body["messages"]:
         if message["role"] == "tool":
-            if message["tool_call_id"] not in waiting:
-                problems.append("a result stands where no tool call waits for it")
-                continue
-            waiting.remove(message["tool_call_id"])
+            problems += _answered(message["tool_call_id"], waiting)
             continue
         if waiting:
-            problems.append(f"tool calls {waiting} have no result")
-        calls = message.get("tool_calls")
-        waiting = [call["id"] for call in calls] if calls else []
-        if not calls and message["content"] is None:
+            problems.append(_unanswered(waiting))
+        waiting = []
+        if calls := message.get("tool_calls"):
+            waiting = [call["id"] for call in calls]
+            problems += _twice(waiting)
+        elif message["content"] is None:
             problems.append("a message has no content")
-        if calls and len(set(waiting)) != len(waiting):
-            problems.append("an id of a tool call occurs twice")
-    return [*problems, *([f"tool calls {waiting} have no result"] if waiting else [])]
+    return [*problems, _unanswered(waiting)] if waiting else problems
+
+
+def _answered(id: str, waiting: list[str]) -> list[str]:
+    if id not in waiting:
+        return ["a result stands where no tool call waits for it"]
+    waiting.remove(id)
+    return []
+
+
+def _twice(ids: list[str]) -> list[str]:
+    return ["an id of a tool call occurs twice"] if len(set(ids)) < len(ids) else []
+
+
+def _unanswered(waiting: list[str]) -> str:
+    return f"tool calls {waiting} have no result"
 
 
 def _messages(item: Item, media: Media, model: Model) -> list[Message]:
@@ -72,37 +83,52 @@ def _messages(item: Item, media: Media, model: Model) -> list[Message]:
 def _content(said: Said, media: Media) -> str | list[Message]:
     if len(said.parts) == 1 and not said.aside and type(only := said.parts[0]) is Text:
         return only.text  # nearly all there are
-    if all(isinstance(part, Text) for part in said.parts):
-        texts = [part.text for part in said.parts if isinstance(part, Text)]
-        return "\n\n".join([*texts, said.aside] if said.aside else texts)
+    if (text := as_one_text(said)) is not None:
+        return text
     parts: list[Message] = []
     for part in said.parts:
         media.add(parts, content_part(part, media))
-    return [*parts, {"type": "text", "text": said.aside}] if said.aside else parts
+    return [*parts, _text(said.aside)] if said.aside else parts
+
+
+def as_one_text(said: Said) -> str | None:
+    """What was said, with its aside, where it is all text."""
+    texts = [part.text for part in said.parts if isinstance(part, Text)]
+    if len(texts) < len(said.parts):
+        return None
+    return "\n\n".join([*texts, said.aside] if said.aside else texts)
 
 
 def content_part(part: Part, media: Media) -> list[Message]:
-    """One part of a user's message; none where there is nothing to say."""
-    if isinstance(part, Text):
-        return [{"type": "text", "text": part.text}] if part.text else []
-    if not isinstance(part, Image | File):
-        return []
-    found = shown(part, media)
-    if isinstance(part, Image):
-        url = to_data_url(found.data, found.media_type) if found.media_type in IMAGES and found.data else found.url
-        return [{"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": media.tell(part)}]
-    return [_file(part, found.data, media)]
+    """A part of a user message; none where there is nothing to say."""
+    match part:
+        case Text():
+            return [_text(part.text)] if part.text else []
+        case Reasoning():
+            return []
+        case Image():
+            return [_image(shown(part, media)) or _text(media.tell(part))]
+        case File():
+            return [_file(part, shown(part, media).data, media) or _text(media.tell(part))]
+        case _:
+            assert_never(part)
 
 
-def _file(part: File, data: bytes, media: Media) -> Message:
-    if data and part.media_type == "application/pdf":
+def _image(found: Shown) -> Message | None:
+    url = to_data_url(found.data, found.media_type) if found.media_type in IMAGES and found.data else found.url
+    return {"type": "image_url", "image_url": {"url": url}} if url else None
+
+
+def _file(part: File, data: bytes, media: Media) -> Message | None:
+    """A file in the form that its type asks for; None where it cannot be sent."""
+    if not data:
+        return None
+    if part.media_type == PDF:
         file = {"filename": media.held(clean(part.name)) or "file.pdf", "file_data": to_data_url(data, part.media_type)}
         return {"type": "file", "file": file}
-    if data and media.hears and part.media_type in _SOUNDS:
+    if media.hears and part.media_type in _SOUNDS:
         return {"type": "input_audio", "input_audio": {"data": to_base64(data), "format": _SOUNDS[part.media_type]}}
-    if data and is_text(part.media_type):
-        return {"type": "text", "text": media.read(data)}
-    return {"type": "text", "text": media.tell(part)}
+    return _text(media.read(data)) if is_text(part.media_type) else None
 
 
 def _sent(piece: Message) -> Sent | None:
@@ -129,16 +155,22 @@ PICTURES = Form(_sent, _picture, _text)
 
 
 def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:
-    """`most`: tool calls that one message may have; what is beyond stands in further ones."""
+    """`most`: how many tool calls one message may have; the rest go into further messages."""
     if len(reply.parts) == 1 and type(only := reply.parts[0]) is Text:
-        return [{"role": "assistant", "content": only.text}] if only.text else []  # nearly all there are
+        return _assistant(only.text)  # nearly all there are
     calls = [part for part in reply.parts if isinstance(part, Call)]
     said = in_words(reply.parts, media)
-    if not calls:
-        return [{"role": "assistant", "content": said}] if said else []
+    return _calling(reply, calls, said, media, most or len(calls)) if calls else _assistant(said)
+
+
+def _assistant(said: str) -> list[Message]:
+    return [{"role": "assistant", "content": said}] if said else []
+
+
+def _calling(reply: ReplyItem, calls: list[Call], said: str, media: Media, most: int) -> list[Message]:
+    """Messages with the calls, the first also with what was said; after each, the results of its calls."""
     messages: list[Message] = []
     beside: list[Message] = []
-    most = most or len(calls)
     for first in range(0, len(calls), most):
         told = [_call(call) for call in calls[first : first + most]]
         messages.append({"role": "assistant", "content": said or None, "tool_calls": told})
@@ -150,14 +182,14 @@ def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:
 
 
 def _show(beside: list[Message], answer: Answer, media: Media) -> None:
-    """The pictures and files of a result, after those of the others."""
+    """Add the pictures and files of a result."""
     for part in answer.parts:
         if not isinstance(part, Text):
             media.add(beside, content_part(part, media))
 
 
 def _beside(shown: list[Message], media: Media) -> Message:
-    """A message of the user's, with what results show and no tool message takes."""
+    """A user message with the pictures and files of results, which no tool message takes."""
     opening, closing = (_text(tag) for tag in media.tags())
     return {"role": "user", "content": [opening, *shown, closing]}
 
@@ -178,7 +210,7 @@ def _tool(tool: Tool) -> Message:
 
 
 def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
-    """What goes with the messages; and what could not."""
+    """Add what goes with the messages. Returns what was left out, in words."""
     # Servers that merely speak this API know the older name only, and nothing of routing to a cache.
     body["max_completion_tokens" if model.known else "max_tokens"] = request.reply_tokens
     if request.output is not None:
@@ -194,19 +226,21 @@ def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
 
 
 def sampling(request: Request, model: Model) -> tuple[dict[str, Any], list[str]]:
-    """Temperature and effort as far as a model takes them: those that reason have no temperature, the others no
-    effort; what is not known takes both."""
+    """Temperature and effort, as far as the model takes them, and what was left out, in words. Models that reason take
+    no temperature, others no effort; an unknown model gets both."""
     taken: dict[str, Any] = {}
     left: list[str] = []
-    if request.temperature is not None:
-        if model.reasons:
-            left.append("the temperature was left out, because this model does not take it")
-        else:
-            taken["temperature"] = request.temperature
-    if request.effort:
-        if model.known and not model.reasons:
-            left.append("the effort was left out, because this model does not reason")
-        else:
-            older = re.match(r"o\d", model.name)  # knows no less than low
-            taken["effort"] = "low" if older and request.effort == "minimal" else request.effort
+    if request.temperature is not None and model.reasons:
+        left.append("the temperature was left out, because this model does not take it")
+    elif request.temperature is not None:
+        taken["temperature"] = request.temperature
+    if request.effort and model.known and not model.reasons:
+        left.append("the effort was left out, because this model does not reason")
+    elif request.effort:
+        taken["effort"] = _effort(request.effort, model)
     return taken, left
+
+
+def _effort(wanted: str, model: Model) -> str:
+    """The older models that reason know no less than low."""
+    return "low" if wanted == "minimal" and re.match(r"o\d", model.name) else wanted

@@ -31,7 +31,7 @@ Body = dict[str, Any]
 
 _WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # with the space before it; the last with the space after it too
 _NOW = re.compile(r"\s*<now>[^<]*</now>\Z")  # is told to the model, and was not said by the user
-_MOST = 1_000_000  # tokens of a reply to which nobody set a limit
+_MOST = 1_000_000  # tokens of a reply where no limit was set
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Thought(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """Where the reply breaks off, once so many of its words have come."""
+    """The reply breaks off after this many words."""
 
     after_words: int = 0
 
@@ -96,7 +96,7 @@ def thought(text: str) -> Thought:
 
 
 def broken(*, after_words: int = 0) -> Broken:
-    """In a list with texts: the reply breaks off after so many words of theirs."""
+    """For a reply that is a list: it breaks off after this many words of its texts."""
     return Broken(after_words)
 
 
@@ -168,19 +168,23 @@ class _Whole:
         """The pieces, until the reply breaks off or its length is reached."""
         breaks = next((one.after_words for one in reply if isinstance(one, Broken)), None)
         words = 0
+        for one, word in self._spoken(reply):
+            if words == breaks:
+                break
+            if not self._fits(word):
+                return
+            words += 1
+            yield from self._reply.thought(word) if isinstance(one, Thought) else self._reply.text(word)
+        if breaks is not None:
+            raise BrokenOff(PROVIDER, f"as scripted, after {words} words")
+
+    def _spoken(self, reply: list[Said]) -> Iterator[tuple[Said, str]]:
+        """The words, one by one, each with what it is a part of; tool calls on the way are put aside."""
         for one in reply:
             if isinstance(one, Called):
                 self._calls.append(one)
-                continue
-            for word in _words(one):
-                if words == breaks:
-                    break
-                if not self._fits(word):
-                    return
-                words += 1
-                yield from self._reply.thought(word) if isinstance(one, Thought) else self._reply.text(word)
-        if breaks is not None:
-            raise BrokenOff(PROVIDER, f"as scripted, after {words} words")
+            else:
+                yield from ((one, word) for word in _words(one))
 
     def _fits(self, word: str) -> bool:
         self._room -= tokens.count(word)

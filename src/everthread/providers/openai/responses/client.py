@@ -1,8 +1,7 @@
 """Model calls to OpenAI's Responses API, through OpenAI's own SDK.
 
-A reply is made from the items of the final response, in their order, because only there is encrypted reasoning whole;
-it is kept as it came, for `openai_responses.render` to send back verbatim. A stream without a final response has
-broken off.
+A reply is made from the items of the final response, in their order, because only there encrypted reasoning is
+complete. It is kept as it came, for `render` to send back verbatim. A stream without a final response has broken off.
 """
 
 from __future__ import annotations
@@ -23,10 +22,17 @@ from everthread.providers.openai.client import Caller, Odd, Stream, listed, text
 from everthread.providers.openai.responses.request import META
 from everthread.providers.reply import ReplyBuilder, new_id
 
-_DRAIN = 0.1  # seconds that the end of a stream is waited for, so that the connection can be used again
+_DRAIN = 0.1  # seconds to wait for the end of a stream, so that the connection can be used again
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text")
 _ABSENT = re.compile(r"not found|method not allowed|status 40[45]", re.IGNORECASE)
 _BETWEEN = "\n\n"
+_DELTAS: dict[str, type[TextDelta | ReasoningDelta]] = {
+    "response.output_text.delta": TextDelta,
+    "response.refusal.delta": TextDelta,
+    "response.reasoning_summary_text.delta": ReasoningDelta,
+    "response.reasoning_text.delta": ReasoningDelta,
+}
+_INCOMPLETE: dict[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
 def connect(access: Access) -> Client:
@@ -54,7 +60,7 @@ class _ResponsesClient:
         except (UnknownModel, RequestRefused) as problem:
             if "model_not_found" in str(problem) or not _ABSENT.search(str(problem)):
                 raise
-            return None  # a server that speaks the API without this part of it
+            return None  # a server that lacks this part of the API
         return counted.input_tokens if isinstance(getattr(counted, "input_tokens", None), int) else None
 
     async def close(self) -> None:
@@ -79,21 +85,30 @@ class _ResponsesClient:
 
 
 class _Streamed:
-    """What the events of a stream say. `failure`: what went wrong, in the server's words, and what it calls it."""
+    """Takes the events of a stream. `failure`: what went wrong, in the server's words, and its code."""
 
     def __init__(self, model: str) -> None:
         self.is_whole = False
         self.failure: tuple[str, object] | None = None
         self._model = model
-        self._items: dict[int, Any] = {}  # they count where the final response has none of its own
+        self._items: dict[int, Any] = {}  # used where the final response has none
         self._messages = 0
 
     def take(self, event: Any) -> Iterator[Piece]:
         match kind := text_in(event, "type"):
-            case "response.output_text.delta" | "response.refusal.delta":
-                yield from (TextDelta(text=text) for text in [text_in(event, "delta")] if text)
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                yield from (ReasoningDelta(text=text) for text in [text_in(event, "delta")] if text)
+            case "response.completed" | "response.incomplete":
+                yield self._whole(getattr(event, "response", None))
+            case "response.failed":
+                self._fail(getattr(getattr(event, "response", None), "error", None))
+            case "error":
+                self._fail(event)
+            case _ if kind.startswith(("response.", "keepalive")):
+                yield from self._grow(kind, event)
+            case _:
+                raise Odd(f"its type is unknown: {kind}")
+
+    def _grow(self, kind: str, event: Any) -> Iterator[TextDelta | ReasoningDelta]:
+        match kind:
             case "response.reasoning_summary_part.added" if getattr(event, "summary_index", 0):
                 yield ReasoningDelta(text=_BETWEEN)
             case "response.output_item.added" if text_in(getattr(event, "item", None), "type") == "message":
@@ -101,18 +116,17 @@ class _Streamed:
                 if self._messages > 1:
                     yield TextDelta(text=_BETWEEN)
             case "response.output_item.done":
-                index = getattr(event, "output_index", None)
-                self._items[index if isinstance(index, int) else len(self._items)] = getattr(event, "item", None)
-            case "response.completed" | "response.incomplete":
-                self.is_whole = True
-                items = [item for _, item in sorted(self._items.items())]
-                yield _whole(self._model, getattr(event, "response", None), items)
-            case "response.failed":
-                self._fail(getattr(getattr(event, "response", None), "error", None))
-            case "error":
-                self._fail(event)
-            case _ if not kind.startswith("response.") and kind != "keepalive":
-                raise Odd(f"of no known type: {kind}")
+                self._keep(getattr(event, "item", None), getattr(event, "output_index", None))
+            case _ if kind in _DELTAS and (text := text_in(event, "delta")):
+                yield _DELTAS[kind](text=text)
+
+    def _keep(self, item: object, index: object) -> None:
+        self._items[index if isinstance(index, int) else len(self._items)] = item
+
+    def _whole(self, response: object) -> Replied:
+        self.is_whole = True
+        items = listed(response, "output") or [item for _, item in sorted(self._items.items())]
+        return _reply(self._model, response, items)
 
     def _fail(self, error: object) -> None:
         self.failure = text_in(error, "message"), getattr(error, "code", None)
@@ -121,8 +135,7 @@ class _Streamed:
 # -- from items to events ----------------------------------------------------------------------------------
 
 
-def _whole(model: str, response: Any, streamed: list[object]) -> Replied:
-    items = listed(response, "output") or streamed
+def _reply(model: str, response: object, items: list[Any]) -> Replied:
     reply = ReplyBuilder(model)
     reply.usage = usage_of(getattr(response, "usage", None), "input", "output")
     reply.reported = text_in(response, "model")
@@ -130,9 +143,8 @@ def _whole(model: str, response: Any, streamed: list[object]) -> Replied:
         match text_in(item, "type"):
             case "reasoning":
                 reply.part(_reasoning(item))
-            case "message":
-                if text := "".join(_texts(item)):
-                    reply.part(Text(text=text, meta=_phase(item)))
+            case "message" if text := "".join(_texts(item)):
+                reply.part(Text(text=text, meta=_phase(item)))
             case "function_call":
                 id, name = text_in(item, "call_id") or new_id(), text_in(item, "name")
                 reply.call(ToolCall(id=id, name=name, arguments=text_in(item, "arguments")))
@@ -151,18 +163,21 @@ def _texts(message: object) -> Iterator[str]:
         yield text_in(part, "text") or text_in(part, "refusal")
 
 
+def _refuses(item: object) -> bool:
+    return any(text_in(part, "refusal") for part in listed(item, "content"))
+
+
 def _phase(message: object) -> dict[str, str]:
-    """Whether the message was a remark on the way or the answer, which newer models want to be told again."""
+    """Whether the message was a remark on the way or the answer. Newer models want to be told this again."""
     phase = text_in(message, "phase")
     return {META: json.dumps({"phase": phase})} if phase else {}
 
 
 def _finish(response: object, items: list[Any]) -> Finish:
     reason = text_in(getattr(response, "incomplete_details", None), "reason")
-    if reason == "max_output_tokens":
-        return "length"
-    parts = [part for item in items for part in listed(item, "content")]
-    if reason == "content_filter" or any(text_in(part, "refusal") for part in parts):
+    if reason in _INCOMPLETE:
+        return _INCOMPLETE[reason]
+    if any(map(_refuses, items)):
         return "refused"
     if reason:
         return "other"

@@ -1,4 +1,4 @@
-"""OpenAI Responses: a list of items, nothing kept at the provider's.
+"""OpenAI Responses: a list of items; the provider stores nothing.
 
 Encrypted reasoning goes back verbatim, together with the item that it led to, to the model that made it, as
 long as the window has not stepped since (`ReplyItem.reasons`).
@@ -10,29 +10,28 @@ from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool
-from everthread.providers.anthropic.pictures import Form, Sent, keep, of_data_url
 from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words, told_in_words
 from everthread.providers.models import Model
-from everthread.providers.openai.request import content_part, sampling
+from everthread.providers.openai.request import as_one_text, content_part, sampling
+from everthread.providers.pictures import Form, Sent, keep, of_data_url
 
 Entry = dict[str, Any]
 META = "openai-responses"
 LEAST_REPLY = 16
-LED_TO = ("reasoning", "function_call")  # what may follow reasoning, beside a message of the assistant's
+LED_TO = ("reasoning", "function_call")  # what may follow reasoning, beside an assistant message
 
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
     entries: list[Entry] = []
     repaired: list[str] = []
-    known: set[str] = set()  # reasoning that is there already
+    known: set[str] = set()  # ids of reasoning that is already in the request
     media.hears = False  # there is no place for sound
     for item in request.items:
         entries += _entries(item, media, known)
     if not entries:
         entries.append({"role": "user", "content": BEGINS})
         repaired.append(BEGAN)
-    if media.shows:
-        repaired += keep(entries, PICTURES, model.limits, media)
+    repaired += keep(entries, PICTURES, model.limits, media)
     body: dict[str, Any] = {"model": model.name}
     if request.instructions:
         body["instructions"] = "\n\n".join(request.instructions)
@@ -70,9 +69,8 @@ def _entries(item: Item, media: Media, known: set[str]) -> list[Entry]:
 
 
 def _content(said: Said, media: Media) -> str | list[Entry]:
-    if all(isinstance(part, Text) for part in said.parts):
-        texts = [part.text for part in said.parts if isinstance(part, Text)]
-        return "\n\n".join([*texts, said.aside] if said.aside else texts)
+    if (text := as_one_text(said)) is not None:
+        return text
     parts = _parts(said.parts, media)
     return [*parts, {"type": "input_text", "text": said.aside}] if said.aside else parts
 
@@ -122,27 +120,27 @@ def _reply(reply: ReplyItem, media: Media, known: set[str]) -> list[Entry]:
     for part in reply.parts:
         if isinstance(part, Reasoning):
             held += _reasoning(part, known) if reply.reasons else []
-            continue
-        if isinstance(part, Call):
-            call = {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
-            entries += [*held, call]
-        else:
-            text = part.text if isinstance(part, Text) else media.tell(part)
-            if not text:
-                continue
-            entries += [*held, {"role": "assistant", "content": text, **_phase(part)}]
-        held = []
+        elif entry := _spoken(part, media):
+            entries += [*held, entry]
+            held = []
     return [*entries, *(_output(answer, media) for answer in reply.answers)]
 
 
+def _spoken(part: Text | Image | File | Call, media: Media) -> Entry | None:
+    if isinstance(part, Call):
+        return {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
+    text = part.text if isinstance(part, Text) else media.tell(part)
+    return {"role": "assistant", "content": text, **_phase(part)} if text else None
+
+
 def _phase(part: Part) -> Entry:
-    """Whether a text was said on the way or in the end, where the model told them apart."""
+    """Whether a text was a remark on the way or the answer, where the model said so."""
     phase = (echoed(part.meta, META) or {}).get("phase")
     return {"phase": phase} if isinstance(phase, str) else {}
 
 
 def _reasoning(part: Reasoning, known: set[str]) -> list[Entry]:
-    """The item as it was received, if it is one that can be replayed without the provider's store."""
+    """The item as it was received, if it can be sent back without the provider having stored it."""
     entry = echoed(part.meta, META) or {}
     match entry:
         case {"type": "reasoning", "id": str(id), "summary": list(), "encrypted_content": str()} if id not in known:
@@ -165,7 +163,7 @@ def _tool(tool: Tool) -> Entry:
 
 
 def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
-    """What goes with the input; and what could not."""
+    """Add what goes with the input. Returns what was left out, in words."""
     body |= {"store": False, "max_output_tokens": max(LEAST_REPLY, request.reply_tokens)}
     if model.reasons:
         body["include"] = ["reasoning.encrypted_content"]

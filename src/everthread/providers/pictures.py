@@ -18,27 +18,34 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from everthread.core.images import dimensions
-from everthread.providers.base import Media
+from everthread.providers.base import Media, in_brackets, sides
 from everthread.providers.models import Limits
 
 Block = dict[str, Any]
 
 SCALED = "images that were scaled down, because the provider refuses larger ones"
-KEPT = 128  # more than a request may show: pictures that were scaled; the next request shows most of them again
-HOLDS = ("content", "parts", "output")  # under which the forms have their blocks
+KEPT = 128  # scaled pictures that are remembered, because the next request shows most of them again
+HOLDS = ("content", "parts", "output")  # the keys under which request forms hold blocks
 TRIES = 12
-MOST_PIXELS = 100_000_000  # of a picture that is opened: more would take a gigabyte
+MOST_PIXELS = 100_000_000  # a larger picture is not opened: it would take a gigabyte of memory
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/gif": "PNG"}
 
-_kept: OrderedDict[tuple[str, int, int], tuple[str, str] | tuple[()]] = OrderedDict()  # nothing: it cannot be scaled
+_kept: OrderedDict[tuple[str, Bounds], tuple[str, str] | tuple[()]] = OrderedDict()  # empty: it cannot be scaled
 
 
 class Sent(NamedTuple):
-    """A picture or file in a request: its type and its bytes as base64, as far as they are there."""
+    """A picture or file in a request: its type and its bytes in base64, where they are known."""
 
     is_image: bool
     media_type: str = ""
     data: str = ""
+
+
+class Bounds(NamedTuple):
+    """How large one picture may be: its base64 in bytes, and its longer side in pixels."""
+
+    bytes: int
+    side: int
 
 
 class Form(NamedTuple):
@@ -50,27 +57,37 @@ class Form(NamedTuple):
 
 
 def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> list[str]:
-    """Change the blocks that the provider would refuse; what was changed, in words."""
-    if not limits.media:
+    """Change the blocks that the provider would refuse. Returns what was changed, in words."""
+    if not media.shows or not limits.media:
         return []
     shown = [(block, sent) for block in _blocks(messages) if (sent := form.read(block))]
     for block, sent in shown[: -limits.media]:
         _tell(block, sent, form, media, "one too many for the provider, not sent")
     shown = shown[-limits.media :]
-    many = 0 < limits.many_images < sum(sent.is_image for _, sent in shown)
-    side = (limits.many_image_side if many else limits.image_side) or sys.maxsize
-    scaled = sum(_scale(*one, form, limits.image_bytes or sys.maxsize, side, media) for one in shown)
-    left = limits.media_bytes or sys.maxsize
-    for block, _ in reversed(shown):
-        sent = form.read(block)
-        left -= len(sent.data) if sent else 0
-        if left < 0 and sent:
-            _tell(block, sent, form, media, "too much for one request, not sent")
+    bounds = _bounds(shown, limits)
+    scaled = sum(_scale(*one, form, bounds, media) for one in shown)
+    _keep_bytes(shown, form, limits, media)
     return [f"{SCALED}: {scaled}"] if scaled else []
 
 
+def _bounds(shown: list[tuple[Block, Sent]], limits: Limits) -> Bounds:
+    many = 0 < limits.many_images < sum(sent.is_image for _, sent in shown)
+    side = limits.many_image_side if many else limits.image_side
+    return Bounds(limits.image_bytes or sys.maxsize, side or sys.maxsize)
+
+
+def _keep_bytes(shown: list[tuple[Block, Sent]], form: Form, limits: Limits, media: Media) -> None:
+    """Keep the newest, as long as there is room for their bytes."""
+    left = limits.media_bytes or sys.maxsize
+    for block, _ in reversed(shown):
+        sent = form.read(block)  # once more: it may have been scaled, or told
+        left -= len(sent.data) if sent else 0
+        if left < 0 and sent:
+            _tell(block, sent, form, media, "too much for one request, not sent")
+
+
 def of_data_url(url: str, *, is_image: bool = True) -> Sent:
-    """What a data URL holds; nothing but that there is something, where it is an address."""
+    """What a data URL holds; only its kind, where it is an address."""
     if not url.startswith("data:"):
         return Sent(is_image)
     about, _, data = url.partition(",")
@@ -78,12 +95,12 @@ def of_data_url(url: str, *, is_image: bool = True) -> Sent:
 
 
 def forget() -> None:
-    """Pictures that were scaled: something was to be gone."""
+    """Drop all scaled pictures, because something was redacted or erased."""
     _kept.clear()
 
 
 def _blocks(pieces: list[Block]) -> Iterator[Block]:
-    """The innermost pieces, whatever the form calls what holds them."""
+    """The innermost blocks, under whichever keys the form holds them."""
     for piece in pieces:
         inside = [piece[key] for key in HOLDS if isinstance(piece.get(key), list)]
         if inside:
@@ -93,23 +110,17 @@ def _blocks(pieces: list[Block]) -> Iterator[Block]:
 
 
 def _tell(block: Block, sent: Sent, form: Form, media: Media, why: str) -> None:
-    sides = dimensions(base64.b64decode(sent.data))
-    size = f"{sides[0]}×{sides[1]}" if sides[0] else ""
-    what = "image" if sent.is_image else "file"
-    about = ", ".join(word for word in (sent.media_type, size) if word)
+    size = sides(*dimensions(base64.b64decode(sent.data)))
     media.unsent += 1
     block.clear()
-    block.update(form.text(f"[{what}{f': {about}' if about else ''}; {why}]"))
+    block.update(form.text(in_brackets("image" if sent.is_image else "file", sent.media_type, size, why=why)))
 
 
-def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Media) -> bool:
-    """Whether a picture had to be scaled, and could be."""
-    if not sent.is_image or (len(sent.data) <= most and side == sys.maxsize):
+def _scale(block: Block, sent: Sent, form: Form, bounds: Bounds, media: Media) -> bool:
+    """Scale a picture that is too large. Returns whether it was scaled."""
+    if not sent.is_image or _fits(sent, bounds):
         return False
-    whole = base64.b64decode(sent.data)
-    if len(sent.data) <= most and max(dimensions(whole)) <= side:
-        return False
-    found = _scaled(whole, sent.media_type, most, side)
+    found = _scaled(base64.b64decode(sent.data), sent.media_type, bounds)
     if found is None:
         _tell(block, sent, form, media, "too large for the provider, not sent")
         return False
@@ -118,12 +129,18 @@ def _scale(block: Block, sent: Sent, form: Form, most: int, side: int, media: Me
     return True
 
 
-def _scaled(whole: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:
-    """The same, remembered. Requests are made in threads, too, and somebody may forget all of it meanwhile."""
-    place = (hashlib.sha256(whole).hexdigest(), most, side)
+def _fits(sent: Sent, bounds: Bounds) -> bool:
+    if len(sent.data) > bounds.bytes:
+        return False
+    return bounds.side == sys.maxsize or max(dimensions(base64.b64decode(sent.data))) <= bounds.side
+
+
+def _scaled(whole: bytes, media_type: str, bounds: Bounds) -> tuple[str, str] | None:
+    """`_smaller`, remembered. Another thread may call `forget` at any moment."""
+    place = (hashlib.sha256(whole).hexdigest(), bounds)
     found = _kept.pop(place, None)
     if found is None:
-        found = _smaller(whole, media_type, most, side) or ()
+        found = _smaller(whole, media_type, bounds) or ()
     _kept[place] = found
     with suppress(KeyError):
         while len(_kept) > KEPT:
@@ -131,8 +148,8 @@ def _scaled(whole: bytes, media_type: str, most: int, side: int) -> tuple[str, s
     return found or None
 
 
-def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, str] | None:
-    """The type and the base64 of a smaller picture; None where there is none to be had."""
+def _smaller(data: bytes, media_type: str, bounds: Bounds) -> tuple[str, str] | None:
+    """The type and the base64 of a smaller picture; None where none can be made."""
     width, height = dimensions(data)
     if not 0 < width * height <= MOST_PIXELS:
         return None
@@ -142,21 +159,21 @@ def _smaller(data: bytes, media_type: str, most: int, side: int) -> tuple[str, s
         return None
     try:
         with warnings.catch_warnings(), Image.open(io.BytesIO(data)) as picture:
-            warnings.simplefilter("ignore")  # of its size, which was looked at
+            warnings.simplefilter("ignore")  # about its size, which was checked above
             picture.load()
-            return _fitted(picture, FORMATS[media_type], most, side)
-    except Exception:  # noqa: BLE001 -- no picture after all, in whichever way its decoder says so
+            return _fitted(picture, FORMATS[media_type], bounds)
+    except Exception:  # noqa: BLE001 -- a broken picture: decoders raise anything
         return None
 
 
-def _fitted(picture: Any, form: str, most: int, side: int) -> tuple[str, str] | None:
-    scale = min(1.0, side / max(picture.size))
+def _fitted(picture: Any, form: str, bounds: Bounds) -> tuple[str, str] | None:
+    scale = min(1.0, bounds.side / max(picture.size))
     for _ in range(TRIES):
         size = tuple(max(1, math.floor(length * scale)) for length in picture.size)
         out = io.BytesIO()
         picture.resize(size).save(out, form)
         data = base64.b64encode(out.getvalue()).decode("ascii")
-        if len(data) <= most:
+        if len(data) <= bounds.bytes:
             return f"image/{form.lower()}", data
-        scale *= max(0.5, 0.95 * math.sqrt(most / len(data)))
+        scale *= max(0.5, 0.95 * math.sqrt(bounds.bytes / len(data)))
     return None
