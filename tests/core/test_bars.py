@@ -19,8 +19,6 @@ BRANCHING = (
 TO_SPLIT = {
     "context/items.py _matched": 17,
     "context/pack.py fold": 17,
-    "core/turns.py _state": 16,
-    "core/turns.py advance": 16,
     "providers/faults.py fault": 16,
     "providers/google/client.py take": 17,
     "providers/local/messages.py plain": 16,
