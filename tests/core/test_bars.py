@@ -25,7 +25,6 @@ TO_SPLIT = {
     "providers/openai/responses/client.py take": 16,
     "tools/schemas.py walk": 16,
     "tools/schemas.py written_out": 16,
-    "transfer/chatgpt.py _content": 16,
 }
 ROOT = Path(everthread.__file__).parent
 
