@@ -115,7 +115,7 @@ def _read(node: Given, id: str, calls: _Calls) -> tuple[list[Timed], _Calls]:
 
 def _events(message: Given, id: str, calls: _Calls) -> tuple[list[Event], _Calls]:
     author = message.needed_object("author")
-    content = Given.of(message.get("content") or {"content_type": "text"}, message.at("content"))
+    content = message.object("content")
     kind, parts = content.get("content_type"), _content(content)
     match _role(author, kind):
         case "system":
@@ -174,8 +174,13 @@ def _tool(result: ToolResult, calls: _Calls) -> tuple[list[Event], _Calls]:
     call = _answered(result.name, calls)
     if not result.parts and (call is None or call.answered):
         return [], calls
-    settled = tuple(one._replace(answered=True) if one == call else one for one in calls)
-    return [msgspec.structs.replace(result, id=call.id) if call else result], settled
+    if call is None:
+        return [result], calls
+    return [msgspec.structs.replace(result, id=call.id)], _with_answer(calls, call)
+
+
+def _with_answer(calls: _Calls, answered: _Call) -> _Calls:
+    return tuple(call._replace(answered=True) if call == answered else call for call in calls)
 
 
 def _answered(name: str, calls: _Calls) -> _Call | None:
@@ -220,7 +225,7 @@ def _content(content: Given) -> tuple[Part, ...]:
 
 def _fields(content: Given) -> tuple[str, ...]:
     """The fields that hold what is said; those of an unknown type are guessed where one of them is there."""
-    kind = content.get("content_type")
+    kind = content.get("content_type") if content.fields else "text"
     if isinstance(kind, str) and kind in _FIELDS:
         return _FIELDS[kind]
     if all(content.get(field) is None for field in ("parts", *_GUESSED)):
@@ -238,7 +243,7 @@ def _thoughts(content: Given) -> Iterator[str]:
 def _part(given: object, where: str) -> list[Part]:
     """Text, or what an asset pointer points at. A conversation aloud has its sound, film and frames in one part."""
     if given is None or isinstance(given, str):
-        return text_part(given or "")
+        return text_part(given)
     part = Given.of(given, where)
     if part.get("content_type") == "image_asset_pointer":
         url = part.needed_text("asset_pointer")
@@ -247,16 +252,16 @@ def _part(given: object, where: str) -> list[Part]:
         return [File(url=part.needed_text("asset_pointer"), media_type=_media_type(part))]
     if part.get("text") is not None:
         return text_part(part.needed_text("text"))
-    return [found for one, place in _nested(part) for found in _part(one, place)]
+    return _nested(part)
 
 
-def _nested(part: Given) -> list[tuple[Any, str]]:
+def _nested(part: Given) -> list[Part]:
     """The parts within a part that has no pointer or text of its own."""
     nested = [(part.get(field), part.at(field)) for field in _NESTED if part.get(field) is not None]
     nested += part.items("frames_asset_pointers")
     if not nested:
         raise unknown("content_type", part.get("content_type"), _PARTS, part.where)
-    return nested
+    return [found for one, place in nested for found in _part(one, place)]
 
 
 def _pixels(part: Given, field: str) -> int:

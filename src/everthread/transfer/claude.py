@@ -13,6 +13,7 @@ block of an unknown type is read as text where it has a text, title, name, path 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import chain, groupby
 from typing import Any
@@ -106,7 +107,7 @@ def _content(message: Given, id: str) -> list[Event]:
     for is_tool, run in groupby(blocks, lambda block: block[1].get("type") in ("tool_use", "tool_result")):
         if is_tool:
             events += [_tool(block, f"{id}:{index}", waiting) for index, block in run]
-        elif parts := [part for _, block in run for part in _part(block)]:
+        elif parts := _parts(block for _, block in run):
             events.append(_say(message.get("sender"), parts))
     return events
 
@@ -141,13 +142,17 @@ def _result(block: Given, waiting: list[ToolCall]) -> ToolResult:
 def _result_parts(block: Given) -> tuple[Part, ...]:
     content = block.get("content")
     if content is None or isinstance(content, str):
-        return tuple(text_part(content or ""))
+        return tuple(text_part(content))
     if not isinstance(content, list):
         raise unexpected(content, "a string, a list of blocks or null", block.at("content"))
-    return tuple(part for one in block.objects("content") for part in _part(one))
+    return tuple(_parts(block.objects("content")))
 
 
 # -- blocks and files --------------------------------------------------------------------------------------
+
+
+def _parts(blocks: Iterable[Given]) -> list[Part]:
+    return [part for block in blocks for part in _part(block)]
 
 
 def _part(block: Given) -> list[Part]:
@@ -156,14 +161,11 @@ def _part(block: Given) -> list[Part]:
         case "text":
             return text_part(block.text("text"))
         case "thinking":
-            thought = block.text("thinking")
-            return [Reasoning(text=thought)] if thought else []
+            return [Reasoning(text=thought)] if (thought := block.text("thinking")) else []
         case "image":
             return [_image(block)]
-        case kind if kind in _SILENT:
-            return []
         case kind:
-            return [_readable(block, kind)]
+            return [] if kind in _SILENT else [_readable(block, kind)]
 
 
 def _readable(block: Given, kind: object) -> Text:

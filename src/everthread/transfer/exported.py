@@ -37,8 +37,7 @@ class _Grown(NamedTuple):
 
 
 def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whole:
-    known = [time for strand in exported.strands for time, _ in strand.events if time is not None]
-    began = exported.began if exported.began is not None else min(known, default=now())
+    began = _began(exported)
     grown: list[_Grown] = []
     for strand in exported.strands:
         grown.append(_main(strand, began) if strand.parent is None else _fork(strand, grown, began))
@@ -52,6 +51,13 @@ def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whol
         began=began,
     )
     return Whole(conversation=conversation, branches=[(one.branch, one.drafts) for one in grown])
+
+
+def _began(exported: Exported) -> int:
+    """When it began: as the export says, or else with the first message whose time is known."""
+    if exported.began is not None:
+        return exported.began
+    return min((time for strand in exported.strands for time, _ in strand.events if time is not None), default=now())
 
 
 def _main(strand: Strand, began: int) -> _Grown:

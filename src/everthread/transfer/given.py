@@ -54,6 +54,6 @@ def text_or_null(value: object, where: str) -> str:
     return "" if value is None else a_string(value, where, understood="a string or null")
 
 
-def text_part(text: str) -> list[Part]:
-    """A text as a part; none where it is empty."""
+def text_part(text: str | None) -> list[Part]:
+    """A text as a part; none where it is empty or null."""
     return [Text(text=text)] if text else []
