@@ -69,19 +69,29 @@ def material(
 
 def digest(turn: Sequence[Logged], tokens: int, count: Counter = count_tokens) -> str:
     """One turn in at most so many tokens. The more there is, the shorter each message; the first and last go last."""
-    text, lines = "", list[str]()
+    lines: list[str] = []
     for length in _LENGTHS:
         lines = list(filter(None, (told(logged, length) for logged in turn)))
         text = "\n".join(lines)
         if count(text) <= tokens:
             return text
-    while len(lines) > 2:
-        keep = max(1, len(lines) // 4)
-        left = len(lines) - 2 * keep
-        text = "\n".join([*lines[:keep], f"[… {left} more …]", *lines[-keep:]])
-        if left <= 0 or count(text) <= tokens:
-            break
-        lines = [*lines[:keep], *lines[-keep:]] if keep > 1 else lines[:2]
+    return _cut_down(_without_middle(lines, tokens, count), tokens, count)
+
+
+def _without_middle(lines: list[str], tokens: int, count: Counter) -> str:
+    """The first lines and the last, fewer and fewer until they fit, with how many are missing between them."""
+    if len(lines) <= 2:
+        return "\n".join(lines)
+    keep = max(1, len(lines) // 4)
+    while True:
+        text = "\n".join([*lines[:keep], f"[… {len(lines) - 2 * keep} more …]", *lines[-keep:]])
+        if keep == 1 or count(text) <= tokens:
+            return text
+        keep //= 2
+
+
+def _cut_down(text: str, tokens: int, count: Counter) -> str:
+    """As much of a text as fits: its beginning and its end."""
     while text and count(text) > tokens:
         text = shortened(text, len(text) * 2 // 3) if len(text) > 12 else ""
     return text
@@ -90,19 +100,24 @@ def digest(turn: Sequence[Logged], tokens: int, count: Counter = count_tokens) -
 def told(logged: Logged, length: int) -> str:
     """One message as a line, its text at most so many characters; nothing where there is nothing to tell."""
     match event := logged.event:
-        case User():
-            who = f"Message from {event.origin}" if event.origin else "User"
-            return _line(who, _said(logged, length))
-        case Assistant():
-            return _line("Assistant (interrupted)" if event.interrupted else "Assistant", _said(logged, length))
+        case User() | Assistant():
+            return _line(_speaker(event), _said(logged, length))
         case ToolCall():
             return _line(f"Tool call {event.name}", asked(event, min(length, _ARGUMENTS)) or "no arguments")
         case ToolResult():
-            how = "Error" if event.error else "Result"
-            name = f" of {event.name}" if event.name else ""
-            return _line(f"{how}{name}", came_out(event, max(40, length // 4)) or "nothing")
-        case _:
-            return ""
+            return _line(_outcome(event), came_out(event, max(40, length // 4)) or "nothing")
+    return ""
+
+
+def _speaker(event: User | Assistant) -> str:
+    if isinstance(event, User):
+        return f"Message from {event.origin}" if event.origin else "User"
+    return "Assistant (interrupted)" if event.interrupted else "Assistant"
+
+
+def _outcome(event: ToolResult) -> str:
+    how = "Error" if event.error else "Result"
+    return f"{how} of {event.name}" if event.name else how
 
 
 def asked(call: ToolCall, length: int = _ARGUMENTS) -> str:
@@ -118,10 +133,16 @@ def came_out(result: ToolResult, length: int = 400) -> str:
     """What a tool answered: the first lines, those that speak of an error, and the last."""
     text = clean(text_of(result)).strip()
     if pairs := entities.pairs_of_json(text[:JSON_READ]):
-        text = ", ".join(f"{key} {_flat(value)}".strip() for key, value in pairs)
-        return text if len(text) <= length else f"{text[: length - 2].rpartition(', ')[0] or text[: length - 2]} …"
-    if len(text) <= length:
-        return _flat(text)
+        return _first_pairs(pairs, length)
+    return _flat(text) if len(text) <= length else _telling_lines(text, length)
+
+
+def _first_pairs(pairs: list[tuple[str, str]], length: int) -> str:
+    text = ", ".join(f"{key} {_flat(value)}".strip() for key, value in pairs)
+    return text if len(text) <= length else f"{text[: length - 2].rpartition(', ')[0] or text[: length - 2]} …"
+
+
+def _telling_lines(text: str, length: int) -> str:
     read = text if len(text) <= LINES_READ else f"{text[: LINES_READ // 2]}\n{text[-LINES_READ // 2 :]}"
     lines = [line.strip() for line in read.split("\n") if line.strip()]
     if len(lines) < 3:

@@ -38,6 +38,11 @@ _LAST_SESSION = 63
 _SESSION_BITS = 32
 _SESSIONS = 2**_SESSION_BITS - 1
 
+# By a posting's figures: how often the event has the word, and what that counts for its neighbours and what follows.
+_OWN = [(figures >> 4) + 1 for figures in range(64)]
+_NEAR = [own * NEAR for own in _OWN]
+_NEXT = [own * (ASKED if figures & _ASKS else NEAR) for figures, own in enumerate(_OWN)]
+
 
 class Row(NamedTuple):
     """What a word's postings in one block say: its number, the postings, and the block's first session and its runs."""
@@ -77,11 +82,13 @@ def count(row: Row, *, kinds: frozenset[int], session: int | None) -> int:
     if not kinds and session is None:
         return len(row.postings) // 4
     codes = row.postings.encode()
-    wanted = None if session is None else min(max(session - row.session, -1), _LAST_SESSION) + _ZERO
-    return sum(
-        (not kinds or (codes[at + 1] - _ZERO) & 7 in kinds) and (wanted is None or codes[at + 3] == wanted)
-        for at in range(0, len(codes), 4)
-    )
+    if session is None:
+        return sum((code - _ZERO) & 7 in kinds for code in codes[1::4])
+    later = min(max(session - row.session, -1), _LAST_SESSION) + _ZERO
+    if not kinds:
+        return codes[3::4].count(later)
+    pairs = zip(codes[1::4], codes[3::4], strict=True)
+    return sum([(code - _ZERO) & 7 in kinds for code, one in pairs if one == later])
 
 
 class Ranking:
@@ -94,10 +101,7 @@ class Ranking:
         self._counting, self._shift = counting, shift
         average = max(1.0, words / self._events)
         norms = [1 - LENGTH + LENGTH * length / average for length in _LENGTHS]
-        self._own = [(figures >> 4) + 1 for figures in range(64)]
-        self._normed = [own / norms[figures & 7] for figures, own in enumerate(self._own)]
-        self._near = [own * NEAR for own in self._own]
-        self._next = [own * (ASKED if figures & _ASKS else NEAR) for figures, own in enumerate(self._own)]
+        self._normed = [own / norms[figures & 7] for figures, own in enumerate(_OWN)]
         self.scores: dict[int, float] = {}
         self._sessions: dict[int, float] = {}
         self._known: dict[int, int] = {}  # of places that have a word themselves: their session, and their kind
@@ -130,7 +134,7 @@ class Ranking:
         first = row.block * SLOTS
         counts_here = EVERY if self._counting is None else self._counting.get(row.block, NO)
         begins = row.block >> self._shift << _SESSION_BITS | row.session
-        normed, own, known, get = self._normed, self._own, self._known, counts.get
+        normed, own, known, get = self._normed, _OWN, self._known, counts.get
         codes, places = row.postings.encode(), []
         for high, low, figures, later in zip(codes[-4::-4], codes[-3::-4], codes[-2::-4], codes[-1::-4], strict=True):
             slot = (high - _ZERO << 3) + (low - _ZERO >> 3)
@@ -147,7 +151,7 @@ class Ranking:
 
     def _spread(self, places: list[tuple[int, int]], counts: dict[int, float]) -> None:
         """Add what a word counts around the places that have it."""
-        near, after, get = self._near, self._next, counts.get
+        near, after, get = _NEAR, _NEXT, counts.get
         for place, figures in places:
             counts[place + 1] = get(place + 1, 0.0) + after[figures]
             counts[place - 1] = get(place - 1, 0.0) + near[figures]
@@ -181,16 +185,20 @@ class Ranking:
 
     def _totals(self) -> list[tuple[int, float]]:
         """Scores with those of the sessions; a mere neighbour is taken to be in the session of what it is next to."""
-        known, spoken = self._known, self._spoken
-        of_session = {session: OF_SESSION * score for session, score in self._sessions.items()}
-        gains = {place: of_session[session >> 3] for place, session in known.items()}
-        near: dict[int, float] = {}
-        for away in (-2, 2, -1, 1, 0):  # the last counts
-            near |= {place + away: gain for place, gain in gains.items()}
+        near, spoken = self._near_sessions(), self._spoken
         total = [(place, score + near.get(place, 0.0)) for place, score in self.scores.items()]
         if spoken:
             total = [(place, score * SPOKEN if place in spoken else score) for place, score in total]
         return total
+
+    def _near_sessions(self) -> dict[int, float]:
+        """What the sessions add to the score of the places that have a word, and to that of their neighbours."""
+        of_session = {session: OF_SESSION * score for session, score in self._sessions.items()}
+        gains = {place: of_session[session >> 3] for place, session in self._known.items()}
+        near: dict[int, float] = {}
+        for away in (-2, 2, -1, 1, 0):  # the last counts
+            near |= {place + away: gain for place, gain in gains.items()}
+        return near
 
     def _may_be(self, place: int, kinds: frozenset[int], session: int | None) -> bool:
         if place not in self._known:

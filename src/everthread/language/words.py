@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from everthread.core.events import Event, Mark, Other, SessionEnded, looks_up, text_of
@@ -84,10 +85,8 @@ def source_of(event: Event) -> str:
             return event.recap
         case Mark():
             return event.name
-        case Other():
-            return "\n".join(_texts(event.data))
-        case Happening():
-            return "\n".join(_texts(event.contents))
+        case Other(data=said) | Happening(contents=said):
+            return "\n".join(_texts(said))
         case _:
             return "" if looks_up(event) else text_of(event)  # else what was looked for would find itself
 
@@ -96,11 +95,11 @@ def words_of(text: str) -> Counter[str]:
     """How often each word stands in a text."""
     text = text[:LONGEST]
     folded = _fold(text)
-    words = (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+    words = _spelled(folded)
     found = [stem(word[:LONGEST_WORD]) for word in words if word.isascii() and word.isalnum()]
     found += [piece for word in words if not (word.isascii() and word.isalnum()) for piece in _pieces(word)]
     found += _wholes(folded)
-    found += [stem(piece.lower()) for word in _HUMPED.findall(text) for piece in _HUMP.split(word)]
+    found += _humps(text)
     return Counter(found)
 
 
@@ -129,8 +128,8 @@ def query_of(text: str) -> Query:
     exact = frozenset(word for word in counted if _names_one_thing(word))
     plain = tuple(word for word in counted if word not in _STOP_WORDS)
     # A pair says more than its two characters, which are for those who ask for a single one.
-    pairs = {character for word in plain if len(word) == 2 and _IS_UNSPACED.match(word) for character in word}
-    words = tuple(word for word in plain if word not in pairs)
+    in_pairs = set("".join(word for word in plain if _is_pair(word)))
+    words = tuple(word for word in plain if word not in in_pairs)
     common = tuple(word for word in counted if word in _STOP_WORDS)
     return Query(words, exact, common, days_asked(_fold(text[:LONGEST])))
 
@@ -143,18 +142,38 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFKC", _ACCENTS.sub("", folded))
 
 
+def _spelled(folded: str) -> list[str]:
+    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+
+
+def _humps(text: str) -> list[str]:
+    """The words within "camelCase"."""
+    return [stem(piece.lower()) for word in _HUMPED.findall(text) for piece in _HUMP.split(word)]
+
+
 def _pieces(word: str) -> list[str]:
+    found: list[str] = []
+    for piece in _without_ending(word):
+        for run in _RUN.findall(piece):
+            found += _characters(run) if _IS_UNSPACED.match(run) else [stem(run[:LONGEST_WORD])]
+    return found
+
+
+def _without_ending(word: str) -> list[str]:
+    """What stands between apostrophes: "rock'n'roll" is three, "isn't" is "is"."""
     first, *rest = word.split("'")
     if rest and rest[-1] == "t":
         first = first.removesuffix("n")
-    found: list[str] = []
-    for piece in (first, *(piece for piece in rest if piece not in _ENDINGS)):
-        for run in _RUN.findall(piece):
-            if _IS_UNSPACED.match(run):
-                found += [*run, *(run[place : place + 2] for place in range(len(run) - 1))]
-            else:
-                found.append(stem(run[:LONGEST_WORD]))
-    return found
+    return [first, *(piece for piece in rest if piece not in _ENDINGS)]
+
+
+def _characters(run: str) -> list[str]:
+    """Single characters and pairs."""
+    return [*run, *map("".join, pairwise(run))]
+
+
+def _is_pair(word: str) -> bool:
+    return len(word) == 2 and bool(_IS_UNSPACED.match(word))
 
 
 def _wholes(folded: str) -> list[str]:
