@@ -132,9 +132,17 @@ def oldest(piece: Piece | None, holds: Callable[[Piece], bool]) -> Piece | None:
     """The oldest of a piece and those before it for which something holds that, once it does, holds for all newer."""
     if piece is None or not holds(piece):
         return None
-    while piece.past is not None and holds(piece.past):
-        piece = piece.far if piece.far is not None and holds(piece.far) else piece.past
+    while (older := _jumped(piece, holds)) is not None:
+        piece = older
     return piece
+
+
+def _jumped(piece: Piece, holds: Callable[[Piece], bool]) -> Piece | None:
+    """As far behind as one jump goes while it holds."""
+    for older in (piece.far, piece.past):
+        if older is not None and holds(older):
+            return older
+    return None
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,12 +33,18 @@ def factor(steps: Mapping[int, int], *, least: int = 20) -> float | None:
     total = sum(steps.values())
     if total < max(1, least):
         return None
-    if total < MANY:
-        highest, second, *_ = [step for step in sorted(steps, reverse=True) for _ in range(min(2, steps[step]))]
-        return min(highest, second + 1) / STEPS
+    return (_of_few(steps) if total < MANY else _of_many(steps, total)) / STEPS
+
+
+def _of_few(steps: Mapping[int, int]) -> int:
+    highest, second, *_ = [step for step in sorted(steps, reverse=True) for _ in range(min(2, steps[step]))]
+    return min(highest, second + 1)
+
+
+def _of_many(steps: Mapping[int, int], total: int) -> int:
     above = total // 100  # of how many model calls it may be too little
     for step in sorted(steps, reverse=True):
         above -= steps[step]
         if above < 0:
             break
-    return step / STEPS
+    return step

@@ -131,11 +131,17 @@ def _read(text: str) -> tuple[str, list[int]]:
 def _reading(one: str) -> str:
     """A character as somebody reads it: a digit of any script, raised, in a circle, in brackets or with a full stop as
     that digit, and what cannot be seen, or stands above or around another, as nothing."""
-    kind = unicodedata.category(one)
     if 0 <= (tagged := ord(one) - _TAGS) <= 9:
         return str(tagged)
-    if kind[0] == "N":  # words for numbers are letters
+    if unicodedata.category(one)[0] == "N":  # words for numbers are letters
         number = unicodedata.numeric(one)
         return str(int(number)) if number in range(_MOST + 1) else one
-    unseen = kind[0] == "C" and one not in _PARTING
-    return "" if unseen or kind in ("Mn", "Me") or one in _FILLERS else one
+    return "" if _is_unseen(one) else one
+
+
+def _is_unseen(one: str) -> bool:
+    """Whether it cannot be seen, or stands above or around another."""
+    kind = unicodedata.category(one)
+    if kind[0] == "C":
+        return one not in _PARTING
+    return kind in ("Mn", "Me") or one in _FILLERS

@@ -12,20 +12,11 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def dimensions(data: bytes) -> tuple[int, int]:
+    measure = _MEASURES.get(media_type_of(data))
     try:
-        if data.startswith(b"\x89PNG"):
-            width, height = struct.unpack_from(">II", data, 16)
-        elif data.startswith(b"GIF8"):
-            width, height = struct.unpack_from("<HH", data, 6)
-        elif data.startswith(b"\xff\xd8"):
-            width, height = _jpeg(data)
-        elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-            width, height = _webp(data)
-        else:
-            return 0, 0
+        return measure(data) if measure else (0, 0)
     except (struct.error, IndexError):
         return 0, 0
-    return int(width), int(height)
 
 
 def media_type_of(data: bytes) -> str:
@@ -33,6 +24,16 @@ def media_type_of(data: bytes) -> str:
         return "image/webp"
     known = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
     return next((name for magic, name in known.items() if data.startswith(magic)), "application/octet-stream")
+
+
+def _png(data: bytes) -> tuple[int, int]:
+    width, height = struct.unpack_from(">II", data, 16)
+    return width, height
+
+
+def _gif(data: bytes) -> tuple[int, int]:
+    width, height = struct.unpack_from("<HH", data, 6)
+    return width, height
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
@@ -59,3 +60,6 @@ def _webp(data: bytes) -> tuple[int, int]:
             width, height = struct.unpack_from("<HH", data, 26)
             return width & 0x3FFF, height & 0x3FFF
     return 0, 0
+
+
+_MEASURES = {"image/png": _png, "image/gif": _gif, "image/jpeg": _jpeg, "image/webp": _webp}

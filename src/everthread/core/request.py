@@ -130,16 +130,20 @@ def object_of(arguments: str) -> dict[str, Any] | None:
 
 def spelled(arguments: str) -> tuple[str, bool]:
     """Arguments as every provider takes them, the text of a JSON object; and whether they were one."""
-    if arguments.isascii() and "\\u" not in arguments:
-        found, cleaned = object_of(arguments), arguments
-    else:
-        cleaned = clean(arguments)
-        found = object_of(cleaned)
-        if found and (again := clean(whole := json.dumps(found, ensure_ascii=False))) != whole:
-            return again, True  # a lone surrogate can be spelled in ASCII, too
+    cleaned = clean(arguments)
+    found = object_of(cleaned)
     if found is None:
         return json.dumps({INVALID: cleaned}, ensure_ascii=False), False
-    return cleaned if found else "{}", True
+    if not found:
+        return "{}", True
+    return (_without_surrogates(cleaned, found) if "\\u" in cleaned else cleaned), True
+
+
+def _without_surrogates(text: str, value: dict[str, Any]) -> str:
+    """A lone surrogate can be spelled in ASCII, too."""
+    whole = json.dumps(value, ensure_ascii=False)
+    again = clean(whole)
+    return text if again == whole else again
 
 
 def compact(value: object) -> str:

@@ -182,10 +182,15 @@ def _part(part: Part, counter: Counter) -> int:
             sides = dimensions(part.data) if part.data else (part.width, part.height)
             return image_area(*sides)
         case File():
-            if part.data is not None and is_text(part.media_type):  # sent as text, so counted as text
-                return counter(part.name) + counter(part.data.decode("utf-8", "replace"))
-            size = len(part.data) if part.data is not None else part.size
-            return counter(part.name) + file_size(size, part.media_type)
+            return counter(part.name) + _file(part, counter)
+
+
+def _file(file: File, counter: Counter) -> int:
+    if file.data is None:
+        return file_size(file.size, file.media_type)
+    if is_text(file.media_type):  # sent as text, so counted as text
+        return counter(file.data.decode("utf-8", "replace"))
+    return file_size(len(file.data), file.media_type)
 
 
 def file_size(size: int, media_type: str) -> int:
@@ -258,10 +263,16 @@ def _comment(schema: object) -> Iterator[str]:
     if not isinstance(schema, Mapping):
         return
     for key, value in schema.items():
-        if isinstance(value, str) and value and key not in _SAID:
-            yield "// " + ("" if key == "description" else f"{key}: ") + value.replace("\n", "\n// ") + "\n"
-        elif value and key not in _SAID:
-            yield f"// {key}: {_plainly(value)}\n"
+        if value and key not in _SAID:
+            yield _remark(key, value)
+
+
+def _remark(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        return f"// {key}: {_plainly(value)}\n"
+    label = "" if key == "description" else f"{key}: "
+    lines = value.replace("\n", "\n// ")
+    return f"// {label}{lines}\n"
 
 
 def _plainly(value: object) -> str:
@@ -273,23 +284,29 @@ def _plainly(value: object) -> str:
 
 
 def _fields(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
-    listed = schema.get("required")
-    required = (
-        dict.fromkeys(name for name in listed if isinstance(name, str)) if isinstance(listed, list | tuple) else {}
-    )
+    required = _required(schema)
     indent = "  " * (DEEPEST - depth)
-    described, others = schema.get("properties"), schema.get("additionalProperties")
-    fields: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {}
-    fields |= {
-        name: {} for name in required if name not in fields
-    }  # told all the same, though nobody says of what type
-    fields |= {"[key: string]": others} if isinstance(others, Mapping) and others else {}
-    for name, field in fields.items():
+    for name, field in _properties(schema, required).items():
         for comment in _comment(field):
             yield indent + comment
         yield f"{indent}{name}: " if name in required else f"{indent}{name}?: "
         yield from _type(field, depth - 1)
         yield ",\n"
+
+
+def _required(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The names of the fields that must be there, in their order, each with a schema that says nothing."""
+    listed = schema.get("required")
+    names = listed if isinstance(listed, list | tuple) else ()
+    return {name: {} for name in names if isinstance(name, str)}
+
+
+def _properties(schema: Mapping[str, Any], required: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The fields of an object. One that is required is told even where nobody says of what type it is."""
+    described, others = schema.get("properties"), schema.get("additionalProperties")
+    fields: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {}
+    fields |= {name: nothing for name, nothing in required.items() if name not in fields}
+    return fields | ({"[key: string]": others} if isinstance(others, Mapping) and others else {})
 
 
 def _type(schema: object, depth: int) -> Iterator[str]:
@@ -298,16 +315,21 @@ def _type(schema: object, depth: int) -> Iterator[str]:
     elif not isinstance(schema, Mapping) or "$ref" in schema:
         yield "any"
     elif isinstance(values := schema.get("enum"), list | tuple):
-        yield " | ".join(map(_literal, values))
+        yield " | ".join(map(_plainly, values))
     else:
-        combined = [schema[key] for key in COMBINED if schema.get(key)]
-        kinds = _kinds(schema) or ([] if combined else ["any"])
-        for place, kind in enumerate(kinds):
-            yield " | " if place else ""
-            yield from _kind(schema, kind, depth)
-        for place, options in enumerate(combined):
-            yield " & " if place or kinds else ""
-            yield from _either(options, depth)
+        yield from _parts_of_type(schema, depth)
+
+
+def _parts_of_type(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """What kinds of value it allows, and all that they are combined with."""
+    combined = [schema[key] for key in COMBINED if schema.get(key)]
+    kinds = _kinds(schema) or ([] if combined else ["any"])
+    for place, kind in enumerate(kinds):
+        yield " | " if place else ""
+        yield from _kind(schema, kind, depth)
+    for place, options in enumerate(combined):
+        yield " & " if place or kinds else ""
+        yield from _either(options, depth)
 
 
 def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
@@ -318,10 +340,6 @@ def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
             # Each once: a list that names `object` twice, level upon level, would double the work at every one.
             return list(dict.fromkeys(map(str, kinds)))
     return ["object"] if "properties" in schema else ["array"] if "items" in schema else []
-
-
-def _literal(value: object) -> str:
-    return _plainly(value)
 
 
 def _either(options: object, depth: int) -> Iterator[str]:

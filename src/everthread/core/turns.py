@@ -116,8 +116,7 @@ def advance(
         event = stand_in(event)
     seq, message = head.seq + 1, event.kind in MESSAGES
     turn, turn_first, state, pending, highest, left = _turn_before(head, event)
-    if session is None:
-        session = head.session + (message and _is_new_session(head, time, gap))
+    session = _session(head, message, time, gap) if session is None else session
     spoken, spoken_time = (seq, time) if message else (head.spoken, head.spoken_time)
     cleared, cleared_sum = (seq, head.settled_sum) if isinstance(event, Clear) else (head.cleared, head.cleared_sum)
     return Head(
@@ -169,8 +168,9 @@ def _is_turn_zero(head: Head, event: Event) -> bool:
     return head.turn_first == 0 and not isinstance(event, User)
 
 
-def _is_new_session(head: Head, time: int, gap: int) -> bool:
-    return head.session == 0 or time - head.spoken_time >= gap
+def _session(head: Head, message: bool, time: int, gap: int) -> int:
+    begins = message and (head.session == 0 or time - head.spoken_time >= gap)
+    return head.session + begins
 
 
 def _pending(pending: int, event: Event) -> int:
