@@ -23,7 +23,7 @@ from everthread.config import parse
 from everthread.core.ids import is_id
 from everthread.core.logged import moment
 from everthread.errors import BadValue, EverthreadError, NotFound
-from everthread.store.conversations import NEWEST
+from everthread.store.conversations import NEWEST, Conversation
 from everthread.talk import Talk
 
 if TYPE_CHECKING:
@@ -210,19 +210,36 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     """The conversation with this id, the beginning or end of one, or this name; the newest where none is given."""
     if name is not None and is_id(name.upper()):
         return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())
-    before, matches, some = NEWEST, [], False
-    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
-        if name is None:
-            return et.talk(page[0])
-        matches += [c for c in page if c.name == name or c.id.startswith(name.upper()) or c.id.endswith(name.upper())]
-        before, some = page[-1].id, True
-    if not some:
+    found = await (_newest(et, scope) if name is None else every_conversation(et, scope))
+    if not found:
         raise NoConversation(f"There are no conversations {scope.place}: name whose with --user.")
-    if len(matches) != 1:
-        fit = f"There are {len(matches)} conversations" if matches else "There is no conversation"
-        hint = "give more of the id" if matches else "`everthread conversations` lists those there are"
-        raise NoConversation(f"{fit} {name!r} {scope.place}: {hint}.")
-    return et.talk(matches[0])
+    return et.talk(found[0] if name is None else _called(name, found, scope))
+
+
+async def _newest(et: Everthread, scope: Scope) -> list[Conversation]:
+    return await et.conversations(user=scope.user, tenant=scope.tenant, limit=1)
+
+
+async def every_conversation(et: Everthread, scope: Scope) -> list[Conversation]:
+    """All that the user has, newest first."""
+    found: list[Conversation] = []
+    before = NEWEST
+    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
+        found += page
+        before = page[-1].id
+    return found
+
+
+def _called(name: str, conversations: list[Conversation], scope: Scope) -> Conversation:
+    """The only one with this name, or with an id that begins or ends so."""
+    part = name.upper()
+    matches = [c for c in conversations if c.name == name or c.id.startswith(part) or c.id.endswith(part)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise NoConversation(f"There are {len(matches)} conversations {name!r} {scope.place}: give more of the id.")
+    hint = "`everthread conversations` lists those there are"
+    raise NoConversation(f"There is no conversation {name!r} {scope.place}: {hint}.")
 
 
 async def on_branch(talk: Talk, branch: str | None) -> Talk:
@@ -285,9 +302,9 @@ def ago(microseconds: int) -> str:
 
 
 @contextmanager
-def progress(scope: Scope, what: str, *, show: bool = True) -> Iterator[Callable[[int], None]]:
+def progress(scope: Scope, what: str) -> Iterator[Callable[[int], None]]:
     """A counter on stderr while something long goes on, for people only."""
-    if scope.json or not show or not sys.stderr.isatty():
+    if scope.json or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

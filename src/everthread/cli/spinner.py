@@ -51,5 +51,7 @@ class Spinner:
         frames = "dots" if out.encoding.startswith("utf") else "line"
         turning = Turning(frames, text=Text(printable(words)))
         # Not redirected: standard output may be a pipe, and what goes there must get there.
-        self._live = Live(turning, console=out, transient=True, redirect_stdout=False, redirect_stderr=False, refresh_per_second=10)
+        self._live = Live(
+            turning, console=out, transient=True, refresh_per_second=10, redirect_stdout=False, redirect_stderr=False
+        )
         self._live.start(refresh=True)
