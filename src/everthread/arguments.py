@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
@@ -18,7 +18,7 @@ from everthread.core.branches import ENDLESS
 from everthread.core.events import Settings, User, media_of, text_of
 from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
-from everthread.core.strategies import STRATEGIES
+from everthread.core.strategies import STRATEGIES, Strategy
 from everthread.errors import BadValue, NoUser
 from everthread.store.conversations import Owner, check_name, owner_of
 
@@ -63,7 +63,7 @@ def bus(value: object) -> str | None:
 # -- numbers ---------------------------------------------------------------------------------------------
 
 
-def whole(value: object) -> bool:
+def whole(value: object) -> TypeGuard[int]:
     """True is a number to Python, and a slip of the hand to everybody else."""
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -104,7 +104,7 @@ def moment(what: str, value: datetime | int | None, otherwise: int) -> int:
     """A time in microseconds, in which it may be given, too."""
     if value is None:
         return otherwise
-    if isinstance(value, int) and not isinstance(value, bool):
+    if whole(value):
         return value
     if not isinstance(value, datetime):
         raise BadValue(what, value, "a datetime, or microseconds since 1970")
@@ -149,7 +149,7 @@ def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, import
     """What `Everthread.open` hands on to the log."""
     if not isinstance(session_gap, timedelta) or session_gap <= timedelta(0):
         raise BadValue("session_gap", session_gap, "a timedelta above zero")
-    if not isinstance(patience, int | float) or isinstance(patience, bool) or not 0 <= patience < float("inf"):
+    if not _is_duration(patience):
         raise BadValue("patience", patience, "seconds from zero up")
     if not callable(importance):
         raise BadValue("importance", importance, "a function that gives a message's worth, from 0 to 100")
@@ -159,6 +159,10 @@ def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, import
         "patience": patience,
         "importance": importance,
     }
+
+
+def _is_duration(value: object) -> bool:
+    return (whole(value) or isinstance(value, float)) and 0 <= value < float("inf")
 
 
 # -- what the model shall see ----------------------------------------------------------------------------
@@ -173,16 +177,23 @@ def asked(
     at: int | None = None,
 ) -> Asked:
     """What was asked of `talk.context`: a strategy by its name is a setting like the others, a function is not."""
-    own = None if isinstance(strategy, str) else strategy
-    if own is not None and not callable(own):
-        raise BadValue("strategy", strategy, f"{', '.join(STRATEGIES)}, or a function of your own")
-    beside = {"model": model, "budget": budget, "strategy": None if own else strategy}
+    name, own = _strategy(strategy)
+    beside = {"model": model, "budget": budget, "strategy": name}
     return Asked(
         settings=({} if given is None else settings(given))
         | {name: value for name, value in beside.items() if value is not None},
         strategy=own,
         at=None if at is None else seq("at", at),
     )
+
+
+def _strategy(given: Any) -> tuple[str | None, Strategy | None]:
+    """Its name, or the function that it is."""
+    if given is None or isinstance(given, str):
+        return given, None
+    if not callable(given):
+        raise BadValue("strategy", given, f"{', '.join(STRATEGIES)}, or a function of your own")
+    return None, given
 
 
 def given(
@@ -215,6 +226,6 @@ def one_of(what: str, value: object, choices: tuple[str, ...]) -> str:
 def check_instructions(given: Any) -> str | dict[str, str] | None:
     if given is None or isinstance(given, str):
         return given
-    if not isinstance(given, Mapping) or not all(isinstance(said, str) for pair in given.items() for said in pair):
+    if not isinstance(given, Mapping) or not all(isinstance(said, str) for said in (*given, *given.values())):
         raise BadValue("instructions", given, f"text, or texts for some of {', '.join(ORDER)}")
     return dict(given)

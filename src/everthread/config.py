@@ -76,12 +76,13 @@ def _is_model(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
+    if not re.fullmatch("[!-~]*", text):  # printable ASCII without spaces
+        return False
     try:
         parts = urlsplit(text)
-        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return named and text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_object(text: str) -> bool:
@@ -344,11 +345,16 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
         if not os.path.exists(named):
             raise BadSettingsFile(named, "there is no such file")
         return Path(named)
+    own = _own_file(environ)
+    return own if own and os.path.exists(own) else None
+
+
+def _own_file(environ: Mapping[str, str]) -> Path | None:
+    """Where a user's own file would be; None where nobody says where the user is at home."""
     home, folder = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
     if not folder and not home:
         return None
-    file = Path(folder or f"{home}/.config", "everthread", "config.toml")
-    return file if os.path.exists(file) else None
+    return Path(folder or f"{home}/.config", "everthread", "config.toml")
 
 
 def from_file(path: Path) -> Source:
@@ -376,10 +382,7 @@ def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
 def read_toml(path: Path) -> dict[str, Any]:
     import tomllib
 
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as problem:
-        raise BadSettingsFile(path, getattr(problem, "strerror", None) or str(problem)) from None
+    data = _bytes_of(path)
     lines = data.rstrip().count(b"\n") + 1
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
@@ -392,3 +395,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         what, _, where = str(problem).removesuffix(")").partition(" (at ")
         where = where.replace("end of document", f"line {lines}, the end")
         raise BadSettingsFile(path, f"{where}: {what}" if where else what) from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as problem:
+        raise BadSettingsFile(path, getattr(problem, "strerror", None) or str(problem)) from None
