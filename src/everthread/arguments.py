@@ -1,8 +1,8 @@
 """What a caller hands to the verbs, looked at before anything else happens.
 
 Each function gives back what may be used, or raises `BadValue` with the argument's name and what it may be: so that
-nobody meets an error from the inside, and nothing wrong is taken in silence. Whether what is named exists is the log's
-to say.
+no caller meets an error from the inside, and nothing wrong is accepted silently. Whether what is named exists is for
+the log to say.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def bus(value: object) -> str | None:
 
 
 def whole(value: object) -> TypeGuard[int]:
-    """True is a number to Python, and a slip of the hand to everybody else."""
+    """Whether it is a whole number. Python takes True for one; from a caller it is a mistake."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -75,14 +75,14 @@ def count(what: str, value: int) -> int:
 
 
 def seq(what: str, value: int) -> int:
-    """The number of an event; whether there is one, and which a page may begin at, is the log's to say."""
+    """The number of an event; whether there is one, and where a page may begin, is for the log to say."""
     if not whole(value):
         raise BadValue(what, value, "the seq of an event, a whole number")
     return value
 
 
 def known(what: str, value: int) -> int:
-    """The seq of the last event that somebody knows; 0 for none."""
+    """The seq of the last event that the caller knows; 0 for none."""
     if seq(what, value) < 0:
         raise BadValue(what, value, "the seq of the last event that you know, or 0")
     return value
@@ -124,7 +124,7 @@ def settings(given: object) -> dict[str, Any]:
 
 
 def settings_of_store(given: object) -> dict[str, Any] | None:
-    """They stand in place of the file and the environment: none is not the same as no names."""
+    """They replace the file and the environment, so None differs from an empty mapping."""
     if given is None:
         return None
     resolve(Source(OPENED, found := settings(given)))
@@ -165,7 +165,7 @@ def _is_duration(value: object) -> bool:
     return (whole(value) or isinstance(value, float)) and 0 <= value < float("inf")
 
 
-# -- what the model shall see ----------------------------------------------------------------------------
+# -- what the model will see -----------------------------------------------------------------------------
 
 
 def asked(

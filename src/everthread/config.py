@@ -256,7 +256,7 @@ def check(name: str, value: object, where: str) -> Any:
 
 
 def parse(name: str, text: str, where: str) -> Any:
-    """As `check`, of a value that was written as text: a variable, a command."""
+    """As `check`, for a value that was written as text, in a variable or a command."""
     setting = _known(name, text, where)
     try:
         value = _READ[setting.kind](text)
@@ -294,7 +294,7 @@ def general_sources(environ: Mapping[str, str]) -> tuple[Source, ...]:
 
 
 def from_environment(environ: Mapping[str, str]) -> Source:
-    """Of each setting its variable, `EVERTHREAD_BUDGET` and so on; other variables are none of ours."""
+    """The variable of each setting, `EVERTHREAD_BUDGET` and so on; other variables are left alone."""
     source = Source("the environment", {}, PREFIX)
     found = {name: environ[PREFIX + name.upper()] for name in KNOWN if PREFIX + name.upper() in environ}
     return source._replace(values={name: parse(name, text, source.where(name)) for name, text in found.items()})
@@ -323,7 +323,7 @@ def from_branch(changes: Iterable[events.Settings]) -> Source:
 
 
 def usable(source: Source) -> Source:
-    """The same of a source that was read from a store: what cannot be used there is passed over."""
+    """A source that was read from a store, without the values that cannot be used."""
     wrong = {name: problem for name, value in source.values.items() if (problem := _problem(name, value, source.name))}
     values = {name: value for name, value in source.values.items() if name not in wrong}
     return source._replace(values=values, passed_over=tuple(wrong.values()))
@@ -350,7 +350,7 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def _own_file(environ: Mapping[str, str]) -> Path | None:
-    """Where a user's own file would be; None where nobody says where the user is at home."""
+    """Where a user's own file would be; None where the environment names no home."""
     home, folder = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
     if not folder and not home:
         return None

@@ -64,7 +64,7 @@ class Beside:
             order()
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """What a function gives in the main thread, where somebody can be asked. For work that runs here."""
+        """What a function gives in the main thread, where the user can be asked. For work that runs here."""
         answer: asyncio.Future[T] = self._loop.create_future()
 
         def order() -> None:

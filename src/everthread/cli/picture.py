@@ -32,7 +32,7 @@ class Picture:
 
     def draw(self, talk: Talk, *, everything: bool) -> None:
         about = self._about
-        estimated = "counted exactly" if about.exact else f"estimated, {about.factor:.2f} a token of ours"
+        estimated = "counted exactly" if about.exact else f"estimated with a factor of {about.factor:.2f}"
         self._say(f"{about.model} · strategy {about.strategy} · {estimated}", style="bold")
         self._say(printable(talk.conversation.name) or talk.id, style="dim")
         self._out.print()
@@ -124,7 +124,7 @@ class Picture:
         return isinstance(line, TurnLine) and line.sent and line.first >= self._about.cutoff
 
     def _lines(self, everything: bool) -> Iterator[TurnLine | int]:
-        """The turns to list; a number stands for so many that are not."""
+        """The turns to list; a number stands for that many turns that are not listed."""
         turns = self._about.turns
         if everything or len(turns) <= HEAD + TAIL + 1:
             yield from turns

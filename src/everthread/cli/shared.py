@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 USER = "me"
 SOON = 0.5  # seconds after which the end of a program is worth a word
-PATIENCE = 5.0  # seconds: at a terminal somebody waits
+PATIENCE = 5.0  # seconds that a locked store is waited for: somebody sits at the terminal
 
 
 class Scope(NamedTuple):
@@ -81,7 +81,7 @@ def run(
     makes_store: bool = False,
     agents: Path | None = None,
 ) -> None:
-    """Open the store and do the work; an error of ours is a sentence on stderr and exit code 1.
+    """Open the store and do the work; an EverthreadError is a sentence on stderr and exit code 1.
 
     `agents`: the folder whose agents the store should know as they are now.
     """

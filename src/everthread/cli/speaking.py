@@ -98,7 +98,7 @@ async def context_of(
 
 
 def warn(model: str) -> None:
-    """Where the model in the process replies, say so: nobody should judge others by it."""
+    """Say so where the small model in the process replies: it is no measure of other models."""
     if tiny := notice(model):
         tell(tiny, colour="yellow")
 

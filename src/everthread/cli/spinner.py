@@ -15,7 +15,7 @@ PAUSE = 0.1  # seconds before it is shown, so that what comes at once does not f
 
 
 class Spinner:
-    """Turns while one waits, at the left margin: who writes there hides it first."""
+    """Turns at the left margin while one waits; hide it before anything is written there."""
 
     def __init__(self, words: str = "") -> None:
         self._words = words

@@ -46,10 +46,10 @@ AGAIN = 4  # how often an export into a file begins anew when something was reda
 )
 @click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")
 def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> None:
-    """Import conversations from FILE: an export of ours (same ids and times), a data export of ChatGPT or Claude
+    """Import conversations from FILE: an Everthread export (same ids and times), a data export of ChatGPT or Claude
     (conversations.json), or message lists in OpenAI's or Anthropic's format, one conversation a line or in one JSON
-    value. All of it, or nothing. An export of ours goes back to those whose it was, with their MEMORY.md, unless --user
-    says whose it shall be."""
+    value. Either all of it is imported or nothing. An Everthread export goes back to the users it came from, with their
+    MEMORY.md, unless --user names another."""
     where = scope_of(**scope)
     keep_users = click.get_current_context().get_parameter_source("user") is ParameterSource.DEFAULT
 

@@ -62,7 +62,7 @@ class Left(NamedTuple):
 class Piece(msgspec.Struct, frozen=True, eq=False):
     """What a line has of an ancestor. `end`, `begun` and `marks` are of the whole line up to here.
 
-    `levels`: by importance, the newest turn that follows one of that importance; empty until somebody asks for it.
+    `levels`: by importance, the newest turn that follows one of that importance; empty until it is asked for.
     """
 
     branch: int
@@ -155,7 +155,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> str:
-        """What tells this conversation from all others, of whichever tenant."""
+        """What identifies this conversation among those of all tenants."""
         return f"{self.tenant}/{self.conversation}"
 
     @property
@@ -177,7 +177,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
             piece = piece.past
 
     def piece(self, seq: int) -> Piece | None:
-        """The piece of an ancestor that holds the event `seq`; None where the branch itself does, or nobody."""
+        """The piece of an ancestor that holds the event `seq`; None where the branch itself does, or none."""
         if self.past is None or not 0 < seq <= self.branch.at:
             return None
         return self.past if seq >= self.past.first else oldest(self.past, lambda piece: piece.last >= seq)
@@ -201,7 +201,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Current(NamedTuple):
-    """The current branch of a conversation, whichever it is when it is read."""
+    """The current branch of a conversation, as it is at the time of reading."""
 
     tenant: str
     conversation: str

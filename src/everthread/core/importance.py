@@ -28,7 +28,7 @@ Worth = Callable[[Event], int]
 
 
 def worth(event: Event) -> int:
-    """What a message is worth wherever it stands. Markers are never sent: nothing."""
+    """What a message is worth apart from its place. Markers are never sent, so they are worth nothing."""
     base = _BASES.get(type(event), 0)
     return base - LONG_COSTS if base and len(text_of(event)) > LONG else base
 

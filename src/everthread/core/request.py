@@ -115,7 +115,7 @@ def clean(text: str) -> str:
 
 
 def object_of(arguments: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None where it is none. No text at all is how some say: no arguments."""
+    """The JSON object that a text spells; None where it spells none. Some models write nothing for no arguments."""
     if not arguments or arguments.isspace():
         return {}
     try:
@@ -140,7 +140,7 @@ def spelled(arguments: str) -> tuple[str, bool]:
 
 
 def _without_surrogates(text: str, value: dict[str, Any]) -> str:
-    """A lone surrogate can be spelled in ASCII, too."""
+    """The text, or the value written anew where it holds a lone surrogate, which ASCII can spell too."""
     whole = json.dumps(value, ensure_ascii=False)
     again = clean(whole)
     return text if again == whole else again

@@ -2,7 +2,7 @@
 
 A strategy is a generator function like `cutoff`: it is given a `View`, yields look-ups and returns a `Choice`.
 An application's own is the same thing, or a plain function that returns a `Choice` or just the seq at which
-the window shall begin. Whatever it chooses, the window stays under the budget: `under_budget` sees to it.
+the window should begin. Whatever it chooses, the window stays under the budget: `under_budget` sees to it.
 
     budget       the newest turns that fit; stepped
     messages     those of the last 15 user and assistant messages
@@ -105,7 +105,7 @@ Strategy = Callable[[View], "Choice | int | Generator[Any, Any, Choice | int]"]
 
 
 def choose(strategy: Strategy, view: View) -> Lookups[Choice]:
-    """What a strategy chooses, whichever form it has, under the budget. BadValue: it returned something else."""
+    """What a strategy of any form chooses, kept under the budget. BadValue: it returned something else."""
     made = strategy(view)
     chosen: object = (yield from made) if isinstance(made, Generator) else made
     if isinstance(chosen, int) and not isinstance(chosen, bool):

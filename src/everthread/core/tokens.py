@@ -104,13 +104,13 @@ def four_bytes(text: str) -> int:
 
 @cache
 def _broken(encoding: Encoding, why: str) -> None:
-    """Say once that a tokenizer is of no use, and keep it for who is told what was given up."""
+    """Log once that a tokenizer cannot be used, and note why: the context reports it."""
     BROKEN[encoding] = why
     _log.warning("The tokenizer of %s failed (%s): four bytes are taken for a token.", encoding, why)
 
 
 def _is_fault(problem: BaseException) -> bool:
-    """A fault of the tokenizer's own: one in Rust is told by an exception that is none of Python's usual ones."""
+    """Whether the tokenizer itself failed. A panic in Rust arrives as an exception that is not an `Exception`."""
     return isinstance(problem, Exception) or type(problem).__name__ == "PanicException"
 
 
@@ -120,12 +120,12 @@ def tools_size(tools: Sequence[Mapping[str, Any]], encoding: Encoding = "o200k")
         return 0
     try:
         return _tools_size(msgspec.json.encode(tools), encoding)
-    except (TypeError, ValueError, RecursionError):  # not quite JSON: it has a size all the same
+    except (TypeError, ValueError, RecursionError):  # not quite JSON, but it still has a size
         return TOOLS_WRAPPING + count("".join(_namespace(tools)), encoding)
 
 
 def image_tiles(width: int, height: int, base: int, tile: int) -> int:
-    """Tokens of an image as OpenAI charges it: so many for each tile of 512 by 512 pixels, after scaling it down to
+    """Tokens of an image as OpenAI charges it: `tile` for each tile of 512 by 512 pixels, after scaling it down to
     fit 2048 by 2048 and then to a shortest side of 768. Of unknown dimensions: the most that it can be."""
     if width <= 0 or height <= 0:
         return base + TILES_MOST * tile
@@ -138,13 +138,13 @@ def image_tiles(width: int, height: int, base: int, tile: int) -> int:
 
 
 def image_area(width: int, height: int) -> int:
-    """Tokens of an image where nobody says how it is charged, or by its area."""
+    """Tokens of an image by its area, for models whose charge is not known."""
     area = width * height
     return max(IMAGE_LEAST, min(IMAGE_MOST, -(-area // PIXELS_A_TOKEN))) if area > 0 else IMAGE_UNKNOWN
 
 
 def image_crops(width: int, height: int, crop: int) -> int:
-    """Tokens of an image as Google charges it: so many for each square of two thirds of its shorter side, within
+    """Tokens of an image as Google charges it: `crop` for each square of two thirds of its shorter side, within
     bounds, after scaling it down to fit 3072 by 3072."""
     if width <= 0 or height <= 0:
         return crop * CROPS_UNKNOWN
@@ -164,7 +164,7 @@ def image_tokens(width: int, height: int, base: int, tile: int, crop: int) -> in
 
 
 def _arguments(arguments: str, counter: Counter) -> int:
-    """As text, or as the object that it spells, whichever is more: some providers are sent the one, some the other."""
+    """As text or as the object that it spells, whichever is larger: providers are sent one or the other."""
     told, _ = spelled(arguments)
     again = compact(object_of(told))
     return counter(told) if again == told else max(counter(told), counter(again))
@@ -259,7 +259,7 @@ def _definitions(schema: object) -> Iterator[str]:
 
 
 def _comment(schema: object) -> Iterator[str]:
-    """What TypeScript has no other word for."""
+    """What a schema says that a TypeScript type cannot."""
     if not isinstance(schema, Mapping):
         return
     for key, value in schema.items():
@@ -276,7 +276,7 @@ def _remark(key: str, value: object) -> str:
 
 
 def _plainly(value: object) -> str:
-    """JSON of anything that is not too deep to be sent."""
+    """JSON of anything that is not nested too deeply to be sent."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
@@ -302,7 +302,7 @@ def _required(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _properties(schema: Mapping[str, Any], required: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The fields of an object. One that is required is told even where nobody says of what type it is."""
+    """The fields of an object. A required field is listed even where the schema gives it no type."""
     described, others = schema.get("properties"), schema.get("additionalProperties")
     fields: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {}
     fields |= {name: nothing for name, nothing in required.items() if name not in fields}

@@ -57,7 +57,7 @@ class Head(msgspec.Struct, frozen=True):
     settled_before: int = 0
     messages_before: int = 0
     importance: int = 0  # the highest of the turn's messages so far, without recency
-    left_importance: int = 0  # the same of the turn before this one, whole
+    left_importance: int = 0  # the importance of the turn before this one, complete
 
     @property
     def is_message(self) -> bool:
@@ -145,7 +145,7 @@ def advance(
 
 def _turn_before(head: Head, event: Event) -> tuple[int, int, State, int, int, int]:
     """The turn that `event` belongs to, as it was before it: its number, its first seq, its state, the calls without a
-    result, its importance and that of the turn before it."""
+    result, its importance, and the importance of the turn before it."""
     if _begins_turn(head, event):
         number = head.turn if _is_turn_zero(head, event) else head.turn + 1
         return number, head.seq + 1, "idle", 0, 0, head.importance

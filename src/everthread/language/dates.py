@@ -1,8 +1,8 @@
 """When something was said, as words that recall finds it by: its year, its month, and its day in that month.
 
-So "in June", "on 8 May, 2023" and "2023-05-08" find what was said then, though who speaks in June seldom says so. They
-are words like others, and none that a text could have. Days are those of UTC. A month is known by its number, and by
-its name in some languages, beside a number or after "in" and the like: June and August are people too.
+So "in June", "on 8 May, 2023" and "2023-05-08" find what was said then, though people who speak in June seldom say so.
+They are indexed like other words, and no text can contain them. Days are those of UTC. A month is known by its number,
+and by its name in some languages, beside a number or after "in" and the like: June and August are people too.
 """
 
 from __future__ import annotations

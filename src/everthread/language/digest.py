@@ -3,7 +3,7 @@
 Turns become lines: what the user and the assistant said, shortened in the middle where it is long; tool calls as what
 was asked, results as what came out, errors kept. Everything is fenced as reference. A gap that is too large for one
 model call is taken in portions of whole turns; a turn that is too large by itself is shortened, never skipped. What
-comes back is checked: no headings, no plans, at most so many words, cut at the end of a sentence.
+comes back is checked: no headings, no plans, a limited number of words, cut at the end of a sentence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def by_turn(events: Iterable[Logged]) -> list[list[Logged]]:
 
 
 def portions(turns: Turns, tokens: int, count: Counter = count_tokens) -> list[list[Sequence[Logged]]]:
-    """The turns in order, as many together as so many tokens take; none is left out, and none is in two."""
+    """The turns in order, in portions of at most `tokens` tokens; each turn is in exactly one of them."""
     taken: list[list[Sequence[Logged]]] = []
     room = 0
     for turn in turns:
@@ -68,7 +68,7 @@ def material(
 
 
 def digest(turn: Sequence[Logged], tokens: int, count: Counter = count_tokens) -> str:
-    """One turn in at most so many tokens. The more there is, the shorter each message; the first and last go last."""
+    """One turn in at most `tokens` tokens. The more there is, the shorter each message; the first and last go last."""
     lines: list[str] = []
     for length in _LENGTHS:
         lines = list(filter(None, (told(logged, length) for logged in turn)))
@@ -98,7 +98,7 @@ def _cut_down(text: str, tokens: int, count: Counter) -> str:
 
 
 def told(logged: Logged, length: int) -> str:
-    """One message as a line, its text at most so many characters; nothing where there is nothing to tell."""
+    """One message as a line, its text at most `length` characters; nothing where there is nothing to tell."""
     match event := logged.event:
         case User() | Assistant():
             return _line(_speaker(event), _said(logged, length))
@@ -153,7 +153,7 @@ def _telling_lines(text: str, length: int) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """At most so many characters: the beginning and the end, two parts to one, and between them what is missing."""
+    """At most `length` characters: the beginning and the end, two parts to one, and between them what is missing."""
     if len(text) <= length:
         return text
     if length < 24:
@@ -213,7 +213,7 @@ _FIRST_PERSON = re.compile(r"(?<![\"“'‘\w])(?:I|[Mm]y|[Ww]e|[Oo]ur|[Ii]ch|[J
 
 
 def checked(text: str, words: int = WORDS) -> str:
-    """A model's summary as it may be kept: without headings and plans, at most so many words, whole sentences."""
+    """A model's summary as it may be kept: without headings and plans, at most `words` words, in whole sentences."""
     text = _WRAPPING.sub("", _THOUGHT.sub("", clean(text))).strip()
     while (opened := _OPENING.match(text)) and opened.end():
         text = text[opened.end() :].strip()

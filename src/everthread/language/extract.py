@@ -71,9 +71,9 @@ class _Candidate(NamedTuple):
 
 
 def summary(logged: Sequence[Logged], tokens: int, count: Counter = count_tokens, *, beside: str = "") -> str:
-    """What was said in these messages, in at most so many tokens.
+    """What was said in these messages, in at most `tokens` tokens.
 
-    What is told `beside` it, such as the facts, need not be told again: it counts as covered, preferences too."""
+    What stands in `beside`, such as the facts, need not be repeated: it counts as covered, preferences included."""
     leads, candidates = _read(logged, beside)
     chosen = _fitting(leads, candidates, set(_names(beside, most=1_000)), tokens, count)
     while chosen and count("\n".join(_lines(leads, chosen))) > tokens:  # together they may be more than apart
@@ -140,7 +140,7 @@ def _few(chosen: list[_Candidate], candidates: list[_Candidate], most: int) -> l
 
 
 def _by_gain(candidates: list[_Candidate], covered: _Names) -> Iterator[_Candidate]:
-    """Best first, by what each adds to what is covered by then: the one who asks adds to it."""
+    """Best first, by what each adds to `covered`, which the caller extends between two of them."""
     # Of those that add as much, the newest first: what was said lately matters more.
     heap = [(-_gain(one, covered), -number) for number, one in enumerate(candidates)]
     heapq.heapify(heap)

@@ -140,7 +140,7 @@ def _in_result(text: str) -> list[entities.Found]:
 
 
 def ranked(facts: Facts | Iterable[Fact], tokens: int, count: Counter) -> list[Fact]:
-    """The facts to be kept in so many tokens, best first: their rendering is never larger."""
+    """The facts to keep, best first; rendered, they take at most `tokens` tokens."""
     known = facts.items if isinstance(facts, Facts) else tuple(facts)
     chosen: list[Fact] = []
     headings: set[str] = set()

@@ -1,4 +1,4 @@
-"""What fits into so many tokens, offered one after another."""
+"""Choosing what fits into a number of tokens, one candidate after another."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ sessions after the block's first it stands. Characters rather than bytes, becaus
 
 The order is BM25's, in the form that reckons with several fields: a word counts in full in the event itself, by a fifth
 in each of the two before and after it, and once more, by a fifth, for the session in which it stands. What follows a
-question is mostly its answer, and has three fifths of the question's words. And who asks about somebody mostly wants
+question is mostly its answer, and has three fifths of the question's words. And a query about a person mostly wants
 what they said themselves: it counts half as much again. (`everthread bench recall` measures this.)
 """
 
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 
 def postings_of(slot: int, kind: str, *, length: int, session: int, asks: bool = False) -> list[str]:
-    """The posting of an event of so many words for one that is in it once, twice, and so on; the last is for all more.
+    """The postings of an event of `length` words for a word that it has once, twice and so on; the last: or more.
 
     `session`: how many after the block's first."""
     place, later = slot << 3 | code_of(kind), min(max(session, 0), _LAST_SESSION)
@@ -164,7 +164,7 @@ class Ranking:
         _gain(self.scores, counts, self._weight(among))
 
     def add_spoken(self, rows: Iterable[Row]) -> None:
-        """What these postings are of was said by somebody who is asked about."""
+        """The events of these postings were said by somebody whom the query names."""
         self._spoken.update(place for row in rows for place, _ in _decoded(row))
 
     def leading(self, most: int) -> list[int]:
@@ -192,7 +192,7 @@ class Ranking:
         return total
 
     def _near_sessions(self) -> dict[int, float]:
-        """What the sessions add to the score of the places that have a word, and to that of their neighbours."""
+        """What the sessions add to the score of the places that have a word, and to the scores of their neighbours."""
         of_session = {session: OF_SESSION * score for session, score in self._sessions.items()}
         gains = {place: of_session[session >> 3] for place, session in self._known.items()}
         near: dict[int, float] = {}

@@ -78,7 +78,7 @@ def _joined(lines: list[str]) -> Iterator[tuple[str, Kind]]:
 
 
 def _fences(lines: list[str]) -> dict[int, int]:
-    """Where code blocks begin and end. One that is never closed is none: prose may follow it."""
+    """Where code blocks begin and end. A fence that is never closed begins none: prose may follow it."""
     marks = [number for number, line in enumerate(lines) if _FENCE.match(line)]
     return dict(zip(marks[::2], marks[1::2], strict=False))
 

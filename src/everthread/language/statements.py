@@ -75,7 +75,7 @@ def _asks(sentence: str) -> bool:
 
 
 def _clipped(sentence: str, at: int) -> str:
-    """At most so many characters, from the clause in which the statement begins."""
+    """At most LONGEST characters, from the clause in which the statement begins."""
     begin = _begin_of(sentence, at) if at > LEAD else 0
     text = sentence[begin : begin + LONGEST]
     if begin + LONGEST < len(sentence):

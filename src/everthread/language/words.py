@@ -5,7 +5,7 @@ understand language. A word is folded (case, width, accents) and freed of its en
 an order number) is kept whole as well as in its pieces. Scripts that put no space between words are taken by single
 characters and by pairs. Whatever is no word (punctuation, control characters, lone surrogates) is passed over.
 
-What comes before a first colon is known apart from the rest: in a transcript it is who speaks.
+What precedes the first colon is also indexed apart from the rest: in a transcript it names the speaker.
 
 The rules are part of what is stored: whoever changes them empties the index by a migration, and it fills again.
 """
@@ -63,7 +63,7 @@ _STOP_WORDS = frozenset(stem(word) for word in _SAYS_LITTLE.split())
 
 
 class Query(NamedTuple):
-    """The words to look for. `exact` are those that name one thing: who asks for them wants them first. `common` are
+    """The words to look for. `exact` are those that name one thing: events that have them come first. `common` are
     those that say little, for when there is nothing else to go by. `days` stand for dates."""
 
     words: tuple[str, ...]
@@ -73,7 +73,7 @@ class Query(NamedTuple):
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        """What each of the words is where it names who speaks."""
+        """The form that each word has in the index where it names a speaker."""
         return tuple(_speaking(word) for word in self.words)
 
 

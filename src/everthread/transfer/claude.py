@@ -67,7 +67,7 @@ def _messages(listed: object, where: str) -> dict[str, Given]:
 
 
 def _parents(messages: dict[str, Given]) -> dict[str, str | None]:
-    """Whom each message answers: who it says, or the one before it where nobody in the list says so."""
+    """What each message answers: the parent it names, or the one before it where no message names one in the list."""
     named = {id: message.text("parent_message_uuid") or None for id, message in messages.items()}
     if any(parent in messages for parent in named.values()):
         return named

@@ -1,8 +1,8 @@
 """A conversation of a data export, ready to be restored: its strands as branches.
 
 The first strand is main; the others are fork-2, fork-3 and so on, each with the marker of its fork before its own
-events. A message whose time the export does not tell gets that of the one before it, so that sessions are those of
-the times that are known.
+events. A message without a time gets the time of the message before it, so that only known times decide where
+sessions begin.
 """
 
 from __future__ import annotations

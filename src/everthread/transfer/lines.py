@@ -1,6 +1,6 @@
-"""Our own lines, read: each is checked by itself and against those before it, and a fault is named by its line.
+"""Reading Everthread's own lines: each is checked by itself and against those before it, and a fault names its line.
 
-What passes here can be restored: nothing is left for the store to find wrong but that the conversation is there.
+What passes here can be restored: the store can only object that a conversation is there already.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Numbered(NamedTuple):
 
 
 def read_lines(values: Iterable[Numbered], owner: Owner, *, keep_users: bool = False) -> Iterator[Whole | Kept]:
-    """The conversations and documents of an export, as the owner's; or, `keep_users`, as those of whom it names."""
+    """The conversations and documents of an export, as the owner's. `keep_users`: of the users whom it names."""
     readings: list[_Reading] = []
     ids: set[str] = set()
     for where, value in values:

@@ -1,5 +1,5 @@
-"""Reading conversations from files: our own lines, message lists of OpenAI and Anthropic, data exports of ChatGPT
-and Claude.
+"""Reading conversations from files: Everthread's own lines, message lists of OpenAI and Anthropic, data exports of
+ChatGPT and Claude.
 
 Everything is read and checked before anything is written. What cannot be understood is named by line and
 reason; what can be, and is merely unusual, is taken as it is.
@@ -65,7 +65,7 @@ def read_all(
     keep_users: bool = False,
     progress: Progress = lambda _: None,
 ) -> Contents:
-    """All that a file holds, as the owner's; or, `keep_users`, as that of the users whom our own exports name."""
+    """All that a file holds, as the owner's. `keep_users`: as belonging to those whom an Everthread export names."""
     values = list(_values(path, progress))
     if not values:
         raise BadFormat("the file is empty", where=str(path))
@@ -117,7 +117,7 @@ def _text(path: Path) -> str:
 
 
 def _begins_with_a_value(text: str) -> bool:
-    """Whether it may be one value a line: the first line is one by itself. An empty file has none, on no line."""
+    """Whether the file may hold one value a line: the first line that is not empty is a value by itself."""
     first = next((line for line in text.split("\n") if line.strip()), "null")
     try:
         _json(first, "")

@@ -55,7 +55,7 @@ class Tree:
         strand, at = self._places[after]
         if events:
             _, shared, own = self._strands[strand]
-            if shared + len(own) != at:  # somebody has answered already
+            if shared + len(own) != at:  # it has a reply already
                 strand, own = len(self._strands), []
                 self._strands.append((self._places[after].strand, at, own))
             own.extend(events)
@@ -77,8 +77,8 @@ class Tree:
 def ordered(parents: Mapping[str, str | None], where: Callable[[str], str]) -> list[tuple[str, str | None]]:
     """Ids with their parents, parents first and siblings as they are given; `where` is the place of an id's parent.
 
-    A parent that is not there is an error, for what it said is lost. Where nobody is without a parent and only
-    one is missing, that one is how the export writes the beginning.
+    A parent that is not there is an error, because what it said would be lost. Where every message has a parent and
+    only one parent is missing, that one is how the export writes the beginning.
     """
     below = _children(parents, where)
     found: list[tuple[str, str | None]] = []
@@ -96,7 +96,7 @@ def ordered(parents: Mapping[str, str | None], where: Callable[[str], str]) -> l
 
 def _children(parents: Mapping[str, str | None], where: Callable[[str], str]) -> dict[str | None, list[str]]:
     """The ids that have the same parent; those at the beginning have none."""
-    absent = set(parents.values()) - parents.keys()  # None among them where somebody has no parent
+    absent = set(parents.values()) - parents.keys()  # with None, where a message has no parent
     beginning = next(iter(absent)) if len(absent) == 1 else None
     below: dict[str | None, list[str]] = {}
     for id, parent in parents.items():

@@ -25,7 +25,7 @@ from everthread.store.private_files import written
 
 VERSION = 1
 PAGE = 500
-LOOKS = 10  # an export ends when nothing new came, or at the latest after so many looks
+LOOKS = 10  # at most; an export ends sooner, once nothing new has come
 
 
 async def export_lines(log: Log, conversation: Conversation, *, follow: bool = False) -> AsyncIterator[bytes]:
