@@ -1,4 +1,4 @@
-"""What a caller hands to the verbs, looked at before anything else happens.
+"""Checks of what a caller hands to the verbs, before anything else happens.
 
 Each function gives back what may be used, or raises `BadValue` with the argument's name and what it may be: so that
 no caller meets an error from the inside, and nothing wrong is accepted silently. Whether what is named exists is for
@@ -101,7 +101,7 @@ def point(value: int | str) -> int | str:
 
 
 def moment(what: str, value: datetime | int | None, otherwise: int) -> int:
-    """A time in microseconds, in which it may be given, too."""
+    """A time in microseconds, from a datetime or from microseconds."""
     if value is None:
         return otherwise
     if whole(value):
@@ -138,7 +138,7 @@ def settings_of_conversation(given: object) -> dict[str, Any]:
 
 
 def settings_of_branch(events: Iterable[object]) -> None:
-    """Those among events that are to be appended; None takes one back."""
+    """Check the settings among events that are to be appended; None takes one back."""
     for event in events:
         if isinstance(event, Settings):
             given = {name: value for name, value in event.values.items() if value is not None}
@@ -205,7 +205,7 @@ def given(
     when_busy: str = "wait",
     detached: bool = False,
 ) -> Given:
-    """What `talk.say` and its like are given beside what they do."""
+    """What `talk.say` and the other verbs that run a turn take in addition."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
     wanted, told = asked(settings, model=model), check_instructions(instructions)
     return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)

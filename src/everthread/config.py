@@ -33,7 +33,7 @@ _MOST = 1_000_000_000  # whole numbers stay what every database and every float 
 
 
 class Between(NamedTuple):
-    """A number, from `least` to `most`; `zero` allows 0 as well, where it stands for "as is known"."""
+    """A number from `least` to `most`; `zero` allows 0 as well, where it means "what is known of the model"."""
 
     least: float
     most: float = _MOST
@@ -61,7 +61,7 @@ class OneOf(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Whatever passes a test that is easier said in words."""
+    """What passes a test; `said` describes it."""
 
     said: str
     allows: Callable[[Any], bool]
@@ -306,7 +306,7 @@ def from_conversation(settings: Mapping[str, object]) -> Source:
 
 
 def from_branch(changes: Iterable[events.Settings]) -> Source:
-    """Of the branch's `settings` events, oldest first, the last word on each; None takes an earlier one back.
+    """The newest value of each setting in the branch's `settings` events, given oldest first; None takes it back.
 
     The log keeps what it was given, by another version perhaps: what cannot be used is passed over.
     """

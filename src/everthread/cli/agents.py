@@ -1,4 +1,4 @@
-"""`everthread agents`: who there is to speak with, and what each version of them says."""
+"""`everthread agents`: which agents there are, and what each of their versions says."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _one_as_json(newest: Versioned, versions: list[Versioned]) -> dict[str, Any]
 
 
 def _said(agent: Agent) -> dict[str, Any]:
-    """All that an agent says, without what its MCP servers are given in secret."""
+    """All that an agent says, without the secrets of its MCP servers."""
     said: dict[str, Any] = msgspec.structs.asdict(agent)
     said["mcp"] = {name: _open(msgspec.to_builtins(server)) for name, server in agent.mcp.items()}
     return said
@@ -77,7 +77,7 @@ def _open(server: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes(versions: list[Versioned]) -> list[tuple[Versioned, list[str]]]:
-    """The versions, newest first, each with the names of what it says otherwise than the one before."""
+    """The versions, newest first, each with the names of the fields that differ from the version before."""
     befores = [*(one.agent for one in versions[1:]), Agent(name="")]
     fields = [field for field in Agent.__struct_fields__ if field != "name"]
     return [

@@ -78,7 +78,7 @@ def chat_command(**given: Any) -> None:
 
 
 class Chat:
-    """`failed`: whether a turn or a command has. `over`: whether the user has had enough."""
+    """`failed`: whether a turn or a command has failed. `over`: whether the chat has ended."""
 
     def __init__(self, beside: Beside, where: Scope, partner: Partner) -> None:
         self._beside, self._where, self._partner = beside, where, partner
@@ -138,7 +138,7 @@ class Chat:
         await self._tell_what_waits()
 
     def _show_with_rule(self, events: list[Logged], cutoff: int | None) -> None:
-        """Events, with the rule before the first that is sent; none where the cutoff is not among them."""
+        """Show events, with the rule before the first that is sent. Without a cutoff there is no rule."""
         page = Page(err=True)
         above = [event for event in events if cutoff is not None and event.seq < cutoff]
         page.show_all(above)
@@ -148,14 +148,14 @@ class Chat:
         page.show_all(events[len(above) :])
 
     async def _tell_pause(self, minutes: float) -> None:
-        """How long ago the last message was, where the next one begins a new session."""
+        """Tell how long ago the last message was, where the next one begins a new session."""
         said = (await self.et.log.head(await self.talk.line())).spoken_time
         pause = self.et.log.now - said
         if said and pause > minutes * 60e6:
             tell(f"The last message was {ago(pause / 1e6)} ago: the next one begins a new session.")
 
     def _tell_before(self, before: int, context: Context, shown: list[Logged]) -> bool:
-        """How many messages lie before those shown; whether the cutoff does too."""
+        """Tell how many messages lie before those shown. Gives whether the cutoff does too."""
         lies_before = bool(shown) and context.cutoff < shown[0].seq
         if not context.past:
             past = "all in the window"
@@ -190,7 +190,7 @@ class Chat:
     # -- lines -------------------------------------------------------------------------------------------------
 
     def go(self) -> None:
-        """Until the end of the input, or /quit."""
+        """Take line after line, until the end of the input or /quit."""
         lines, commands = Lines(self._beside.run(self._history())), Commands(self)
         while not self.over:
             try:
@@ -223,7 +223,7 @@ class Chat:
             await self._say(line.removeprefix("/") if line.startswith("//") else line)
 
     async def _say(self, text: str) -> None:
-        """A message; one that was said last and had no reply is not said twice, unless a program says it."""
+        """Say a message. A person who repeats the last one, which had no reply, does not say it twice."""
         if somebody_types() and await self._has_no_reply(text):
             tell(SAID, colour="yellow")
             await self.retry()
@@ -241,7 +241,7 @@ class Chat:
         await self.hear(self.talk.resume(model=self.model, settings=self.settings))
 
     async def _history(self) -> list[str]:
-        """The user's own messages of one line, oldest first."""
+        """The user's own messages that fit on one line, oldest first."""
         texts: list[str] = []
         for event in await self.talk.before(limit=HISTORY, messages=True):
             with suppress(Corrupt):  # what is damaged is told where it is shown
@@ -258,7 +258,7 @@ class Chat:
     # -- turns -------------------------------------------------------------------------------------------------
 
     async def hear(self, reply: Reply) -> None:
-        """A turn to its end; then what it took, the rule if it moved, and what waits for an answer."""
+        """Follow a turn to its end; then tell what it took, whether the window moved, and what waits for approval."""
         model = (await self.context()).model
         teller = Teller(form="json" if self.json else "words", words="" if model == self._loaded else loading(model))
         await teller.listen(reply)

@@ -213,7 +213,7 @@ class NoSuchCall(Conflict):
 
 
 def _words(line: str) -> list[str]:
-    """As a shell would part them; an apostrophe that stands alone parts nothing."""
+    """The words of a line, split as a shell would; where a quote is not closed, split at spaces."""
     try:
         return shlex.split(line)
     except ValueError:

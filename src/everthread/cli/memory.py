@@ -97,7 +97,7 @@ def _ask(events: tuple[int, ...], as_json: bool) -> None:
 
 
 def show(talk: Talk, found: Remembered, status: Status, context: Context) -> None:
-    """All of it on a terminal."""
+    """Show what is remembered on a terminal."""
     out = console()
     out.print(printable(found.name or "Untitled"), style="bold", markup=False)
     out.print(f"Conversation {talk.id}", style="dim", markup=False)

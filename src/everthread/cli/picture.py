@@ -82,7 +82,7 @@ class Picture:
             yield "free", about.budget - about.estimate, FREE
 
     def _legend(self, entries: list[Text]) -> None:
-        """Broken between its entries only; rich would break at any space, also at one that is not to be broken."""
+        """The entries on lines, broken only between them: rich would break inside them, even at a no-break space."""
         from rich.text import Text
 
         lines = [[entries[0]]]
@@ -134,7 +134,7 @@ class Picture:
         yield from turns[-TAIL:]
 
     def _turn(self, line: TurnLine, widths: list[int]) -> Text:
-        """One line: its number, its size, why it is sent or not where that is worth a word, and how it begins."""
+        """A turn on one line: its number, its size, why it is sent where that needs saying, and how it begins."""
         from rich.text import Text
 
         number, messages, tokens = widths

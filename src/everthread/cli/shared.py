@@ -46,7 +46,7 @@ class Scope(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Whose and where, for a sentence."""
+        """Whose conversations and in which store, for use in a sentence."""
         tenant = f" (tenant {self.tenant!r})" if self.tenant != TENANT else ""
         store = re.sub(r"(://[^/:@]*:)[^@]*@", r"\1…@", self.store)  # never a password
         return f"of {self.user!r}{tenant} in {store}"
@@ -106,7 +106,7 @@ async def opened(scope: Scope, agents: Path | None = None) -> AsyncIterator[Ever
 
 
 def agents_folder(given: str | None = None) -> Path | None:
-    """The folder of agents: as given, of the environment, or the user's own, if there is one."""
+    """The folder of agents: the one given, the one that the environment names, or the user's own if it exists."""
     if named := given or os.environ.get("EVERTHREAD_AGENTS"):
         return Path(named)
     own = own_agents()
@@ -114,7 +114,7 @@ def agents_folder(given: str | None = None) -> Path | None:
 
 
 def own_agents() -> Path:
-    """Where a user's agents are looked for when nobody says otherwise."""
+    """The folder where a user's agents are looked for by default."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "everthread" / "agents"
 
 
@@ -146,13 +146,13 @@ _told_to_end: list[int] = []
 
 
 def told_to_end() -> bool:
-    """Whether the program was asked to end, by its terminal or by who started it."""
+    """Whether the program was asked to end, by its terminal or by another process."""
     return bool(_told_to_end)
 
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """A closed terminal or a request to end is like ctrl-C, once and for all: what had come of a reply is kept."""
+    """Treat a closed terminal or a request to end like ctrl-C, for good: what had come of a reply is kept."""
 
     def ends(number: int, _frame: object) -> None:
         _told_to_end.append(number)
@@ -194,7 +194,7 @@ def somebody_types() -> bool:
 
 
 def width_of(terminal: TextIO) -> int:
-    """In columns. Some terminals do not say."""
+    """The columns of a terminal; 80 where it does not say."""
     return os.get_terminal_size(terminal.fileno()).columns or 80
 
 
@@ -231,7 +231,7 @@ async def every_conversation(et: Everthread, scope: Scope) -> list[Conversation]
 
 
 def _called(name: str, conversations: list[Conversation], scope: Scope) -> Conversation:
-    """The only one with this name, or with an id that begins or ends so."""
+    """The only conversation with this name, or with an id that begins or ends with it."""
     part = name.upper()
     matches = [c for c in conversations if c.name == name or c.id.startswith(part) or c.id.endswith(part)]
     if len(matches) == 1:
@@ -273,7 +273,7 @@ def console(*, table: bool = False, err: bool = False) -> Console:
 
 
 def printable(text: str) -> str:
-    """Nothing that would steer the terminal."""
+    """The text without characters that would steer the terminal."""
     clean = text.encode("utf-8", "replace").decode().replace("\t", "    ").replace("\r\n", "\n")
     return "".join(c if c.isprintable() or c in _HARMLESS else "·" for c in clean)
 

@@ -156,7 +156,7 @@ class Page:
 
 
 def describe(event: Event) -> str:
-    """One event in words, though not for pages."""
+    """One event in words, cut where it is very long."""
     said = _in_words(event)
     return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
 

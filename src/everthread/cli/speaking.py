@@ -104,5 +104,5 @@ def warn(model: str) -> None:
 
 
 def loading(model: str) -> str:
-    """What is said while one waits for the first word of a model that must be loaded first."""
+    """What is shown while a model is loaded that must be loaded first."""
     return f"loading {model.removeprefix(LOCAL)}" if model.startswith(LOCAL) else ""

@@ -125,7 +125,7 @@ def export_command(conversation: str | None, everything: bool, output: Path | No
 async def _export(
     et: Everthread, scope: Scope, found: list[Conversation], output: Path | None, *, whose: Owner | None = None
 ) -> None:
-    """Conversations, and the documents of a user; then how much that was, where it went into a file."""
+    """Export conversations, and the documents of a user; into a file, also say how much that was."""
     if output is None:
         async for line in _lines(et, found, whose):
             sys.stdout.buffer.write(line)
@@ -141,7 +141,7 @@ async def _export(
 async def _export_into(
     output: Path, et: Everthread, scope: Scope, found: list[Conversation], whose: Owner | None
 ) -> int:
-    """How many lines it took; begun anew, a few times, where something was redacted meanwhile."""
+    """Export into a file, anew where something was redacted meanwhile. Gives the number of lines."""
     for _ in range(AGAIN):
         with suppress(Outdated):
             return await _export_once(output, et, scope, found, whose)
@@ -172,7 +172,7 @@ async def _lines(et: Everthread, found: list[Conversation], whose: Owner | None)
 
 @contextmanager
 def _passing(path: Path) -> Iterator[BinaryIO]:
-    """A file that is removed where it is not written to its end."""
+    """A file that is removed again unless it is written to its end."""
     try:
         with written(path) as file:
             yield file

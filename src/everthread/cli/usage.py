@@ -54,7 +54,7 @@ async def _rows(
 
 
 def price_of(row: Usage) -> str:
-    """A total's price, and whether it is all of it."""
+    """The price of a total, and how many model calls it leaves out because their price is not known."""
     if row.unpriced == row.calls:
         return "price not known"
     return dollars(row.price) + (f" and {row.unpriced:,} without a price" if row.unpriced else "")

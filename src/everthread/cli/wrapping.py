@@ -42,5 +42,5 @@ class Wrapping:
 
 
 def _back(columns: int) -> str:
-    """Takes back what stands in the last columns of a line."""
+    """What takes back the last columns of a line."""
     return f"\x1b[{columns}D\x1b[K" if columns else ""

@@ -51,8 +51,8 @@ class Begun(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What was so where a line left a branch: its head there, the turn that had begun last on that branch, if one had,
-    and the seq of the newest marker of each of `KINDS` on it, 0 where there is none."""
+    """What is known of the place where a line left a branch: the head there, the newest turn that had begun on that
+    branch, if any, and the seq of the newest marker of each of `KINDS` on it, 0 where there is none."""
 
     end: Head
     begun: Begun | None = None
@@ -104,7 +104,7 @@ class Piece(msgspec.Struct, frozen=True, eq=False):
 
 
 def piece_of(branch: int, first: int, past: Piece | None, left: Left) -> Piece:
-    """The piece of a branch that was left there, after the pieces before it."""
+    """The piece of a branch up to where it was left; `past` is the piece before it."""
     inherited = past.marks if past else NONE
     return Piece(
         branch=branch,
@@ -129,7 +129,7 @@ def _far(past: Piece | None) -> Piece | None:
 
 
 def oldest(piece: Piece | None, holds: Callable[[Piece], bool]) -> Piece | None:
-    """The oldest of a piece and those before it for which something holds that, once it does, holds for all newer."""
+    """The oldest of a piece and those before it for which `holds` is true. Where it is, it is for all newer ones."""
     if piece is None or not holds(piece):
         return None
     while (older := _jumped(piece, holds)) is not None:
@@ -138,7 +138,7 @@ def oldest(piece: Piece | None, holds: Callable[[Piece], bool]) -> Piece | None:
 
 
 def _jumped(piece: Piece, holds: Callable[[Piece], bool]) -> Piece | None:
-    """As far behind as one jump goes while it holds."""
+    """The piece that one jump back reaches, the longest for which `holds` is true."""
     for older in (piece.far, piece.past):
         if older is not None and holds(older):
             return older
@@ -213,7 +213,7 @@ class Current(NamedTuple):
 
 
 def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Left]]) -> Line:
-    """The line of a branch from itself and its ancestors, in that order, each with what was so where it began."""
+    """The line of a branch, from the branch and its ancestors in that order, each with where it left its parent."""
     past: Piece | None = None
     for (_, left), (parent, _) in reversed(list(pairwise(lineage))):
         if left.end.seq > parent.at:

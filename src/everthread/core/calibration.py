@@ -20,8 +20,7 @@ MANY = 100  # model calls from which on one in a hundred can be told
 
 
 def step_of(reported: int, canonical: int) -> int | None:
-    """The ratio of what the provider reported to the canonical size of the same, in twentieths, rounded up; None where
-    that teaches nothing."""
+    """The ratio of reported tokens to the canonical size, in twentieths, rounded up; None where it teaches nothing."""
     if canonical < LEAST:
         return None
     step = -(-reported * STEPS // canonical)

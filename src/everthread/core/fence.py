@@ -48,14 +48,14 @@ class Fence(msgspec.Struct, frozen=True):
         return f"</{kind}-{self.number}>"
 
     def holds(self, text: str) -> bool:
-        """Whether a text may stand as it is: the number is not in it, in whatever digits."""
+        """Whether a text may stand as it is, because it does not contain the number in digits of any kind."""
         if text.isascii():
             return self.number.encode() not in text.encode().translate(None, _CONTROLS)
         return not self._may_be_in(text) or self.number not in "".join(map(_reading, text))
 
     def _may_be_in(self, text: str) -> bool:
-        """A quick look, which nearly always says no: at the digits that are not ASCII's, and at what is left without
-        whatever is not. Reading every character would take longer than all else that is done to build a request."""
+        """A quick check, which nearly always says no: whether there are digits other than ASCII's, or the number once
+        all else is left out. Reading every character would take longer than the rest of building a request."""
         whole = text.encode("utf-8", "surrogatepass")
         odd = whole.translate(None, _ASCII).decode("utf-8", "surrogatepass")
         if any(_reading(one).isdecimal() for one in set(odd)):
@@ -79,14 +79,14 @@ class Fence(msgspec.Struct, frozen=True):
         return "".join([*pieces, text[told:]])
 
     def named(self, name: str) -> str:
-        """A name without the number, of characters that names may have, and no longer than it was."""
+        """A name without the number, in characters that names may have, and not longer than before."""
         while self.number in name:
             name = name.replace(self.number, f"{self.number[:_HALF]}_{self.number[_HALF:-1]}")
         return name
 
     @property
     def told(self) -> str:
-        """What the model is told of it, where there is one on the user's side."""
+        """What the model is told about the fence, where one stands on the user's side."""
         return re.sub(r"\bN\b", self.number, _TOLD)
 
 

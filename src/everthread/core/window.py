@@ -155,7 +155,7 @@ def _as_of(turn: Start, asking: Lookups[T]) -> Lookups[T]:
 
 
 def answered(asking: Lookups[T], starts: Sequence[Start]) -> T:
-    """What a function comes to whose look-ups are answered from these turns, oldest first, the newest last."""
+    """The result of a generator whose look-ups are answered from these turns, given oldest first."""
     sums = [start.before for start in starts]
     answer: Any = None
     while True:

@@ -163,7 +163,7 @@ def shortened(text: str, length: int) -> str:
 
 
 def _shared(turns: Turns, tokens: int, count: Counter) -> list[str]:
-    """Each turn's text; where they are too much together, the largest are shortened and the small ones stay."""
+    """The text of each turn; where together they are too long, the longest are shortened."""
     texts = [digest(turn, tokens, count) for turn in turns]
     sizes = [count(text) + 2 for text in texts]
     cap = _cap(sizes, tokens)
@@ -224,18 +224,18 @@ def checked(text: str, words: int = WORDS) -> str:
 
 
 def first_person(text: str) -> bool:
-    """Whether a summary speaks as somebody, outside of quotes. Worth a note; not worth losing the summary for."""
+    """Whether a summary says "I" or the like outside of quotes: worth a note, not worth losing the summary."""
     return bool(_FIRST_PERSON.search(re.sub(r'"[^"\n]*"|“[^”\n]*”', '""', text)))
 
 
 def words_of(text: str) -> int:
-    """Words; where a script has no spaces, two characters are one."""
+    """The number of words; in scripts without spaces two characters count as one."""
     wide = len(_WIDE.findall(text))
     return len(_WIDE.sub(" ", text).split()) + -(-wide // 2)
 
 
 def _without_plans(text: str) -> str:
-    """A section of next steps would be carried out by whoever reads it."""
+    """The text without a section of next steps: a model that reads it would carry them out."""
     kept, dropping = [], False
     for line in text.split("\n"):
         if _PLANS.match(line):
@@ -248,7 +248,7 @@ def _without_plans(text: str) -> str:
 
 
 def within(text: str, most: int, measure: Counter) -> str:
-    """The text, or its first lines and sentences as far as they are within so much."""
+    """The text, or as many of its first lines and sentences as measure at most `most`."""
     if measure(text) <= most:
         return text
     kept: list[str] = []
@@ -265,7 +265,7 @@ def within(text: str, most: int, measure: Counter) -> str:
 
 
 def _first(line: str, most: int, measure: Counter) -> Iterator[str]:
-    """The sentences of a line that are within so much."""
+    """The first sentences of a line that together measure at most `most`."""
     for sentence in sentences(line):
         most -= measure(sentence.text)
         if most < 0:

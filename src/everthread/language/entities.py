@@ -39,7 +39,7 @@ LEAVES = 80  # values of a JSON text
 
 
 class Found(NamedTuple):
-    """`value` is exact; `text` is the value with what it belongs to; `rarity` says how much there is to it, 0 to 3."""
+    """`value` is exact; `text` adds the words that it belongs to; `rarity` says how telling it is, 0 to 3."""
 
     kind: Kind
     value: str
@@ -57,7 +57,7 @@ def found(text: str, most: int = MOST) -> list[Found]:
 
 
 def of_json(text: str, most: int = MOST) -> list[Found] | None:
-    """The same of a text that is JSON, each with its key; None where it is not."""
+    """What must be kept of a text that is JSON, each with its key; None where it is not JSON."""
     body = _decoded(text)
     if body is None:
         return None
@@ -283,7 +283,7 @@ def _is_no_name(word: str) -> bool:
 
 
 def _without_starters(words: list[str]) -> list[str]:
-    """Without those at the end that only begin something."""
+    """The words without those at the end that no name ends with."""
     while words and _bare(words[-1]) in STARTERS:
         words = words[:-1]
     return words
@@ -358,7 +358,7 @@ def _is_small(word: str) -> bool:
 
 
 def _tail(words: list[str]) -> list[str]:
-    """One or two words, as long as they are words."""
+    """The first one or two of these words, up to one with a digit."""
     end = next((number for number, word in enumerate(words[:2]) if any(map(str.isdigit, word))), 2)
     words = words[:end]
     while words and words[-1].lower() in SMALL:

@@ -106,7 +106,7 @@ def recap(logged: Sequence[Logged], sentences: int = 4, tokens: int = 200, count
 def _fitting(
     leads: dict[int, str], candidates: list[_Candidate], covered: _Names, tokens: int, count: Counter
 ) -> list[_Candidate]:
-    """Those that add the most, as many as fit by themselves."""
+    """The sentences that add the most, as many as fit when each is counted by itself."""
     chosen: list[_Candidate] = []
     opened: set[int] = set()
     fitting = Fitting(tokens, misses=MISSES)
@@ -123,12 +123,12 @@ def _fitting(
 
 
 def _lead_cost(one: _Candidate, leads: dict[int, str], opened: set[int], count: Counter) -> int:
-    """What stands before a sentence: who said it, the first time, or else what parts it from the one before."""
+    """The tokens before a sentence: who said it, for the first of a message, else what separates two."""
     return 2 if one.place in opened else count(leads[one.place]) + 4
 
 
 def _few(chosen: list[_Candidate], candidates: list[_Candidate], most: int) -> list[_Candidate]:
-    """Some that are chosen already, and those that add the most to them."""
+    """The sentences chosen already, and those that add the most to them, `most` in all."""
     covered: _Names = set().union(*(one.names for one in chosen))
     for best in _by_gain(candidates, covered):
         if len(chosen) >= most or (chosen and _gain(best, covered) <= CHATTER):
@@ -238,7 +238,7 @@ def _worth_of(sentence: Sentence, *, own: bool, worth: float) -> float:
 
 
 def _plain(sentence: Sentence) -> str:
-    """One line of it, without the marks of Markdown that say nothing."""
+    """The sentence on one line, without Markdown's marks."""
     text = sentence.text if sentence.kind == "code" else _MARKS.sub("", sentence.text)
     return shortened(_flat(text), LONGEST)
 

@@ -82,7 +82,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True)
 
     @property
     def line(self) -> str:
-        """By itself, as in `preference: "I prefer aisle seats" (user, event 17)`."""
+        """The fact by itself, as in `preference: "I prefer aisle seats" (user, event 17)`."""
         said = f'"{self.text}"' if self.kind in (*STANDING, "taste") else self.text
         return f"{self.kind}: {said} ({self.by}, event {self.at or self.seq})"
 
@@ -175,7 +175,7 @@ def rendered(facts: Iterable[Fact]) -> str:
 
 
 def _standing(text: str, seq: int) -> Iterator[Fact]:
-    """From the user's own prose: code is not a wish, and a quoted line is somebody else's."""
+    """What the user's own prose states: code is not a wish, and a quoted line is somebody else's."""
     for sentence in sentences(text):
         if sentence.kind in ("prose", "item") and (stated := statement(sentence.text)):
             yield _stated(stated, seq)

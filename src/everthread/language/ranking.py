@@ -184,7 +184,7 @@ class Ranking:
         return total
 
     def _totals(self) -> list[tuple[int, float]]:
-        """Scores with those of the sessions; a mere neighbour is taken to be in the session of what it is next to."""
+        """The scores, with what sessions add; a mere neighbour counts to the session of the event beside it."""
         near, spoken = self._near_sessions(), self._spoken
         total = [(place, score + near.get(place, 0.0)) for place, score in self.scores.items()]
         if spoken:
@@ -251,7 +251,7 @@ class Run(NamedTuple):
 
 
 def pack_run(slot: int, branch: int, seqs: Sequence[int]) -> str:
-    """That a branch's events with these seqs begin at a slot."""
+    """The record that events of a branch, with these seqs, begin at a slot."""
     return pack_seqs([slot, branch, seqs[0], seqs[-1]])
 
 
@@ -269,7 +269,7 @@ def branch_at(runs: str, slot: int) -> int:
 
 
 def slots_of(run: Run, seqs: str) -> dict[int, int]:
-    """By slot the seqs of a run, from those of its block."""
+    """The seqs of a run by slot, from those of its block."""
     return {slot: seq_at(seqs, slot) for slot in range(run.slot, min(run.end, len(seqs) // _SEQ))}
 
 

@@ -64,7 +64,7 @@ def _blocks(text: str) -> Iterator[tuple[str, Kind]]:
 
 
 def _joined(lines: list[str]) -> Iterator[tuple[str, Kind]]:
-    """Lines that are no code, those that belong together as one."""
+    """Lines of anything but code; lines that belong together are joined."""
     block: list[str] = []
     kind: Kind = "prose"
     for line in lines:
@@ -90,7 +90,7 @@ def _kind(line: str) -> Kind:
 
 
 def _goes_on(last: str, line: str, kind: Kind, found: Kind) -> bool:
-    """Whether a line belongs to the one before: wrapped prose, or what is set in under an item."""
+    """Whether a line belongs to the one before: it is wrapped prose, or indented under an item."""
     if found != "prose" or kind == "quote" or not last.strip() or not line.strip():
         return False
     if kind == "item":
@@ -134,5 +134,5 @@ def _is_abbreviation(word: str, following: str) -> bool:
 
 
 def _is_ordinal(word: str, rest: str, *, first: bool) -> bool:
-    """Of a day before its month, or of an item where nothing else stands before it."""
+    """Whether the number is a day before its month, or numbers an item and nothing else stands before it."""
     return word.isdigit() and len(word) < 3 and (first or bool(_MONTH.match(rest)))

@@ -84,7 +84,7 @@ def _clipped(sentence: str, at: int) -> str:
 
 
 def _begin_of(sentence: str, at: int) -> int:
-    """Where the clause of a statement begins that comes late in its sentence."""
+    """The place where the clause of a statement begins that comes late in its sentence."""
     if clause := _CLAUSE.search(sentence, at - LEAD, at + 1):
         return clause.end()
     return at if len(sentence) > LONGEST else 0
@@ -102,7 +102,7 @@ def _subject(sentence: str) -> str:
 
 
 def _stating(pattern: re.Pattern[str], sentence: str) -> re.Match[str] | None:
-    """Where the pattern is all that a sentence states: a later word on one thing must not take the place of two."""
+    """The match, where it is all that a sentence states: a later word on one thing must not replace two."""
     found = pattern.search(sentence)
     if found is None or _telling(sentence[: found.start()]) or _AND_MORE.search(sentence, found.end()):
         return None

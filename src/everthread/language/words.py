@@ -135,7 +135,7 @@ def query_of(text: str) -> Query:
 
 
 def _fold(text: str) -> str:
-    """Without differences of case, width and accent."""
+    """The text without differences of case, width and accent."""
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKD", text.replace("’", "'")).casefold()

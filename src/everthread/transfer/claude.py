@@ -89,7 +89,7 @@ def _read(message: Given, id: str) -> list[Event]:
 
 
 def _with_files(events: list[Event], sender: str, files: list[Part]) -> list[Event]:
-    """Files belong to what was said last; without such a message they are one themselves."""
+    """The files join what was said last; where nothing was, they become a message of their own."""
     if events and isinstance(last := events[-1], User | Assistant):
         return [*events[:-1], _say(sender, [*last.parts, *files])]
     return [*events, _say(sender, files)]

@@ -54,7 +54,7 @@ def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whol
 
 
 def _began(exported: Exported) -> int:
-    """When it began: as the export says, or else with the first message whose time is known."""
+    """The time at which it began: as the export says, or else that of its earliest message."""
     if exported.began is not None:
         return exported.began
     return min((time for strand in exported.strands for time, _ in strand.events if time is not None), default=now())

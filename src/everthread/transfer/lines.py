@@ -62,7 +62,7 @@ def read_lines(values: Iterable[Numbered], owner: Owner, *, keep_users: bool = F
 
 @contextmanager
 def _faults_at(where: str) -> Iterator[None]:
-    """Whatever is wrong with a line is told with its place."""
+    """Turn whatever is wrong with a line into a BadFormat that names its place."""
     try:
         yield
     except (KeyError, TypeError, ValueError, BadValue, RecursionError) as problem:
@@ -137,7 +137,7 @@ class _Reading:
                 raise ValueError(f"it shows the image or file {media.blob[:12]}…, which the file does not hold")
 
     def _sizes(self, event: Event, value: dict[str, Any]) -> tuple[int, int] | None:
-        """What is there is counted, whatever the file says; of what was redacted its sizes are all that is left."""
+        """The sizes of a tombstone, which only the file knows, or of a message with media; None: counted when appended."""
         given = _sizes(value) if "tokens" in value or "settled" in value else None
         if isinstance(event, Redacted):
             return given
@@ -175,7 +175,7 @@ class _Reading:
 
 
 def _whose(value: dict[str, Any], owner: Owner, keep_users: bool) -> Owner:
-    """The user whom a line names, if it does and that is to be kept."""
+    """The user whom a line names, where it names one and users are kept; else the owner."""
     if not keep_users:
         return owner
     about = value.get("document", value.get("conversation"))

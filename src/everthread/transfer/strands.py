@@ -95,7 +95,7 @@ def ordered(parents: Mapping[str, str | None], where: Callable[[str], str]) -> l
 
 
 def _children(parents: Mapping[str, str | None], where: Callable[[str], str]) -> dict[str | None, list[str]]:
-    """The ids that have the same parent; those at the beginning have none."""
+    """The ids by their parent; None is the parent of those at the beginning."""
     absent = set(parents.values()) - parents.keys()  # with None, where a message has no parent
     beginning = next(iter(absent)) if len(absent) == 1 else None
     below: dict[str | None, list[str]] = {}

@@ -137,7 +137,7 @@ class _Written:
             self._reached[branch.number] = event.seq
 
     async def _note_redaction(self, event: Logged) -> None:
-        """Outdated where the event says that one is forgotten whose content was written."""
+        """Raises Outdated where the event says that another was redacted whose content has been written."""
         match event.event:
             case Redacted():
                 self._tombstones.add((event.branch, event.seq))
@@ -146,7 +146,7 @@ class _Written:
                     raise Outdated
 
     async def _new_blobs(self, event: Logged) -> AsyncIterator[bytes]:
-        """The lines of the images and files that it is the first to show."""
+        """The lines of the images and files that this event is the first to show."""
         for hash in {media.blob for media in media_of(event.event) if media.blob} - self._blobs:
             yield _line({"blob": {"hash": hash, "data": await self._blob(event, hash)}})
             self._blobs.add(hash)
