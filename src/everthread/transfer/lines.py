@@ -137,7 +137,7 @@ class _Reading:
                 raise ValueError(f"it shows the image or file {media.blob[:12]}…, which the file does not hold")
 
     def _sizes(self, event: Event, value: dict[str, Any]) -> tuple[int, int] | None:
-        """The sizes of a tombstone, which only the file knows, or of a message with media; None: counted when appended."""
+        """The sizes of a tombstone, which only the file knows, or of a message with media; else None: counted later."""
         given = _sizes(value) if "tokens" in value or "settled" in value else None
         if isinstance(event, Redacted):
             return given
