@@ -1,15 +1,15 @@
-"""What a caller hands to the verbs, looked at before anything else happens.
+"""Checks of what a caller hands to the verbs, before anything else happens.
 
 Each function gives back what may be used, or raises `BadValue` with the argument's name and what it may be: so that
-nobody meets an error from the inside, and nothing wrong is taken in silence. Whether what is named exists is the log's
-to say.
+no caller meets an error from the inside, and nothing wrong is accepted silently. Whether what is named exists is for
+the log to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
@@ -18,7 +18,7 @@ from everthread.core.branches import ENDLESS
 from everthread.core.events import Settings, User, media_of, text_of
 from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
-from everthread.core.strategies import STRATEGIES
+from everthread.core.strategies import STRATEGIES, Strategy
 from everthread.errors import BadValue, NoUser
 from everthread.store.conversations import Owner, check_name, owner_of
 
@@ -63,8 +63,8 @@ def bus(value: object) -> str | None:
 # -- numbers ---------------------------------------------------------------------------------------------
 
 
-def whole(value: object) -> bool:
-    """True is a number to Python, and a slip of the hand to everybody else."""
+def whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number. Python takes True for one; from a caller it is a mistake."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -75,14 +75,14 @@ def count(what: str, value: int) -> int:
 
 
 def seq(what: str, value: int) -> int:
-    """The number of an event; whether there is one, and which a page may begin at, is the log's to say."""
+    """The number of an event; whether there is one, and where a page may begin, is for the log to say."""
     if not whole(value):
         raise BadValue(what, value, "the seq of an event, a whole number")
     return value
 
 
 def known(what: str, value: int) -> int:
-    """The seq of the last event that somebody knows; 0 for none."""
+    """The seq of the last event that the caller knows; 0 for none."""
     if seq(what, value) < 0:
         raise BadValue(what, value, "the seq of the last event that you know, or 0")
     return value
@@ -101,10 +101,10 @@ def point(value: int | str) -> int | str:
 
 
 def moment(what: str, value: datetime | int | None, otherwise: int) -> int:
-    """A time in microseconds, in which it may be given, too."""
+    """A time in microseconds, from a datetime or from microseconds."""
     if value is None:
         return otherwise
-    if isinstance(value, int) and not isinstance(value, bool):
+    if whole(value):
         return value
     if not isinstance(value, datetime):
         raise BadValue(what, value, "a datetime, or microseconds since 1970")
@@ -124,7 +124,7 @@ def settings(given: object) -> dict[str, Any]:
 
 
 def settings_of_store(given: object) -> dict[str, Any] | None:
-    """They stand in place of the file and the environment: none is not the same as no names."""
+    """They replace the file and the environment, so None differs from an empty mapping."""
     if given is None:
         return None
     resolve(Source(OPENED, found := settings(given)))
@@ -138,7 +138,7 @@ def settings_of_conversation(given: object) -> dict[str, Any]:
 
 
 def settings_of_branch(events: Iterable[object]) -> None:
-    """Those among events that are to be appended; None takes one back."""
+    """Check the settings among events that are to be appended; None takes one back."""
     for event in events:
         if isinstance(event, Settings):
             given = {name: value for name, value in event.values.items() if value is not None}
@@ -149,7 +149,7 @@ def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, import
     """What `Everthread.open` hands on to the log."""
     if not isinstance(session_gap, timedelta) or session_gap <= timedelta(0):
         raise BadValue("session_gap", session_gap, "a timedelta above zero")
-    if not isinstance(patience, int | float) or isinstance(patience, bool) or not 0 <= patience < float("inf"):
+    if not _is_duration(patience):
         raise BadValue("patience", patience, "seconds from zero up")
     if not callable(importance):
         raise BadValue("importance", importance, "a function that gives a message's worth, from 0 to 100")
@@ -161,7 +161,11 @@ def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, import
     }
 
 
-# -- what the model shall see ----------------------------------------------------------------------------
+def _is_duration(value: object) -> bool:
+    return (whole(value) or isinstance(value, float)) and 0 <= value < float("inf")
+
+
+# -- what the model will see -----------------------------------------------------------------------------
 
 
 def asked(
@@ -173,16 +177,23 @@ def asked(
     at: int | None = None,
 ) -> Asked:
     """What was asked of `talk.context`: a strategy by its name is a setting like the others, a function is not."""
-    own = None if isinstance(strategy, str) else strategy
-    if own is not None and not callable(own):
-        raise BadValue("strategy", strategy, f"{', '.join(STRATEGIES)}, or a function of your own")
-    beside = {"model": model, "budget": budget, "strategy": None if own else strategy}
+    name, own = _strategy(strategy)
+    beside = {"model": model, "budget": budget, "strategy": name}
     return Asked(
         settings=({} if given is None else settings(given))
         | {name: value for name, value in beside.items() if value is not None},
         strategy=own,
         at=None if at is None else seq("at", at),
     )
+
+
+def _strategy(given: Any) -> tuple[str | None, Strategy | None]:
+    """Its name, or the function that it is."""
+    if given is None or isinstance(given, str):
+        return given, None
+    if not callable(given):
+        raise BadValue("strategy", given, f"{', '.join(STRATEGIES)}, or a function of your own")
+    return None, given
 
 
 def given(
@@ -194,7 +205,7 @@ def given(
     when_busy: str = "wait",
     detached: bool = False,
 ) -> Given:
-    """What `talk.say` and its like are given beside what they do."""
+    """What `talk.say` and the other verbs that run a turn take in addition."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
     wanted, told = asked(settings, model=model), check_instructions(instructions)
     return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)
@@ -215,6 +226,6 @@ def one_of(what: str, value: object, choices: tuple[str, ...]) -> str:
 def check_instructions(given: Any) -> str | dict[str, str] | None:
     if given is None or isinstance(given, str):
         return given
-    if not isinstance(given, Mapping) or not all(isinstance(said, str) for pair in given.items() for said in pair):
+    if not isinstance(given, Mapping) or not all(isinstance(said, str) for said in (*given, *given.values())):
         raise BadValue("instructions", given, f"text, or texts for some of {', '.join(ORDER)}")
     return dict(given)

@@ -33,7 +33,7 @@ _MOST = 1_000_000_000  # whole numbers stay what every database and every float 
 
 
 class Between(NamedTuple):
-    """A number, from `least` to `most`; `zero` allows 0 as well, where it stands for "as is known"."""
+    """A number from `least` to `most`; `zero` allows 0 as well, where it means "what is known of the model"."""
 
     least: float
     most: float = _MOST
@@ -61,7 +61,7 @@ class OneOf(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Whatever passes a test that is easier said in words."""
+    """What passes a test; `said` describes it."""
 
     said: str
     allows: Callable[[Any], bool]
@@ -76,12 +76,13 @@ def _is_model(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
+    if not re.fullmatch("[!-~]*", text):  # printable ASCII without spaces
+        return False
     try:
         parts = urlsplit(text)
-        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return named and text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_object(text: str) -> bool:
@@ -255,7 +256,7 @@ def check(name: str, value: object, where: str) -> Any:
 
 
 def parse(name: str, text: str, where: str) -> Any:
-    """As `check`, of a value that was written as text: a variable, a command."""
+    """As `check`, for a value that was written as text, in a variable or a command."""
     setting = _known(name, text, where)
     try:
         value = _READ[setting.kind](text)
@@ -293,7 +294,7 @@ def general_sources(environ: Mapping[str, str]) -> tuple[Source, ...]:
 
 
 def from_environment(environ: Mapping[str, str]) -> Source:
-    """Of each setting its variable, `EVERTHREAD_BUDGET` and so on; other variables are none of ours."""
+    """The variable of each setting, `EVERTHREAD_BUDGET` and so on; other variables are left alone."""
     source = Source("the environment", {}, PREFIX)
     found = {name: environ[PREFIX + name.upper()] for name in KNOWN if PREFIX + name.upper() in environ}
     return source._replace(values={name: parse(name, text, source.where(name)) for name, text in found.items()})
@@ -305,7 +306,7 @@ def from_conversation(settings: Mapping[str, object]) -> Source:
 
 
 def from_branch(changes: Iterable[events.Settings]) -> Source:
-    """Of the branch's `settings` events, oldest first, the last word on each; None takes an earlier one back.
+    """The newest value of each setting in the branch's `settings` events, given oldest first; None takes it back.
 
     The log keeps what it was given, by another version perhaps: what cannot be used is passed over.
     """
@@ -322,7 +323,7 @@ def from_branch(changes: Iterable[events.Settings]) -> Source:
 
 
 def usable(source: Source) -> Source:
-    """The same of a source that was read from a store: what cannot be used there is passed over."""
+    """A source that was read from a store, without the values that cannot be used."""
     wrong = {name: problem for name, value in source.values.items() if (problem := _problem(name, value, source.name))}
     values = {name: value for name, value in source.values.items() if name not in wrong}
     return source._replace(values=values, passed_over=tuple(wrong.values()))
@@ -344,11 +345,16 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
         if not os.path.exists(named):
             raise BadSettingsFile(named, "there is no such file")
         return Path(named)
+    own = _own_file(environ)
+    return own if own and os.path.exists(own) else None
+
+
+def _own_file(environ: Mapping[str, str]) -> Path | None:
+    """Where a user's own file would be; None where the environment names no home."""
     home, folder = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
     if not folder and not home:
         return None
-    file = Path(folder or f"{home}/.config", "everthread", "config.toml")
-    return file if os.path.exists(file) else None
+    return Path(folder or f"{home}/.config", "everthread", "config.toml")
 
 
 def from_file(path: Path) -> Source:
@@ -376,10 +382,7 @@ def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
 def read_toml(path: Path) -> dict[str, Any]:
     import tomllib
 
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as problem:
-        raise BadSettingsFile(path, getattr(problem, "strerror", None) or str(problem)) from None
+    data = _bytes_of(path)
     lines = data.rstrip().count(b"\n") + 1
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
@@ -392,3 +395,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         what, _, where = str(problem).removesuffix(")").partition(" (at ")
         where = where.replace("end of document", f"line {lines}, the end")
         raise BadSettingsFile(path, f"{where}: {what}" if where else what) from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as problem:
+        raise BadSettingsFile(path, getattr(problem, "strerror", None) or str(problem)) from None

@@ -19,9 +19,6 @@ BRANCHING = (
 TO_SPLIT = {
     "context/items.py _matched": 17,
     "context/pack.py fold": 17,
-    "core/turns.py _state": 16,
-    "core/turns.py advance": 16,
-    "transfer/chatgpt.py _content": 16,
 }
 ROOT = Path(everthread.__file__).parent
 

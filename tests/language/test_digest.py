@@ -110,6 +110,12 @@ def test_a_giant_turn_is_shortened_and_keeps_both_its_ends() -> None:
     assert "more …]" in text
 
 
+def test_of_a_giant_turn_it_is_told_how_many_lines_are_missing_in_all() -> None:
+    text = digest(numbered([user(f"Number {number} of many.") for number in range(100)]), 40)
+    first, missing, last = text.split("\n")
+    assert (first, missing, last) == ("User: Number 0 of many.", "[… 98 more …]", "User: Number 99 of many.")
+
+
 FENCE = Fence("123456789" * 2)
 
 

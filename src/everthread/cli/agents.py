@@ -1,8 +1,8 @@
-"""`everthread agents`: who there is to speak with, and what each version of them says."""
+"""`everthread agents`: which agents there are, and what each of their versions says."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -23,6 +23,9 @@ from everthread.cli.shared import (
 )
 from everthread.cli.speaking import FOLDER
 from everthread.transfer.write import timestamp
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 HIDDEN = "…"  # in place of what an MCP server is given in secret
 
@@ -62,7 +65,7 @@ def _one_as_json(newest: Versioned, versions: list[Versioned]) -> dict[str, Any]
 
 
 def _said(agent: Agent) -> dict[str, Any]:
-    """All that an agent says, without what its MCP servers are given in secret."""
+    """All that an agent says, without the secrets of its MCP servers."""
     said: dict[str, Any] = msgspec.structs.asdict(agent)
     said["mcp"] = {name: _open(msgspec.to_builtins(server)) for name, server in agent.mcp.items()}
     return said
@@ -74,7 +77,7 @@ def _open(server: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes(versions: list[Versioned]) -> list[tuple[Versioned, list[str]]]:
-    """The versions, newest first, each with the names of what it says otherwise than the one before."""
+    """The versions, newest first, each with the names of the fields that differ from the version before."""
     befores = [*(one.agent for one in versions[1:]), Agent(name="")]
     fields = [field for field in Agent.__struct_fields__ if field != "name"]
     return [
@@ -114,6 +117,10 @@ def _one(newest: Versioned, versions: list[Versioned]) -> None:
             out.print(printable(f"{name}: {_in_words(name, value)}"), style="dim", markup=False)
     if instructions:
         out.print(f"\n{printable(instructions.strip())}", markup=False)
+    _list_versions(out, versions)
+
+
+def _list_versions(out: Console, versions: list[Versioned]) -> None:
     out.print("\nVersions", style="bold")
     for one, changed in _changes(versions):
         words = ", ".join(changed) if one.version > 1 else "the first"
@@ -121,10 +128,14 @@ def _one(newest: Versioned, versions: list[Versioned]) -> None:
 
 
 def _in_words(name: str, value: Any) -> str:
-    if name == "settings":
-        return ", ".join(f"{setting}={given}" for setting, given in value.items())
-    if name == "mcp":
-        return ", ".join(
-            f"{server} ({' '.join(about.get('command', ())) or about.get('url')})" for server, about in value.items()
-        )
+    match name:
+        case "settings":
+            return ", ".join(f"{setting}={given}" for setting, given in value.items())
+        case "mcp":
+            return ", ".join(f"{server} ({_reached(about)})" for server, about in value.items())
     return value if isinstance(value, str) else ", ".join(value)
+
+
+def _reached(server: dict[str, Any]) -> str:
+    """How an MCP server is reached: by a command or an address."""
+    return " ".join(server.get("command", ())) or str(server.get("url"))

@@ -41,7 +41,7 @@ class Beside:
         self._thread.join()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work gives. For the main thread."""
+        """Run the work and give its result. Called from the main thread."""
         started: list[asyncio.Task[T]] = []
         orders = self._orders = SimpleQueue()  # whoever was interrupted twice has not waited for the end of the last
 
@@ -59,12 +59,12 @@ class Beside:
         return started[0].result()
 
     def _attend(self) -> None:
-        """Until the work has ended, do what it asks for."""
+        """Answer what the work asks of the main thread, until it has ended."""
         while order := self._orders.get():
             order()
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """What a function gives in the main thread, where somebody can be asked. For work that runs here."""
+        """Run a function in the main thread, where the user can be asked. Called by work that runs here."""
         answer: asyncio.Future[T] = self._loop.create_future()
 
         def order() -> None:

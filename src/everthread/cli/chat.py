@@ -42,6 +42,7 @@ from everthread.core.deltas import Done
 from everthread.core.events import MESSAGES, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.sections import ago
+from everthread.core.turns import State
 from everthread.errors import Corrupt, EverthreadError
 from everthread.talk import Talk
 
@@ -77,7 +78,7 @@ def chat_command(**given: Any) -> None:
 
 
 class Chat:
-    """`failed`: whether a turn or a command has. `over`: whether the user has had enough."""
+    """`failed`: whether a turn or a command has failed. `over`: whether the chat has ended."""
 
     def __init__(self, beside: Beside, where: Scope, partner: Partner) -> None:
         self._beside, self._where, self._partner = beside, where, partner
@@ -130,29 +131,31 @@ class Chat:
         tail, context = await self.talk.tail(turns=EARLIER), await self.context()
         self._cutoff = context.cutoff
         before = context.sent + context.past - sum(event.kind in MESSAGES for event in tail)
-        page, shown = Page(err=True), [event for event in tail if event.kind in ("user", "assistant")]
-        ruled = not context.past
-        if before > 0:
-            ruled = self._tell_before(before, context, shown) or ruled
-        for event in shown:
-            if not ruled and event.seq >= context.cutoff:
-                self._rule(f"the window begins here, at event {context.cutoff}")
-                ruled = True
-            page.show(event)
-        if not ruled:
-            self._rule("the window begins here: nothing above is sent")
+        shown = [event for event in tail if event.kind in ("user", "assistant")]
+        lies_before = before > 0 and self._tell_before(before, context, shown)
+        self._show_with_rule(shown, None if lies_before or not context.past else context.cutoff)
         await self._tell_pause(context.settings.session_gap)
         await self._tell_what_waits()
 
+    def _show_with_rule(self, events: list[Logged], cutoff: int | None) -> None:
+        """Show events, with the rule before the first that is sent. Without a cutoff there is no rule."""
+        page = Page(err=True)
+        above = [event for event in events if cutoff is not None and event.seq < cutoff]
+        page.show_all(above)
+        if cutoff is not None:
+            sent = len(events) > len(above)
+            self._rule(f"the window begins here{f', at event {cutoff}' if sent else ': nothing above is sent'}")
+        page.show_all(events[len(above) :])
+
     async def _tell_pause(self, minutes: float) -> None:
-        """How long ago the last message was, where the next one begins a new session."""
+        """Tell how long ago the last message was, where the next one begins a new session."""
         said = (await self.et.log.head(await self.talk.line())).spoken_time
         pause = self.et.log.now - said
         if said and pause > minutes * 60e6:
             tell(f"The last message was {ago(pause / 1e6)} ago: the next one begins a new session.")
 
     def _tell_before(self, before: int, context: Context, shown: list[Logged]) -> bool:
-        """How many messages lie before those shown; whether the cutoff does too."""
+        """Tell how many messages lie before those shown. Gives whether the cutoff does too."""
         lies_before = bool(shown) and context.cutoff < shown[0].seq
         if not context.past:
             past = "all in the window"
@@ -165,14 +168,18 @@ class Chat:
         self._out.rule(words, style="green")
 
     async def _tell_what_waits(self) -> None:
-        newest, waiting = await self.talk.turns(limit=1), await self.talk.waiting()
-        state = newest[-1].state if newest else "idle"
+        state, waiting = await self._state(), await self.talk.waiting()
         if state == "interrupted":
             tell("The last turn was interrupted: /retry goes on with it.", colour="yellow")
         elif state == "open" or (state == "waiting" and not waiting):
             tell(NO_END, colour="yellow")
         for call in waiting:
             self._ask_for(call)
+
+    async def _state(self) -> State:
+        """The state of the newest turn."""
+        newest = await self.talk.turns(limit=1)
+        return newest[-1].state if newest else "idle"
 
     def _ask_for(self, call: Logged) -> None:
         event = call.event
@@ -183,21 +190,25 @@ class Chat:
     # -- lines -------------------------------------------------------------------------------------------------
 
     def go(self) -> None:
-        """Until the end of the input, or /quit."""
+        """Take line after line, until the end of the input or /quit."""
         lines, commands = Lines(self._beside.run(self._history())), Commands(self)
         while not self.over:
             try:
-                line = lines.next(empty=self._again)
-                if line is None:
-                    return
-                self._again = False
-                self._beside.run(self._obey(commands, line))
+                self._do_next(lines, commands)
             except EverthreadError as problem:
                 self._fail(problem)
             except KeyboardInterrupt:
                 self.failed = True
                 if told_to_end() or not somebody_types():
                     raise
+
+    def _do_next(self, lines: Lines, commands: Commands) -> None:
+        line = lines.next(empty=self._again)
+        if line is None:
+            self.over = True
+            return
+        self._again = False
+        self._beside.run(self._obey(commands, line))
 
     async def sure(self, question: str) -> bool:
         """Whether the user says yes. Ctrl-C is a no."""
@@ -212,7 +223,7 @@ class Chat:
             await self._say(line.removeprefix("/") if line.startswith("//") else line)
 
     async def _say(self, text: str) -> None:
-        """A message; one that was said last and had no reply is not said twice, unless a program says it."""
+        """Say a message. A person who repeats the last one, which had no reply, does not say it twice."""
         if somebody_types() and await self._has_no_reply(text):
             tell(SAID, colour="yellow")
             await self.retry()
@@ -220,8 +231,7 @@ class Chat:
             await self.hear(self.talk.say(text, model=self.model, settings=self.settings))
 
     async def _has_no_reply(self, text: str) -> bool:
-        newest = await self.talk.turns(limit=1)
-        if not newest or newest[-1].state != "interrupted":
+        if await self._state() != "interrupted":
             return False
         messages = [event for event in await self.talk.tail(turns=1) if event.kind in MESSAGES]
         return [event.kind for event in messages] == ["user"] and messages[0].text == text
@@ -231,7 +241,7 @@ class Chat:
         await self.hear(self.talk.resume(model=self.model, settings=self.settings))
 
     async def _history(self) -> list[str]:
-        """The user's own messages of one line, oldest first."""
+        """The user's own messages that fit on one line, oldest first."""
         texts: list[str] = []
         for event in await self.talk.before(limit=HISTORY, messages=True):
             with suppress(Corrupt):  # what is damaged is told where it is shown
@@ -248,19 +258,21 @@ class Chat:
     # -- turns -------------------------------------------------------------------------------------------------
 
     async def hear(self, reply: Reply) -> None:
-        """A turn to its end; then what it took, the rule if it moved, and what waits for an answer."""
+        """Follow a turn to its end; then tell what it took, whether the window moved, and what waits for approval."""
         model = (await self.context()).model
         teller = Teller(form="json" if self.json else "words", words="" if model == self._loaded else loading(model))
         await teller.listen(reply)
         self._loaded = model
-        done, self.failed = teller.done, self.failed or bool(teller.failed)
-        assert done
-        if self.json:
-            return
+        self.failed = self.failed or bool(teller.failed)
+        assert teller.done
+        if not self.json:
+            await self._tell_end(teller.done, teller.failed)
+
+    async def _tell_end(self, done: Done, failed: EverthreadError | None) -> None:
         if done.calls:
             tell(price_line(done))
         self._tell_step(done)
-        if teller.failed and teller.failed.kept and somebody_types():
+        if failed and failed.kept and somebody_types():
             self._again = True
             tell(AGAIN, colour="yellow")
         if done.state == "waiting":

@@ -11,7 +11,7 @@ import click
 
 from everthread.cli.memory import show as show_memory
 from everthread.cli.picture import Picture
-from everthread.cli.recall import show
+from everthread.cli.recall import show_all
 from everthread.cli.shared import counted, printable, somebody_types, tell
 from everthread.cli.speaking import warn
 from everthread.cli.usage import price_of
@@ -70,11 +70,7 @@ class Commands:
 
     async def recall(self, *words: str) -> None:
         """find what was said about something, in this conversation"""
-        found = await self._chat.talk.recall(" ".join(words))
-        for hit in found:
-            show(hit)
-        if not found:
-            click.echo("  Nothing was found. Try other words, or fewer.")
+        show_all(await self._chat.talk.recall(" ".join(words)), margin="  ")
 
     async def brief(self) -> None:
         """what is remembered of what came before, and which events state it"""
@@ -175,9 +171,9 @@ class Commands:
         if name:
             await self._chat.talk.configure(**{name: parse(name, value, "/config") if value else None})
         about = (await self._chat.context()).explain()
-        for setting, source in about.source_of.items():
-            if setting == name or (not name and source != DEFAULT):
-                click.echo(printable(f"  {setting} = {about.settings[setting]}  ({source})"))
+        changed = [setting for setting, source in about.source_of.items() if source != DEFAULT]
+        for setting in [name] if name else changed:
+            click.echo(printable(f"  {setting} = {about.settings[setting]}  ({about.source_of[setting]})"))
 
     # -- turns -------------------------------------------------------------------------------------------------
 
@@ -217,7 +213,7 @@ class NoSuchCall(Conflict):
 
 
 def _words(line: str) -> list[str]:
-    """As a shell would part them; an apostrophe that stands alone parts nothing."""
+    """The words of a line, split as a shell would; where a quote is not closed, split at spaces."""
     try:
         return shlex.split(line)
     except ValueError:

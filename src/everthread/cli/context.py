@@ -11,7 +11,7 @@ import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.picture import Picture
-from everthread.cli.shared import agents_folder, find, pairs_of, run, say_json, scope_of, scoped
+from everthread.cli.shared import agents_folder, find, on_branch, pairs_of, run, say_json, scope_of, scoped
 from everthread.cli.speaking import context_of
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
@@ -55,12 +55,9 @@ def context_command(
         raise click.UsageError("--request writes the request alone; --explain goes with the picture or with --json.")
 
     async def work(et: Everthread) -> None:
-        talk = await find(et, where, conversation)
-        if branch is not None:
-            talk = await talk.on(int(branch) if branch.isdigit() else branch)
+        talk = await on_branch(await find(et, where, conversation), branch)
         asked: dict[str, Any] = {"budget": budget, "at": at, "settings": pairs_of(pairs)}
-        asked |= {"instructions": _instructions(instructions) if instructions else None}
-        asked |= {"tools": _tools(tools) if tools else None}
+        asked |= {"instructions": _instructions(instructions), "tools": _tools(tools)}
         context = await context_of(et, talk, model=model, strategy=strategy, **asked)
         steps = await talk.steps(model=context.model, **asked) if explain and context.strategy == "budget" else []
         if request:
@@ -73,14 +70,18 @@ def context_command(
     run(where, work, agents=agents_folder())
 
 
-def _instructions(path: str) -> str:
+def _instructions(path: str | None) -> str | None:
+    if path is None:
+        return None
     try:
         return Path(path).read_text("utf-8")
     except UnicodeDecodeError as problem:
         raise BadValue("--instructions", path, f"a text file in UTF-8 ({problem})") from None
 
 
-def _tools(path: str) -> Any:
+def _tools(path: str | None) -> Any:
+    if path is None:
+        return None
     try:
         found = json.loads(Path(path).read_text("utf-8"))
     except ValueError as problem:

@@ -20,7 +20,7 @@ from everthread.talk import Talk
 
 
 async def follow(talk: Talk, page: Page, *, after: int, as_json: bool) -> None:
-    """Until interrupted."""
+    """Show what is said on the branch, until interrupted."""
     following = Following(page)
     async for heard in talk.listen(after=after):
         if as_json:
@@ -64,7 +64,7 @@ class Following:
             self._said = ""
 
     def _end(self, event: Logged) -> None:
-        """What is missing of a reply, and its number."""
+        """Show the rest of a reply, and its number."""
         broken = isinstance(event.event, Assistant) and event.event.interrupted
         self.say(f"{event.text[len(self._said) :]}{' [broken off]' if broken else ''} · {event.seq}")
         self._end_line()

@@ -34,30 +34,31 @@ class Lines:
 
         Raises BadValue for a line that is no text; the next one may be.
         """
+        while (message := self._uninterrupted()) is not None:
+            if empty or message.strip():
+                return message.strip()
+        return None
+
+    def _uninterrupted(self) -> str | None:
+        """The next message; ctrl-C while it is typed begins it anew."""
         while True:
             try:
-                message = self._message()
+                return self._message()
             except KeyboardInterrupt:
                 if told_to_end() or not self._typed:
                     raise
                 click.echo(err=True)
                 tell(HINT)
-                continue
-            if message is None or empty or message.strip():
-                return message and message.strip()
 
     def _message(self) -> str | None:
         lines: list[str] = []
-        while (line := self._line(MORE if lines else PROMPT)) is not None:
+        while (line := self._typed_line(MORE if lines else PROMPT) if self._typed else _piped_line()) is not None:
             lines.append(line.removesuffix("\\"))
             if not line.endswith("\\"):
                 break
         return "\n".join(lines) if lines else None
 
-    def _line(self, prompt: str) -> str | None:
-        if not self._typed:
-            data = sys.stdin.buffer.readline() if sys.stdin is not None else b""
-            return text_from(data, "The line").rstrip("\r\n") if data else None
+    def _typed_line(self, prompt: str) -> str | None:
         try:
             if prompt == PROMPT:
                 click.echo(err=True)
@@ -68,6 +69,11 @@ class Lines:
         except EOFError:
             click.echo(err=True)
             return None
+
+
+def _piped_line() -> str | None:
+    data = sys.stdin.buffer.readline() if sys.stdin is not None else b""
+    return text_from(data, "The line").rstrip("\r\n") if data else None
 
 
 def text_from(data: bytes, what: str) -> str:

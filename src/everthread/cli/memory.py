@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import click
@@ -58,21 +58,25 @@ def memory_command(conversation: str | None, forget: tuple[int, ...], yes: bool,
 
 
 async def _change(talk: Talk, changes: dict[str, Any]) -> None:
+    if changes["forget_notes"]:
+        await talk.forget_notes()
+    await _rewrite(talk, changes)
+    if changes["update"]:
+        await talk.remember()
+    text = _text(changes["correct"])
+    if text is not None or changes["drop"]:
+        await talk.correct(text, drop=changes["drop"])
+
+
+async def _rewrite(talk: Talk, changes: dict[str, Any]) -> None:
     verbs: dict[str, Callable[[str], Awaitable[Any]]] = {
         "notes": talk.write_notes,
         "name": talk.rename,
         "goal": talk.set_goal,
     }
-    if changes["forget_notes"]:
-        await talk.forget_notes()
     for name, verb in verbs.items():
-        if changes[name] is not None:
-            await verb(_text(changes[name]))
-    if changes["update"]:
-        await talk.remember()
-    if changes["correct"] is not None or changes["drop"]:
-        text = changes["correct"]
-        await talk.correct(None if text is None else _text(text), drop=changes["drop"])
+        if (text := _text(changes[name])) is not None:
+            await verb(text)
 
 
 def _as_json(talk: Talk, found: Remembered, status: Status) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def _as_json(talk: Talk, found: Remembered, status: Status) -> dict[str, Any]:
     return {"conversation": talk.id, **said, "facts": facts, "status": msgspec.to_builtins(status)}
 
 
-def _text(given: str) -> str:
+def _text(given: str | None) -> str | None:
     return text_from(sys.stdin.buffer.read(), "What was piped in") if given == STDIN else given
 
 
@@ -93,7 +97,7 @@ def _ask(events: tuple[int, ...], as_json: bool) -> None:
 
 
 def show(talk: Talk, found: Remembered, status: Status, context: Context) -> None:
-    """All of it on a terminal."""
+    """Show what is remembered on a terminal."""
     out = console()
     out.print(printable(found.name or "Untitled"), style="bold", markup=False)
     out.print(f"Conversation {talk.id}", style="dim", markup=False)
@@ -133,10 +137,13 @@ def _standing(status: Status) -> str:
         return "Memory is switched off (setting memory)."
     newer = f"{counted(status.behind, 'newer message')} not in it yet" if status.behind else "Up to date"
     said = [newer, f"the next by {status.model}" if status.model else "the next in the conversation's own words"]
+    return printable("; ".join([*said, *_work_so_far(status)]) + ".")
+
+
+def _work_so_far(status: Status) -> Iterator[str]:
     if status.calls:
-        said.append(f"{counted(status.calls, 'model call')} and ${status.dollars:.4f} in the last hour")
+        yield f"{counted(status.calls, 'model call')} and ${status.dollars:.4f} in the last hour"
     if status.error:
-        said.append(f"failed {counted(status.failures, 'time')}, last: {status.error.rstrip('.')}")
+        yield f"failed {counted(status.failures, 'time')}, last: {status.error.rstrip('.')}"
     if status.wait:
-        said.append(f"tried again in {status.wait:.0f} s")
-    return printable("; ".join(said) + ".")
+        yield f"tried again in {status.wait:.0f} s"

@@ -32,7 +32,7 @@ class Picture:
 
     def draw(self, talk: Talk, *, everything: bool) -> None:
         about = self._about
-        estimated = "counted exactly" if about.exact else f"estimated, {about.factor:.2f} a token of ours"
+        estimated = "counted exactly" if about.exact else f"estimated with a factor of {about.factor:.2f}"
         self._say(f"{about.model} · strategy {about.strategy} · {estimated}", style="bold")
         self._say(printable(talk.conversation.name) or talk.id, style="dim")
         self._out.print()
@@ -57,18 +57,13 @@ class Picture:
     def _bar(self) -> None:
         from rich.text import Text
 
-        about, width = self._about, self._out.width
+        about = self._about
         full, free = ("█", "░") if self._out.encoding.startswith("utf") else ("#", ".")
-        parts = zip(about.sections.items(), (*COLOURS, *COLOURS), strict=False)
-        shares = [(name, tokens, colour) for (name, tokens), colour in parts]
-        shares.append(("turns", sum(turn.tokens for turn in about.turns if turn.sent), WINDOW))
-        if about.estimate < about.budget:
-            shares.append(("free", about.budget - about.estimate, FREE))
         whole = max(about.budget, about.estimate, 1)
         bar, entries, drawn, done = Text(), [], 0, 0
-        for name, tokens, colour in shares:
+        for name, tokens, colour in self._shares():
             done += tokens
-            cells = round(done / whole * width) - drawn
+            cells = round(done / whole * self._out.width) - drawn
             mark = free if name == "free" else full
             bar.append(mark * cells, style=colour)
             entries.append(Text.assemble((mark, colour), f" {name} {tokens:,}"))
@@ -77,8 +72,17 @@ class Picture:
         self._legend(entries)
         self._fullness()
 
+    def _shares(self) -> Iterator[tuple[str, int, str]]:
+        """What has a share of the budget, with its tokens and its colour."""
+        about = self._about
+        for (name, tokens), colour in zip(about.sections.items(), (*COLOURS, *COLOURS), strict=False):
+            yield name, tokens, colour
+        yield "turns", sum(turn.tokens for turn in about.turns if turn.sent), WINDOW
+        if about.estimate < about.budget:
+            yield "free", about.budget - about.estimate, FREE
+
     def _legend(self, entries: list[Text]) -> None:
-        """Broken between its entries only; rich would break at any space, also at one that is not to be broken."""
+        """The entries on lines, broken only between them: rich would break inside them, even at a no-break space."""
         from rich.text import Text
 
         lines = [[entries[0]]]
@@ -101,23 +105,26 @@ class Picture:
     # -- the turns -----------------------------------------------------------------------------------------
 
     def _turns(self, everything: bool) -> None:
-        ruled = False
         turns = self._about.turns
+        if not turns:
+            self._out.print("Nothing was said yet, or nothing since the last clear.", style="dim")
         columns = [[_number(t.number, t.number_last), counted(t.messages, "message"), f"{t.tokens:,}"] for t in turns]
         widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
-        for line in self._lines(everything):
+        lines = list(self._lines(everything))
+        begin = next((line for line in lines if self._is_in_window(line)), None)
+        for line in lines:
             if isinstance(line, int):
                 self._out.print(f"{'':>{widths[0]}}  … {counted(line, 'turn')} more …", style="dim")
                 continue
-            if line.sent and not ruled and line.first >= self._about.cutoff:
+            if line is begin:
                 self._out.rule(f"the window begins here, at event {line.first}", style=WINDOW)
-                ruled = True
             self._out.print(self._turn(line, widths), no_wrap=True, overflow="ellipsis")
-        if not turns:
-            self._out.print("Nothing was said yet, or nothing since the last clear.", style="dim")
+
+    def _is_in_window(self, line: TurnLine | int) -> bool:
+        return isinstance(line, TurnLine) and line.sent and line.first >= self._about.cutoff
 
     def _lines(self, everything: bool) -> Iterator[TurnLine | int]:
-        """The turns to list; a number stands for so many that are not."""
+        """The turns to list; a number stands for that many turns that are not listed."""
         turns = self._about.turns
         if everything or len(turns) <= HEAD + TAIL + 1:
             yield from turns
@@ -127,7 +134,7 @@ class Picture:
         yield from turns[-TAIL:]
 
     def _turn(self, line: TurnLine, widths: list[int]) -> Text:
-        """One line: its number, its size, why it is sent or not where that is worth a word, and how it begins."""
+        """A turn on one line: its number, its size, why it is sent where that needs saying, and how it begins."""
         from rich.text import Text
 
         number, messages, tokens = widths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,21 +35,28 @@ def recall_command(
     where = scope_of(**scope)
     if not " ".join(query).strip():
         raise click.UsageError("There is nothing to look for: everthread recall WORDS …")
-    times = [day.replace(tzinfo=UTC) if day else None for day in (since, until)]
+    given: dict[str, Any] = {"limit": limit, "kinds": kinds, "since": _in_utc(since), "until": _in_utc(until)}
 
     async def work(et: Everthread) -> None:
         talk = await find(et, where, conversation)
-        given: dict[str, Any] = {"limit": limit, "kinds": kinds, "since": times[0], "until": times[1]}
         hits = await talk.recall(" ".join(query), scope="conversation" if conversation else "user", **given)
         if where.json:
-            say_json([msgspec.to_builtins(hit) for hit in hits])
-            return
-        for hit in hits:
-            show(hit)
-        if not hits:
-            click.echo("Nothing was found. Try other words, or fewer.")
+            say_json(msgspec.to_builtins(hits))
+        else:
+            show_all(hits)
 
     run(where, work)
+
+
+def _in_utc(day: datetime | None) -> datetime | None:
+    return day and day.replace(tzinfo=UTC)
+
+
+def show_all(hits: Sequence[Hit], *, margin: str = "") -> None:
+    for hit in hits:
+        show(hit)
+    if not hits:
+        click.echo(f"{margin}Nothing was found. Try other words, or fewer.")
 
 
 def show(hit: Hit) -> None:

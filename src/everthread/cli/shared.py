@@ -23,7 +23,7 @@ from everthread.config import parse
 from everthread.core.ids import is_id
 from everthread.core.logged import moment
 from everthread.errors import BadValue, EverthreadError, NotFound
-from everthread.store.conversations import NEWEST
+from everthread.store.conversations import NEWEST, Conversation
 from everthread.talk import Talk
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 USER = "me"
 SOON = 0.5  # seconds after which the end of a program is worth a word
-PATIENCE = 5.0  # seconds: at a terminal somebody waits
+PATIENCE = 5.0  # seconds that a locked store is waited for: somebody sits at the terminal
 
 
 class Scope(NamedTuple):
@@ -46,7 +46,7 @@ class Scope(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Whose and where, for a sentence."""
+        """Whose conversations and in which store, for use in a sentence."""
         tenant = f" (tenant {self.tenant!r})" if self.tenant != TENANT else ""
         store = re.sub(r"(://[^/:@]*:)[^@]*@", r"\1…@", self.store)  # never a password
         return f"of {self.user!r}{tenant} in {store}"
@@ -81,7 +81,7 @@ def run(
     makes_store: bool = False,
     agents: Path | None = None,
 ) -> None:
-    """Open the store and do the work; an error of ours is a sentence on stderr and exit code 1.
+    """Open the store and do the work; an EverthreadError is a sentence on stderr and exit code 1.
 
     `agents`: the folder whose agents the store should know as they are now.
     """
@@ -106,7 +106,7 @@ async def opened(scope: Scope, agents: Path | None = None) -> AsyncIterator[Ever
 
 
 def agents_folder(given: str | None = None) -> Path | None:
-    """The folder of agents: as given, of the environment, or the user's own, if there is one."""
+    """The folder of agents: the one given, the one that the environment names, or the user's own if it exists."""
     if named := given or os.environ.get("EVERTHREAD_AGENTS"):
         return Path(named)
     own = own_agents()
@@ -114,7 +114,7 @@ def agents_folder(given: str | None = None) -> Path | None:
 
 
 def own_agents() -> Path:
-    """Where a user's agents are looked for when nobody says otherwise."""
+    """The folder where a user's agents are looked for by default."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "everthread" / "agents"
 
 
@@ -146,13 +146,13 @@ _told_to_end: list[int] = []
 
 
 def told_to_end() -> bool:
-    """Whether the program was asked to end, by its terminal or by who started it."""
+    """Whether the program was asked to end, by its terminal or by another process."""
     return bool(_told_to_end)
 
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """A closed terminal or a request to end is like ctrl-C, once and for all: what had come of a reply is kept."""
+    """Treat a closed terminal or a request to end like ctrl-C, for good: what had come of a reply is kept."""
 
     def ends(number: int, _frame: object) -> None:
         _told_to_end.append(number)
@@ -194,7 +194,7 @@ def somebody_types() -> bool:
 
 
 def width_of(terminal: TextIO) -> int:
-    """In columns. Some terminals do not say."""
+    """The columns of a terminal; 80 where it does not say."""
     return os.get_terminal_size(terminal.fileno()).columns or 80
 
 
@@ -210,19 +210,36 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     """The conversation with this id, the beginning or end of one, or this name; the newest where none is given."""
     if name is not None and is_id(name.upper()):
         return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())
-    before, matches, some = NEWEST, [], False
-    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
-        if name is None:
-            return et.talk(page[0])
-        matches += [c for c in page if c.name == name or c.id.startswith(name.upper()) or c.id.endswith(name.upper())]
-        before, some = page[-1].id, True
-    if not some:
+    found = await (_newest(et, scope) if name is None else every_conversation(et, scope))
+    if not found:
         raise NoConversation(f"There are no conversations {scope.place}: name whose with --user.")
-    if len(matches) != 1:
-        fit = f"There are {len(matches)} conversations" if matches else "There is no conversation"
-        hint = "give more of the id" if matches else "`everthread conversations` lists those there are"
-        raise NoConversation(f"{fit} {name!r} {scope.place}: {hint}.")
-    return et.talk(matches[0])
+    return et.talk(found[0] if name is None else _called(name, found, scope))
+
+
+async def _newest(et: Everthread, scope: Scope) -> list[Conversation]:
+    return await et.conversations(user=scope.user, tenant=scope.tenant, limit=1)
+
+
+async def every_conversation(et: Everthread, scope: Scope) -> list[Conversation]:
+    """All that the user has, newest first."""
+    found: list[Conversation] = []
+    before = NEWEST
+    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
+        found += page
+        before = page[-1].id
+    return found
+
+
+def _called(name: str, conversations: list[Conversation], scope: Scope) -> Conversation:
+    """The only conversation with this name, or with an id that begins or ends with it."""
+    part = name.upper()
+    matches = [c for c in conversations if c.name == name or c.id.startswith(part) or c.id.endswith(part)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise NoConversation(f"There are {len(matches)} conversations {name!r} {scope.place}: give more of the id.")
+    hint = "`everthread conversations` lists those there are"
+    raise NoConversation(f"There is no conversation {name!r} {scope.place}: {hint}.")
 
 
 async def on_branch(talk: Talk, branch: str | None) -> Talk:
@@ -256,7 +273,7 @@ def console(*, table: bool = False, err: bool = False) -> Console:
 
 
 def printable(text: str) -> str:
-    """Nothing that would steer the terminal."""
+    """The text without characters that would steer the terminal."""
     clean = text.encode("utf-8", "replace").decode().replace("\t", "    ").replace("\r\n", "\n")
     return "".join(c if c.isprintable() or c in _HARMLESS else "·" for c in clean)
 
@@ -285,9 +302,9 @@ def ago(microseconds: int) -> str:
 
 
 @contextmanager
-def progress(scope: Scope, what: str, *, show: bool = True) -> Iterator[Callable[[int], None]]:
+def progress(scope: Scope, what: str) -> Iterator[Callable[[int], None]]:
     """A counter on stderr while something long goes on, for people only."""
-    if scope.json or not show or not sys.stderr.isatty():
+    if scope.json or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,6 +40,7 @@ from everthread.core.events import (
 from everthread.core.happenings import Happening
 from everthread.core.logged import Logged
 from everthread.errors import Corrupt
+from everthread.store.conversations import BranchTotals
 from everthread.talk import Talk
 from everthread.transfer.write import event_line
 
@@ -79,23 +81,33 @@ def show_command(
             await _branches(talk, where.json)
             return
         talk = await on_branch(talk, branch)
-        events = await talk.tail(turns=turns) if after is None else await talk.after(after, limit=limit)
-        await _heading(talk, where.json)
-        if where.json and not follow:
-            say_json([as_json(event) for event in events])
-            return
-        page = Page(as_json=where.json)
-        for event in events:
-            page.show(event)
+        events = await (talk.tail(turns=turns) if after is None else talk.after(after, limit=limit))
+        if not where.json:
+            await _heading(talk)
         if follow:
-            from everthread.cli.following import follow as go_on
-
-            await go_on(talk, page, after=events[-1].seq if events else 0, as_json=where.json)
+            await _follow(talk, events, where.json)
+        else:
+            _show(events, where.json)
 
     run(where, work)
 
 
-def as_json(event: Logged) -> dict[str, Any]:
+def _show(events: list[Logged], as_json: bool) -> None:
+    if as_json:
+        say_json(list(map(_as_json, events)))
+    else:
+        Page().show_all(events)
+
+
+async def _follow(talk: Talk, events: list[Logged], as_json: bool) -> None:
+    from everthread.cli.following import follow
+
+    page = Page(as_json=as_json)
+    page.show_all(events)
+    await follow(talk, page, after=events[-1].seq if events else 0, as_json=as_json)
+
+
+def _as_json(event: Logged) -> dict[str, Any]:
     """As exported, with its turn."""
     value: dict[str, Any] = json.loads(event_line(event))
     return {**value, "turn": event.turn}
@@ -113,9 +125,13 @@ class Page:
     def width(self) -> int:
         return self._out.width
 
+    def show_all(self, events: Iterable[Logged]) -> None:
+        for event in events:
+            self.show(event)
+
     def show(self, event: Logged) -> None:
         if self._as_json:
-            click.echo(json_text(as_json(event)))
+            click.echo(json_text(_as_json(event)))
             return
         if event.turn != self._turn:
             time = f"{event.time.astimezone():%Y-%m-%d %H:%M}"
@@ -140,7 +156,7 @@ class Page:
 
 
 def describe(event: Event) -> str:
-    """One event in words, though not for pages."""
+    """One event in words, cut where it is very long."""
     said = _in_words(event)
     return said if len(said) <= LONGEST else f"{said[:LONGEST]}… ({len(said) - LONGEST:,} more characters)"
 
@@ -161,10 +177,8 @@ def _in_words(event: Event) -> str:
             return _called(event)
         case AgentKilled():
             return event.reason
-        case Other():
-            return json.dumps(event.data, ensure_ascii=False)
-        case Happening():
-            return json.dumps(event.contents, ensure_ascii=False)
+        case Other(data=said) | Happening(contents=said):
+            return json.dumps(said, ensure_ascii=False)
         case _:
             return _message(event)
 
@@ -187,9 +201,7 @@ def _called(call: ModelCall) -> str:
     return f"{call.model}: {call.input:,} tokens in{cached}, {call.output:,} out{price}, {call.ms / 1000:.1f} s"
 
 
-async def _heading(talk: Talk, as_json: bool) -> None:
-    if as_json:
-        return
+async def _heading(talk: Talk) -> None:
     line, about = await talk.line(), talk.conversation
     totals = next(b.line for b in await talk.branches() if b.branch.number == line.branch.number)
     said = f"{counted(totals.messages, 'message')}, {counted(totals.tokens, 'token')}"
@@ -200,32 +212,31 @@ async def _heading(talk: Talk, as_json: bool) -> None:
 
 
 async def _branches(talk: Talk, as_json: bool) -> None:
+    current, rows = (await talk.line()).branch.number, await talk.branches()
+    if as_json:
+        say_json([_branch_as_json(row, current) for row in rows])
+    else:
+        _table_of_branches(rows, current)
+
+
+def _branch_as_json(row: BranchTotals, current: int) -> dict[str, Any]:
+    branch = row.branch
+    about = {"number": branch.number, "name": branch.name, "parent": branch.parent, "at": branch.at}
+    counts = {"last": row.last, "messages": row.line.messages, "tokens": row.line.tokens}
+    return {**about, **counts, "current": branch.number == current}
+
+
+def _table_of_branches(rows: list[BranchTotals], current: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    current = (await talk.line()).branch.number
-    rows = await talk.branches()
-    if as_json:
-        say_json(
-            [
-                {
-                    "number": b.branch.number,
-                    "name": b.branch.name,
-                    "parent": b.branch.parent,
-                    "at": b.branch.at,
-                }
-                | {"last": b.last, "messages": b.line.messages, "tokens": b.line.tokens}
-                | {"current": b.branch.number == current}
-                for b in rows
-            ]
-        )
-        return
     table = Table("", "branch", "from", box=None, header_style="bold", pad_edge=False)
     for name in ("events", "messages", "tokens"):
         table.add_column(name, justify="right")
-    names = {b.branch.number: b.branch.name for b in rows}
-    for b in rows:
-        origin = f"{names[b.branch.parent]} after {b.branch.at}" if b.branch.parent is not None else "–"
-        counts = (f"{b.line.events:,}", f"{b.line.messages:,}", f"{b.line.tokens:,}")
-        table.add_row("→" if b.branch.number == current else "", Text(b.branch.name), Text(origin), *counts)
+    names = {row.branch.number: row.branch.name for row in rows}
+    for row in rows:
+        branch, whole = row.branch, row.line
+        origin = f"{names[branch.parent]} after {branch.at}" if branch.parent is not None else "–"
+        counts = (f"{whole.events:,}", f"{whole.messages:,}", f"{whole.tokens:,}")
+        table.add_row("→" if branch.number == current else "", Text(branch.name), Text(origin), *counts)
     console().print(table)

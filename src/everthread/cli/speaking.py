@@ -69,16 +69,20 @@ def partner_of(given: dict[str, Any]) -> Partner:
 
 async def talk_of(et: Everthread, where: Scope, partner: Partner) -> Talk:
     """The conversation that was named, another, or the newest with the agent."""
-    agent = partner.agent or AGENT
     if partner.conversation:
-        talk = await find(et, where, partner.conversation)
-        if partner.agent and talk.conversation.agent != agent:
-            raise BadValue("--agent", agent, f"{talk.conversation.agent!r}, with whom this conversation is")
-        return talk
+        return await _named(et, where, partner.conversation, partner.agent)
+    agent = partner.agent or AGENT
     if agent != AGENT:
         await et.agents.must_be(where.tenant, agent)
     owner: dict[str, Any] = {"user": where.user, "tenant": where.tenant, "agent": agent}
     return await (et.begin(**owner) if partner.new else et.conversation(**owner))
+
+
+async def _named(et: Everthread, where: Scope, conversation: str, agent: str | None) -> Talk:
+    talk = await find(et, where, conversation)
+    if agent and talk.conversation.agent != agent:
+        raise BadValue("--agent", agent, f"{talk.conversation.agent!r}, with whom this conversation is")
+    return talk
 
 
 async def context_of(
@@ -94,11 +98,11 @@ async def context_of(
 
 
 def warn(model: str) -> None:
-    """Where the model in the process replies, say so: nobody should judge others by it."""
+    """Say so where the small model in the process replies: it is no measure of other models."""
     if tiny := notice(model):
         tell(tiny, colour="yellow")
 
 
 def loading(model: str) -> str:
-    """What is said while one waits for the first word of a model that must be loaded first."""
+    """What is shown while a model is loaded that must be loaded first."""
     return f"loading {model.removeprefix(LOCAL)}" if model.startswith(LOCAL) else ""

@@ -4,47 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from itertools import cycle
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-FRAMES, PLAIN_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
-PAUSE = 0.1  # seconds before the first frame too, so that what comes at once does not flicker
-CLEAR_LINE = "\r\x1b[K"
+from everthread.cli.shared import console, printable
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+PAUSE = 0.1  # seconds before it is shown, so that what comes at once does not flicker
 
 
 class Spinner:
-    """Turns while `waiting` is true, at the left margin: who writes there hides it first."""
+    """Turns at the left margin while one waits; hide it before anything is written there."""
 
     def __init__(self, words: str = "") -> None:
-        self.words = words
-        self.waiting = True
-        self._drawn = False
-        self._task: asyncio.Task[None] | None = None
+        self._words = words
+        self._soon: asyncio.TimerHandle | None = None
+        self._live: Live | None = None
 
     async def __aenter__(self) -> Self:
-        if sys.stderr.isatty():
-            self._task = asyncio.create_task(self._turn())
+        self.wait(self._words)
         return self
 
     async def __aexit__(self, *_problem: object) -> None:
-        if self._task:
-            self._task.cancel()
         self.hide()
 
+    def wait(self, words: str = "") -> None:
+        """Turn from now on, with these words beside it."""
+        self.hide()
+        if sys.stderr.isatty():
+            self._soon = asyncio.get_running_loop().call_later(PAUSE, self._show, words)
+
     def hide(self) -> None:
-        self.waiting = False
-        if self._drawn:
-            self._drawn = False
-            _write(CLEAR_LINE)
+        if self._soon:
+            self._soon.cancel()
+        if self._live:
+            self._live.stop()
+        self._soon = self._live = None
 
-    async def _turn(self) -> None:
-        for frame in cycle(FRAMES if sys.stderr.encoding.lower().startswith("utf") else PLAIN_FRAMES):
-            await asyncio.sleep(PAUSE)
-            if self.waiting:
-                _write(f"{CLEAR_LINE}{frame} {self.words}")
-                self._drawn = True
+    def _show(self, words: str) -> None:
+        from rich.live import Live
+        from rich.spinner import Spinner as Turning
+        from rich.text import Text
 
-
-def _write(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
+        out = console(err=True)
+        frames = "dots" if out.encoding.startswith("utf") else "line"
+        turning = Turning(frames, text=Text(printable(words)))
+        # Not redirected: standard output may be a pipe, and what goes there must get there.
+        self._live = Live(
+            turning, console=out, transient=True, refresh_per_second=10, redirect_stdout=False, redirect_stderr=False
+        )
+        self._live.start(refresh=True)

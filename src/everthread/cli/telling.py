@@ -77,6 +77,7 @@ class Teller:
 
     def _tell(self, delta: Delta) -> None:
         if self._form == "json":
+            self._spinner.hide()
             click.echo(json_text(msgspec.to_builtins(delta)))
         elif self._form == "words":
             self._show(delta)
@@ -118,7 +119,7 @@ class Teller:
         self._end_line()
         self._spinner.hide()
         tell(text, colour=colour)
-        self._spinner.words, self._spinner.waiting = "", True
+        self._spinner.wait()
 
     def _stopped(self, words: str) -> None:
         if self._form != "words":

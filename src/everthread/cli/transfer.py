@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -13,13 +13,23 @@ import click
 from click.core import ParameterSource
 
 from everthread.app import AGENT, Everthread
-from everthread.cli.shared import Scope, console, counted, find, progress, run, say_json, scope_of, scoped
+from everthread.cli.shared import (
+    Scope,
+    console,
+    counted,
+    every_conversation,
+    find,
+    progress,
+    run,
+    say_json,
+    scope_of,
+    scoped,
+)
 from everthread.errors import Outdated
-from everthread.store.conversations import NEWEST, Owner, check_name, owner_of
+from everthread.store.conversations import Conversation, Owner, check_name, owner_of
 from everthread.store.private_files import written
-from everthread.talk import Talk
 from everthread.transfer import document_lines, export_lines, mirror, read_all
-from everthread.transfer.read import Format
+from everthread.transfer.read import Contents, Format
 from everthread.transfer.write import part_of
 
 AGAIN = 4  # how often an export into a file begins anew when something was redacted meanwhile
@@ -36,10 +46,10 @@ AGAIN = 4  # how often an export into a file begins anew when something was reda
 )
 @click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")
 def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> None:
-    """Import conversations from FILE: an export of ours (same ids and times), a data export of ChatGPT or Claude
+    """Import conversations from FILE: an Everthread export (same ids and times), a data export of ChatGPT or Claude
     (conversations.json), or message lists in OpenAI's or Anthropic's format, one conversation a line or in one JSON
-    value. All of it, or nothing. An export of ours goes back to those whose it was, with their MEMORY.md, unless --user
-    says whose it shall be."""
+    value. Either all of it is imported or nothing. An Everthread export goes back to the users it came from, with their
+    MEMORY.md, unless --user names another."""
     where = scope_of(**scope)
     keep_users = click.get_current_context().get_parameter_source("user") is ParameterSource.DEFAULT
 
@@ -48,26 +58,34 @@ def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> N
         with progress(where, "reading") as step:
             format = cast("Format | None", given)
             options: dict[str, Any] = {"format": format, "keep_users": keep_users, "progress": step}
-            wholes, documents = await asyncio.to_thread(
-                read_all, file, owner, agent=check_name("agent", agent), **options
-            )
-        events = sum(len(drafts) for whole in wholes for _, drafts in whole.branches)
-        with progress(where, f"writing {events:,} events"):
-            await et.log.restore(wholes, documents)
-        users = sorted({*(whole.conversation.user for whole in wholes), *(one.owner.user for one in documents)})
-        names = {(one.owner, one.document.name) for one in documents}
+            contents = await asyncio.to_thread(read_all, file, owner, agent=check_name("agent", agent), **options)
+        imported = _imported(contents)
+        with progress(where, f"writing {imported['events']:,} events"):
+            await et.log.restore(contents.wholes, contents.documents)
         if where.json:
-            ids = [whole.conversation.id for whole in wholes]
-            say_json({"conversations": ids, "events": events, "documents": len(names), "users": users})
+            say_json(imported)
         else:
-            _say(len(wholes), events, len(names), [user for user in users if user != where.user])
+            _say(where.user, **imported)
 
     run(where, work, makes_store=True)
 
 
-def _say(conversations: int, events: int, documents: int, others: list[str]) -> None:
-    counts = [counted(conversations, "conversation"), counted(events, "event")]
+def _imported(contents: Contents) -> dict[str, Any]:
+    """What was imported, as JSON tells it."""
+    wholes, documents = contents
+    users = {*(whole.conversation.user for whole in wholes), *(one.owner.user for one in documents)}
+    return {
+        "conversations": [whole.conversation.id for whole in wholes],
+        "events": sum(len(drafts) for whole in wholes for _, drafts in whole.branches),
+        "documents": len({(one.owner, one.document.name) for one in documents}),
+        "users": sorted(users),
+    }
+
+
+def _say(user: str, *, conversations: list[str], events: int, documents: int, users: list[str]) -> None:
+    counts = [counted(len(conversations), "conversation"), counted(events, "event")]
     counts += [counted(documents, "document")] if documents else []
+    others = [one for one in users if one != user]
     whose = f", of {', '.join(map(repr, others))} (see them with --user)" if others else ""
     console().print(f"Imported {', '.join(counts)}{whose}.")
 
@@ -92,65 +110,72 @@ def export_command(conversation: str | None, everything: bool, output: Path | No
         raise click.UsageError("An export is JSON Lines already; --json reports on one that goes into a file (-o).")
 
     async def work(et: Everthread) -> None:
-        talks = await _all(et, where) if everything else [await find(et, where, conversation)]
+        if everything:
+            found = await every_conversation(et, where)
+            await _export(et, where, found, output, whose=owner_of(where.tenant, where.user))
+            return
+        talk = await find(et, where, conversation)
         if follow and output:
-            await mirror(et.log, talks[0].conversation, output)
-        whose = owner_of(where.tenant, where.user) if everything else None
-        counts = await _export(et, where, talks, output, whose=whose)
-        if where.json:
-            say_json({"file": str(output), "conversations": len(talks), "lines": counts})
-        elif output:
-            console().print(f"Exported {counted(len(talks), 'conversation')}, {counted(counts, 'line')}, to {output}.")
+            await mirror(et.log, talk.conversation, output)
+        await _export(et, where, [talk.conversation], output)
 
     run(where, work)
 
 
 async def _export(
-    et: Everthread, scope: Scope, talks: list[Talk], output: Path | None, *, whose: Owner | None = None
+    et: Everthread, scope: Scope, found: list[Conversation], output: Path | None, *, whose: Owner | None = None
+) -> None:
+    """Export conversations, and the documents of a user; into a file, also say how much that was."""
+    if output is None:
+        async for line in _lines(et, found, whose):
+            sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+        return
+    lines = await _export_into(output, et, scope, found, whose)
+    if scope.json:
+        say_json({"file": str(output), "conversations": len(found), "lines": lines})
+    else:
+        console().print(f"Exported {counted(len(found), 'conversation')}, {counted(lines, 'line')}, to {output}.")
+
+
+async def _export_into(
+    output: Path, et: Everthread, scope: Scope, found: list[Conversation], whose: Owner | None
 ) -> int:
-    """Conversations, and the documents of a user; how many lines."""
-    for _ in range(AGAIN if output else 0):
-        with suppress(Outdated):  # begun anew, without what was redacted
-            return await _export_once(et, scope, talks, output, whose)
-    return await _export_once(et, scope, talks, output, whose)
+    """Export into a file, anew where something was redacted meanwhile. Gives the number of lines."""
+    for _ in range(AGAIN):
+        with suppress(Outdated):
+            return await _export_once(output, et, scope, found, whose)
+    return await _export_once(output, et, scope, found, whose)
 
 
 async def _export_once(
-    et: Everthread, scope: Scope, talks: list[Talk], output: Path | None, whose: Owner | None
+    output: Path, et: Everthread, scope: Scope, found: list[Conversation], whose: Owner | None
 ) -> int:
     # Into a file beside the goal first: an export that is interrupted does not replace a good one.
-    part = part_of(output) if output else None
+    part = part_of(output)
     lines = 0
-    with progress(scope, "exporting", show=output is not None) as step, _target(part) as file:
-        parts = [document_lines(et.log, whose)] if whose else []
-        for part_lines in (*parts, *(export_lines(et.log, talk.conversation) for talk in talks)):
-            async for line in part_lines:
-                file.write(line)
-                lines += 1
-                step(1)
-    if part and output:
-        part.replace(output)
+    with progress(scope, "exporting") as step, _passing(part) as file:
+        async for line in _lines(et, found, whose):
+            file.write(line)
+            lines += 1
+            step(1)
+    part.replace(output)
     return lines
 
 
+async def _lines(et: Everthread, found: list[Conversation], whose: Owner | None) -> AsyncIterator[bytes]:
+    documents = [document_lines(et.log, whose)] if whose else []
+    for source in (*documents, *(export_lines(et.log, conversation) for conversation in found)):
+        async for line in source:
+            yield line
+
+
 @contextmanager
-def _target(path: Path | None) -> Iterator[BinaryIO]:
-    if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
+def _passing(path: Path) -> Iterator[BinaryIO]:
+    """A file that is removed again unless it is written to its end."""
     try:
         with written(path) as file:
             yield file
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-
-
-async def _all(et: Everthread, scope: Scope) -> list[Talk]:
-    talks: list[Talk] = []
-    before = NEWEST
-    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
-        talks += [Talk(et.log, found) for found in page]
-        before = page[-1].id
-    return talks

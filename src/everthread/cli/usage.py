@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from everthread.app import Everthread
-from everthread.cli.shared import ago, console, counted, find, printable, run, say_json, scope_of, scoped
+from everthread.cli.shared import Scope, ago, console, counted, find, printable, run, say_json, scope_of, scoped
 from everthread.cli.telling import dollars
 from everthread.store.beside.usage import By, Usage
 from everthread.store.conversations import Owner
@@ -29,25 +29,32 @@ def usage_command(conversation: str | None, by: By | None, since: datetime | Non
     where = scope_of(**scope)
     begin = int(since.replace(tzinfo=UTC).timestamp() * 1_000_000) if since else 0
 
+    unit: By = by or ("turn" if conversation else "day")
+
     async def work(et: Everthread) -> None:
-        if conversation:
-            talk = await find(et, where, conversation)
-            owner = Owner(where.tenant, where.user)
-            rows = await et.log.usage.of_owner(owner, by=by or "turn", conversation=talk.id, since=begin, limit=limit)
-        else:
-            if by in ("turn", "session"):
-                raise click.UsageError(f"--by {by} is of one conversation: name it.")
-            rows = await et.usage(user=where.user, tenant=where.tenant, by=by or "day", since=begin, limit=limit)
+        rows = await _rows(et, where, conversation, by=unit, since=begin, limit=limit)
         if where.json:
             say_json(msgspec.to_builtins(rows))
         else:
-            _table(rows, by or ("turn" if conversation else "day"))
+            _table(rows, unit)
 
     run(where, work)
 
 
+async def _rows(
+    et: Everthread, where: Scope, conversation: str | None, *, by: By, since: int, limit: int
+) -> list[Usage]:
+    if conversation:
+        talk = await find(et, where, conversation)
+        owner = Owner(where.tenant, where.user)
+        return await et.log.usage.of_owner(owner, by=by, conversation=talk.id, since=since, limit=limit)
+    if by in ("turn", "session"):
+        raise click.UsageError(f"--by {by} is of one conversation: name it.")
+    return await et.usage(user=where.user, tenant=where.tenant, by=by, since=since, limit=limit)
+
+
 def price_of(row: Usage) -> str:
-    """A total's price, and whether it is all of it."""
+    """The price of a total, and how many model calls it leaves out because their price is not known."""
     if row.unpriced == row.calls:
         return "price not known"
     return dollars(row.price) + (f" and {row.unpriced:,} without a price" if row.unpriced else "")
@@ -61,34 +68,42 @@ def _table(rows: list[Usage], by: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    columns = _columns(rows, narrow=out.width < NARROW)
+    headings = _headings(rows, narrow=out.width < NARROW)
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column(by, overflow="ellipsis", no_wrap=True)
-    for heading in columns:
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    names = (Text(printable(str(getattr(row, by)))) for row in rows)
-    for name, *figures in zip(names, *columns.values(), strict=True):
-        table.add_row(name, *figures)
+    for row in rows:
+        figures = _figures(row)
+        table.add_row(Text(printable(str(getattr(row, by)))), *map(figures.__getitem__, headings))
     out.print(table)
     if len(rows) > 1:
-        calls, unpriced = sum(row.calls for row in rows), sum(row.unpriced for row in rows)
-        whole = msgspec.structs.replace(rows[0], calls=calls, unpriced=unpriced, price=sum(row.price for row in rows))
-        out.print(f"{counted(calls, 'model call')}, {price_of(whole)}", style="dim")
+        out.print(_total(rows), style="dim")
 
 
-def _columns(rows: list[Usage], *, narrow: bool) -> dict[str, list[str]]:
-    """The figures by heading; on a narrow terminal the most important of them."""
-    found = {
-        "calls": [f"{row.calls:,}" for row in rows],
-        "failed": [f"{row.failed:,}" for row in rows],
-        "tokens in": [f"{row.input:,}" for row in rows],
-        "cached": [f"{row.cache_read / row.input:.0%}" if row.input else "–" for row in rows],
-        "out": [f"{row.output:,}" for row in rows],
-        "price": [dollars(row.price) if row.unpriced < row.calls else "–" for row in rows],
-        "seconds": [f"{row.ms / 1000:,.1f}" for row in rows],
-        "last": [ago(row.last) for row in rows],
+def _total(rows: list[Usage]) -> str:
+    calls, unpriced = sum(row.calls for row in rows), sum(row.unpriced for row in rows)
+    whole = msgspec.structs.replace(rows[0], calls=calls, unpriced=unpriced, price=sum(row.price for row in rows))
+    return f"{counted(calls, 'model call')}, {price_of(whole)}"
+
+
+def _figures(row: Usage) -> dict[str, str]:
+    """The figures of a row by heading."""
+    return {
+        "calls": f"{row.calls:,}",
+        "failed": f"{row.failed:,}",
+        "tokens in": f"{row.input:,}",
+        "cached": f"{row.cache_read / row.input:.0%}" if row.input else "–",
+        "out": f"{row.output:,}",
+        "price": dollars(row.price) if row.unpriced < row.calls else "–",
+        "seconds": f"{row.ms / 1000:,.1f}",
+        "last": ago(row.last),
     }
+
+
+def _headings(rows: list[Usage], *, narrow: bool) -> list[str]:
+    """The headings that are worth a column; on a narrow terminal the most important of them."""
     left_out = {"cached", "seconds", "last"} if narrow else set()
     if not any(row.failed for row in rows):
         left_out.add("failed")
-    return {heading: column for heading, column in found.items() if heading not in left_out}
+    return [heading for heading in _figures(rows[0]) if heading not in left_out]

@@ -25,16 +25,22 @@ class Wrapping:
         from rich.cells import cell_len
 
         whole = "" if piece.isspace() else self._word + piece
-        before, after = cell_len(self._word), cell_len(whole)
         end = self._column + cell_len(piece)
         if piece != "\n" and end <= width:
             self._column, self._word = end, whole
             return piece
-        if piece.isspace():
+        if not whole:
             self._column, self._word = 0, ""
             return "\n"
+        before, after = cell_len(self._word), cell_len(whole)
+        self._word = whole
         if after > width:
-            self._column, self._word = end % (width + 1), whole
+            self._column = end % (width + 1)
             return piece
-        self._column, self._word = after, whole
-        return f"\x1b[{before}D\x1b[K\n{whole}" if before else f"\n{whole}"
+        self._column = after
+        return f"{_back(before)}\n{whole}"
+
+
+def _back(columns: int) -> str:
+    """What takes back the last columns of a line."""
+    return f"\x1b[{columns}D\x1b[K" if columns else ""

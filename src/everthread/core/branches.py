@@ -51,8 +51,8 @@ class Begun(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What was so where a line left a branch: its head there, the turn that had begun last on that branch, if one had,
-    and the seq of the newest marker of each of `KINDS` on it, 0 where there is none."""
+    """What is known of the place where a line left a branch: the head there, the newest turn that had begun on that
+    branch, if any, and the seq of the newest marker of each of `KINDS` on it, 0 where there is none."""
 
     end: Head
     begun: Begun | None = None
@@ -62,7 +62,7 @@ class Left(NamedTuple):
 class Piece(msgspec.Struct, frozen=True, eq=False):
     """What a line has of an ancestor. `end`, `begun` and `marks` are of the whole line up to here.
 
-    `levels`: by importance, the newest turn that follows one of that importance; empty until somebody asks for it.
+    `levels`: by importance, the newest turn that follows one of that importance; empty until it is asked for.
     """
 
     branch: int
@@ -104,7 +104,7 @@ class Piece(msgspec.Struct, frozen=True, eq=False):
 
 
 def piece_of(branch: int, first: int, past: Piece | None, left: Left) -> Piece:
-    """The piece of a branch that was left there, after the pieces before it."""
+    """The piece of a branch up to where it was left; `past` is the piece before it."""
     inherited = past.marks if past else NONE
     return Piece(
         branch=branch,
@@ -129,12 +129,20 @@ def _far(past: Piece | None) -> Piece | None:
 
 
 def oldest(piece: Piece | None, holds: Callable[[Piece], bool]) -> Piece | None:
-    """The oldest of a piece and those before it for which something holds that, once it does, holds for all newer."""
+    """The oldest of a piece and those before it for which `holds` is true. Where it is, it is for all newer ones."""
     if piece is None or not holds(piece):
         return None
-    while piece.past is not None and holds(piece.past):
-        piece = piece.far if piece.far is not None and holds(piece.far) else piece.past
+    while (older := _jumped(piece, holds)) is not None:
+        piece = older
     return piece
+
+
+def _jumped(piece: Piece, holds: Callable[[Piece], bool]) -> Piece | None:
+    """The piece that one jump back reaches, the longest for which `holds` is true."""
+    for older in (piece.far, piece.past):
+        if older is not None and holds(older):
+            return older
+    return None
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +155,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> str:
-        """What tells this conversation from all others, of whichever tenant."""
+        """What identifies this conversation among those of all tenants."""
         return f"{self.tenant}/{self.conversation}"
 
     @property
@@ -169,7 +177,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
             piece = piece.past
 
     def piece(self, seq: int) -> Piece | None:
-        """The piece of an ancestor that holds the event `seq`; None where the branch itself does, or nobody."""
+        """The piece of an ancestor that holds the event `seq`; None where the branch itself does, or none."""
         if self.past is None or not 0 < seq <= self.branch.at:
             return None
         return self.past if seq >= self.past.first else oldest(self.past, lambda piece: piece.last >= seq)
@@ -193,7 +201,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Current(NamedTuple):
-    """The current branch of a conversation, whichever it is when it is read."""
+    """The current branch of a conversation, as it is at the time of reading."""
 
     tenant: str
     conversation: str
@@ -205,7 +213,7 @@ class Current(NamedTuple):
 
 
 def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Left]]) -> Line:
-    """The line of a branch from itself and its ancestors, in that order, each with what was so where it began."""
+    """The line of a branch, from the branch and its ancestors in that order, each with where it left its parent."""
     past: Piece | None = None
     for (_, left), (parent, _) in reversed(list(pairwise(lineage))):
         if left.end.seq > parent.at:

@@ -20,8 +20,7 @@ MANY = 100  # model calls from which on one in a hundred can be told
 
 
 def step_of(reported: int, canonical: int) -> int | None:
-    """The ratio of what the provider reported to the canonical size of the same, in twentieths, rounded up; None where
-    that teaches nothing."""
+    """The ratio of reported tokens to the canonical size, in twentieths, rounded up; None where it teaches nothing."""
     if canonical < LEAST:
         return None
     step = -(-reported * STEPS // canonical)
@@ -33,12 +32,18 @@ def factor(steps: Mapping[int, int], *, least: int = 20) -> float | None:
     total = sum(steps.values())
     if total < max(1, least):
         return None
-    if total < MANY:
-        highest, second, *_ = [step for step in sorted(steps, reverse=True) for _ in range(min(2, steps[step]))]
-        return min(highest, second + 1) / STEPS
+    return (_of_few(steps) if total < MANY else _of_many(steps, total)) / STEPS
+
+
+def _of_few(steps: Mapping[int, int]) -> int:
+    highest, second, *_ = [step for step in sorted(steps, reverse=True) for _ in range(min(2, steps[step]))]
+    return min(highest, second + 1)
+
+
+def _of_many(steps: Mapping[int, int], total: int) -> int:
     above = total // 100  # of how many model calls it may be too little
     for step in sorted(steps, reverse=True):
         above -= steps[step]
         if above < 0:
             break
-    return step / STEPS
+    return step

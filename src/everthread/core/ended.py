@@ -1,4 +1,4 @@
-"""How a turn ended, as the log has it. Whoever reads the log can tell, so nobody has to have been there."""
+"""How a turn ended, derived from the log, so that a listener need not have been there."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def rounded(factor: float) -> float:
 
 
 def uncounted(text: str) -> int:
-    """For a request that is built though nothing can be counted."""
+    """The counter for a request that is built although nothing can be counted."""
     return 0
 
 
@@ -64,21 +64,21 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         return whole if full or logged.settled == logged.tokens else settled
 
     def anew(self, text: str) -> int:
-        """The same as `text`, not remembered."""
+        """As `text`, without keeping the result."""
         with counting():
             return (self.counter or count)(text)
 
 
 @lru_cache(maxsize=512)
 def counted(text: str, counter: Counter | None) -> int:
-    """Instructions and notes come again with every request."""
+    """The size of a text, kept because instructions and notes come again with every request."""
     with counting():
         return (counter or count)(text)
 
 
 @contextmanager
 def counting() -> Iterator[None]:
-    """Whatever fails while something is counted is told as that."""
+    """Raise whatever fails inside as Uncountable."""
     try:
         yield
     except Exception as problem:

@@ -2,11 +2,11 @@
 
 Providers know few roles. What the application says later on, a tool's late result and what is quoted of the past have
 to stand where the user speaks, or among the instructions. Each stands between two tags that carry a number of 18
-digits, the same throughout a conversation. Nobody outside can know it: it comes of a secret of the store's. Where it
-occurs in content all the same, because a model has repeated it, it is broken up, however its digits are written and
-whatever nobody sees stands between them: so no text ends its own fence, and none passes for another's.
+digits, the same throughout a conversation. Nobody outside can know it: it is derived from a secret of the store. Where
+it occurs in content all the same, because a model has repeated it, it is broken up, however its digits are written and
+whatever invisible characters stand between them: no text can end its own fence or pass for another's.
 
-Digits, because the encodings take three of them for a token, whichever they are: a fence has the same size in every
+Digits, because the encodings take any three of them as one token: a fence has the same size in every
 conversation and every store.
 """
 
@@ -28,7 +28,7 @@ BREAK = "…"
 _ASCII, _BESIDE_ASCII = bytes(range(128)), bytes(range(128, 256))
 _PARTING = "\t\n\v\f\r"  # controls that part what stands beside them; the others cannot be seen
 _CONTROLS = bytes([code for code in (*range(32), 127) if chr(code) not in _PARTING])
-_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and signs, says Unicode, that nobody sees
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and signs by Unicode's account, but invisible
 _TAGS = 0xE0030  # the invisible tags for digits
 _MOST = 99  # of the numbers that are one character: ⑳ is two digits
 
@@ -38,7 +38,7 @@ class Fence(msgspec.Struct, frozen=True):
 
     number: str
 
-    def __repr__(self) -> str:  # it may come into a log
+    def __repr__(self) -> str:  # it may end up in a log file
         return "Fence(…)"
 
     def opening(self, kind: str, about: str = "") -> str:
@@ -48,14 +48,14 @@ class Fence(msgspec.Struct, frozen=True):
         return f"</{kind}-{self.number}>"
 
     def holds(self, text: str) -> bool:
-        """Whether a text may stand as it is: the number is not in it, in whatever digits."""
+        """Whether a text may stand as it is, because it does not contain the number in digits of any kind."""
         if text.isascii():
             return self.number.encode() not in text.encode().translate(None, _CONTROLS)
         return not self._may_be_in(text) or self.number not in "".join(map(_reading, text))
 
     def _may_be_in(self, text: str) -> bool:
-        """A quick look, which nearly always says no: at the digits that are not ASCII's, and at what is left without
-        whatever is not. Reading every character would take longer than all else that is done to build a request."""
+        """A quick check, which nearly always says no: whether there are digits other than ASCII's, or the number once
+        all else is left out. Reading every character would take longer than the rest of building a request."""
         whole = text.encode("utf-8", "surrogatepass")
         odd = whole.translate(None, _ASCII).decode("utf-8", "surrogatepass")
         if any(_reading(one).isdecimal() for one in set(odd)):
@@ -63,7 +63,7 @@ class Fence(msgspec.Struct, frozen=True):
         return self.number.encode() in whole.translate(None, _BESIDE_ASCII + _CONTROLS)
 
     def broken(self, text: str) -> str:
-        """The text, with the number broken up wherever it is in it."""
+        """The text with every occurrence of the number broken up."""
         while not self.holds(text):  # one that overlaps with another is found the next time
             text = self._broken(text)
         return text
@@ -79,14 +79,14 @@ class Fence(msgspec.Struct, frozen=True):
         return "".join([*pieces, text[told:]])
 
     def named(self, name: str) -> str:
-        """A name without the number, of characters that names may have, and no longer than it was."""
+        """A name without the number, in characters that names may have, and not longer than before."""
         while self.number in name:
             name = name.replace(self.number, f"{self.number[:_HALF]}_{self.number[_HALF:-1]}")
         return name
 
     @property
     def told(self) -> str:
-        """What the model is told of it, where there is one on the user's side."""
+        """What the model is told about the fence, where one stands on the user's side."""
         return re.sub(r"\bN\b", self.number, _TOLD)
 
 
@@ -112,7 +112,7 @@ def without(fence: Fence, text: str) -> str:
 
 
 def ending(text: str) -> str:
-    """What there is to be seen at the end of a text, as far as the number could reach."""
+    """The visible end of a text, as long as the number."""
     seen: list[str] = []
     for one in reversed(text):
         if len(seen) == DIGITS:
@@ -122,7 +122,7 @@ def ending(text: str) -> str:
 
 
 def _read(text: str) -> tuple[str, list[int]]:
-    """What there is to be seen of a text, with digits as ASCII has them; and where in the text each character stood."""
+    """The visible characters of a text, with digits in ASCII; and where in the text each of them stood."""
     readings = [_reading(one) for one in text]
     return "".join(readings), [place for place, reading in enumerate(readings) for _ in reading]
 
@@ -131,11 +131,17 @@ def _read(text: str) -> tuple[str, list[int]]:
 def _reading(one: str) -> str:
     """A character as somebody reads it: a digit of any script, raised, in a circle, in brackets or with a full stop as
     that digit, and what cannot be seen, or stands above or around another, as nothing."""
-    kind = unicodedata.category(one)
     if 0 <= (tagged := ord(one) - _TAGS) <= 9:
         return str(tagged)
-    if kind[0] == "N":  # words for numbers are letters
+    if unicodedata.category(one)[0] == "N":  # words for numbers are letters
         number = unicodedata.numeric(one)
         return str(int(number)) if number in range(_MOST + 1) else one
-    unseen = kind[0] == "C" and one not in _PARTING
-    return "" if unseen or kind in ("Mn", "Me") or one in _FILLERS else one
+    return "" if _is_unseen(one) else one
+
+
+def _is_unseen(one: str) -> bool:
+    """Whether it cannot be seen, or stands above or around another."""
+    kind = unicodedata.category(one)
+    if kind[0] == "C":
+        return one not in _PARTING
+    return kind in ("Mn", "Me") or one in _FILLERS

@@ -22,13 +22,15 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     def __post_init__(self) -> None:
         for name in self._texts():
-            text = getattr(self, name)
-            if not isinstance(text, str):
-                raise BadValue(name, text, "text")
-            if name in self.data and (text or _is_text(self.data[name])):
-                raise BadValue("data", self.data, f"without {name!r}, which has a field of its own")
+            self._check_text(name, getattr(self, name))
         if "kind" in self.data or not _is_plain(self.data):
             raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
+
+    def _check_text(self, name: str, text: object) -> None:
+        if not isinstance(text, str):
+            raise BadValue(name, text, "text")
+        if name in self.data and (text or _is_text(self.data[name])):
+            raise BadValue("data", self.data, f"without {name!r}, which has a field of its own")
 
     @property
     def kind(self) -> str:

@@ -12,10 +12,10 @@ _as_it_stands = msgspec.json.Encoder()
 
 
 def hash_of(value: Any) -> str:
-    """Of any JSON value, whatever the order of its keys."""
+    """The hash of a JSON value; the order of keys does not matter."""
     return hashlib.sha256(_sorted.encode(value)).hexdigest()[:32]
 
 
 def request_hash(body: dict[str, Any]) -> str:
-    """Of a request as it is sent: the order of its keys is part of it."""
+    """The hash of a request as it is sent; the order of keys matters."""
     return hashlib.sha256(_as_it_stands.encode(body)).hexdigest()

@@ -16,23 +16,21 @@ SYSTEM, USER, ASSISTANT, TOOL = 90, 40, 30, 25
 LONG, LONG_COSTS = 5_000, 10  # characters; what comes in such lengths is seldom worth its room
 RECENT = 30
 
+_BASES: dict[type[Event], int] = {
+    System: SYSTEM,
+    User: USER,
+    Assistant: ASSISTANT,
+    ToolCall: ASSISTANT + TOOL,
+    ToolResult: ASSISTANT + TOOL,
+}
+
 Worth = Callable[[Event], int]
 
 
 def worth(event: Event) -> int:
-    """What a message is worth wherever it stands. Markers are never sent: nothing."""
-    match event:
-        case System():
-            base = SYSTEM
-        case User():
-            base = USER
-        case Assistant():
-            base = ASSISTANT
-        case ToolCall() | ToolResult():
-            base = ASSISTANT + TOOL
-        case _:
-            return 0
-    return base - (LONG_COSTS if len(text_of(event)) > LONG else 0)
+    """What a message is worth apart from its place. Markers are never sent, so they are worth nothing."""
+    base = _BASES.get(type(event), 0)
+    return base - LONG_COSTS if base and len(text_of(event)) > LONG else base
 
 
 def recency(place: float) -> float:

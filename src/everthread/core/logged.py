@@ -69,8 +69,7 @@ _make = partial(tuple.__new__, Logged)
 
 
 def readable(events: Iterable[Logged]) -> list[Logged]:
-    """Those of the events that are not damaged. What is damaged is told where it is looked at, not where it is in the
-    way of everything else."""
+    """The events that are not damaged. Damage is reported to whoever opens such an event, and holds up nothing else."""
     found = []
     for one in events:
         with suppress(Corrupt):
@@ -80,7 +79,7 @@ def readable(events: Iterable[Logged]) -> list[Logged]:
 
 
 def memorable(events: Iterable[Logged]) -> list[Logged]:
-    """Those that memory may tell of: readable, and not said in a call that was to be without memory."""
+    """The events that memory may use: readable, and not marked as unremembered."""
     return [one for one in readable(events) if not is_unremembered(one.event)]
 
 

@@ -75,7 +75,7 @@ class Partial:
         return later
 
     def joined(self, offset: int = 0) -> Iterator[tuple[int, Piece]]:
-        """The same with texts that follow each other as one; each with its offset."""
+        """The pieces after an offset, each with its own offset; texts that follow each other are joined."""
         for kind, placed in groupby(self.since(offset), lambda placed: type(placed.piece)):
             run = list(placed)
             if kind in (TextDelta, ReasoningDelta):
@@ -151,7 +151,7 @@ def _pieces(values: Any) -> list[Piece]:
 
 
 def frames(partial: Partial, offset: int, *, longest: int) -> Iterator[Frame]:
-    """What comes after an offset, in frames whose texts are not longer than that."""
+    """What comes after an offset, in frames whose texts have at most `longest` characters."""
     for begins, piece in partial.joined(offset):
         if not isinstance(piece, TextDelta | ReasoningDelta):
             yield Frame(partial.id, partial.at, begins, [piece])

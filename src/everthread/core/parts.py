@@ -37,7 +37,7 @@ class Reasoning(_Part, tag="reasoning", frozen=True):
 
 
 class Image(_Part, tag="image", frozen=True):
-    """Kept by us (`blob`) or elsewhere (`url`)."""
+    """Kept in the store (`blob`) or elsewhere (`url`)."""
 
     blob: str = ""
     url: str = ""

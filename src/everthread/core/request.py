@@ -115,7 +115,7 @@ def clean(text: str) -> str:
 
 
 def object_of(arguments: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None where it is none. No text at all is how some say: no arguments."""
+    """The JSON object that a text spells; None where it spells none. Some models write nothing for no arguments."""
     if not arguments or arguments.isspace():
         return {}
     try:
@@ -130,16 +130,20 @@ def object_of(arguments: str) -> dict[str, Any] | None:
 
 def spelled(arguments: str) -> tuple[str, bool]:
     """Arguments as every provider takes them, the text of a JSON object; and whether they were one."""
-    if arguments.isascii() and "\\u" not in arguments:
-        found, cleaned = object_of(arguments), arguments
-    else:
-        cleaned = clean(arguments)
-        found = object_of(cleaned)
-        if found and (again := clean(whole := json.dumps(found, ensure_ascii=False))) != whole:
-            return again, True  # a lone surrogate can be spelled in ASCII, too
+    cleaned = clean(arguments)
+    found = object_of(cleaned)
     if found is None:
         return json.dumps({INVALID: cleaned}, ensure_ascii=False), False
-    return cleaned if found else "{}", True
+    if not found:
+        return "{}", True
+    return (_without_surrogates(cleaned, found) if "\\u" in cleaned else cleaned), True
+
+
+def _without_surrogates(text: str, value: dict[str, Any]) -> str:
+    """The text, or the value written anew where it holds a lone surrogate, which ASCII can spell too."""
+    whole = json.dumps(value, ensure_ascii=False)
+    again = clean(whole)
+    return text if again == whole else again
 
 
 def compact(value: object) -> str:

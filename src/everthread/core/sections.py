@@ -54,13 +54,15 @@ _LOOK_UP = f"Where it is not enough, look up what was said with the tool {RECALL
 
 def instructions_of(given: str | Mapping[str, str] | None) -> dict[str, str]:
     """The sections of the instructions in their order; empty ones are not there."""
-    if given is None or isinstance(given, str):
-        given = {"persona": given or ""}
-    for name in given:
+    sections = given if isinstance(given, Mapping) else {"persona": given or ""}
+    for name in sections:
         if name not in ORDER:
             raise BadValue("instructions", name, f"text, or texts for some of {', '.join(ORDER)}")
-    found = {name: clean(given[name]) for name in ORDER if given.get(name, "").strip()}
-    return {name: f"# {_HEADINGS[name]}\n\n{text}" if name in _HEADINGS else text for name, text in found.items()}
+    return {name: _headed(name, clean(sections[name])) for name in ORDER if sections.get(name, "").strip()}
+
+
+def _headed(name: str, text: str) -> str:
+    return f"# {_HEADINGS[name]}\n\n{text}" if name in _HEADINGS else text
 
 
 def noted(fence: Fence, text: str) -> str:

@@ -2,7 +2,7 @@
 
 A strategy is a generator function like `cutoff`: it is given a `View`, yields look-ups and returns a `Choice`.
 An application's own is the same thing, or a plain function that returns a `Choice` or just the seq at which
-the window shall begin. Whatever it chooses, the window stays under the budget: `under_budget` sees to it.
+the window should begin. Whatever it chooses, the window stays under the budget: `under_budget` sees to it.
 
     budget       the newest turns that fit; stepped
     messages     those of the last 15 user and assistant messages
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.importance import score
+from everthread.core.importance import MOST, score
 from everthread.core.window import Lookups, Room, Start, above, cutoff, rung
 from everthread.errors import BadValue
 
@@ -99,7 +99,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the choice was this one already when a turn had come so far."""
         if self.above is None or messages < self.messages or excess <= self.above:
             return False
-        fits = excess <= self.begin.before - self.beside
+        return self._held_in(turn, fits=excess <= self.begin.before - self.beside)
+
+    def _held_in(self, turn: int, *, fits: bool) -> bool:
         if turn == self.begin.number:
             return self.own and (fits or not self.beside)
         return turn > self.begin.number and fits
@@ -109,17 +111,21 @@ Strategy = Callable[[View], "Choice | int | Generator[Any, Any, Choice | int]"]
 
 
 def choose(strategy: Strategy, view: View) -> Lookups[Choice]:
-    """What a strategy chooses, whichever form it has, under the budget. BadValue: it returned something else."""
+    """What a strategy of any form chooses, kept under the budget. BadValue: it returned something else."""
     made = strategy(view)
     chosen: object = (yield from made) if isinstance(made, Generator) else made
     if isinstance(chosen, int) and not isinstance(chosen, bool):
         chosen = Choice(begin=(yield At(chosen)))
-    if not isinstance(chosen, Choice) or not isinstance(chosen.begin, Start):
-        if isinstance(chosen, Coroutine):
-            chosen.close()  # it will never be awaited, and need not complain
-        allowed = "a Choice with its begin, or the seq at which the window shall begin; a strategy cannot be async"
-        raise BadValue("what the strategy returned", chosen, allowed)
-    return (yield from under_budget(view, chosen))
+    return (yield from under_budget(view, _checked(chosen)))
+
+
+def _checked(chosen: object) -> Choice:
+    if isinstance(chosen, Choice) and isinstance(chosen.begin, Start):
+        return chosen
+    if isinstance(chosen, Coroutine):
+        chosen.close()  # it will never be awaited, and need not complain
+    allowed = "a Choice with its begin, or the seq at which the window shall begin; a strategy cannot be async"
+    raise BadValue("what the strategy returned", chosen, allowed)
 
 
 def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
@@ -128,9 +134,14 @@ def under_budget(view: View, choice: Choice) -> Lookups[Choice]:
     if taken > view.room.room and choice.begin != view.newest:
         cut = yield from _cut(view, choice.notes, wanted=choice.begin)
         return cut if cut.begin == choice.begin else noting(cut, fewer(choice.begin, cut.begin))
+    return _with_fewer(choice, view.room.room - taken)
+
+
+def _with_fewer(choice: Choice, free: int) -> Choice:
+    """The choice without the least of its older turns, as many as do not fit."""
     older, since = list(choice.older), choice.above
     beside = sum(turn.size for turn in older)
-    while older and beside > view.room.room - taken:
+    while older and beside > free:
         least = min(older, key=lambda turn: (turn.score, turn.start.first))
         older.remove(least)
         since = None if since is None else choice.begin.before - beside
@@ -198,6 +209,7 @@ def _just_active(view: View) -> Lookups[Choice]:
 
 MISFITS = 16  # turns too large for what is left that are passed over before giving up
 PAGE = 16
+_Walk = tuple[float, int, int, list[Older]]  # by what it is sorted, the importance that is walked, and turns of it
 
 
 def _by_score(begin: Start, free: int) -> Lookups[list[Older]]:
@@ -209,21 +221,14 @@ def _by_score(begin: Start, free: int) -> Lookups[list[Older]]:
     if free <= 0:
         return []
     chosen: list[Older] = []
-    walks: list[tuple[float, int, int, list[Older]]] = []
+    walks: list[_Walk] = []
     misfits = 0
-    below = yield Level(101)
-    while walks or below is not None:
-        # Another importance is looked at only when its best might beat what is at hand.
-        while below is not None and (not walks or -walks[0][0] < score(below, 1.0)):
-            yield from _walk_on(walks, below, begin.first, begin)
-            below = yield Level(below)
-        if not walks:
-            break
+    below = yield from _look_below(walks, (yield Level(MOST + 1)), begin)
+    while walks:
         _, _, level, page = heapq.heappop(walks)
         turn = page.pop(0)
         if turn.size <= free:
-            scored = score(level, _place(turn, begin))
-            chosen.append(turn._replace(why=f"importance {scored:.0f}", score=scored))
+            chosen.append(_scored(turn, level, begin))
             free -= turn.size
         elif (misfits := misfits + 1) >= MISFITS:
             break
@@ -231,15 +236,29 @@ def _by_score(begin: Start, free: int) -> Lookups[list[Older]]:
             _push(walks, level, page, begin)
         else:
             yield from _walk_on(walks, level, turn.start.first, begin)
+        below = yield from _look_below(walks, below, begin)
     return sorted(chosen, key=lambda turn: turn.start.first)
 
 
-def _walk_on(walks: list[Any], level: int, before: int, begin: Start) -> Lookups[None]:
+def _look_below(walks: list[_Walk], below: int | None, begin: Start) -> Lookups[int | None]:
+    """Begin a walk for each importance whose best might beat what is at hand. Gives the next importance, if any."""
+    while below is not None and (not walks or -walks[0][0] < score(below, 1.0)):
+        yield from _walk_on(walks, below, begin.first, begin)
+        below = yield Level(below)
+    return below
+
+
+def _scored(turn: Older, level: int, begin: Start) -> Older:
+    scored = score(level, _place(turn, begin))
+    return turn._replace(why=f"importance {scored:.0f}", score=scored)
+
+
+def _walk_on(walks: list[_Walk], level: int, before: int, begin: Start) -> Lookups[None]:
     if page := (yield Ranked(level, before, PAGE)):
         _push(walks, level, page, begin)
 
 
-def _push(walks: list[Any], level: int, page: list[Older], begin: Start) -> None:
+def _push(walks: list[_Walk], level: int, page: list[Older], begin: Start) -> None:
     heapq.heappush(walks, (-score(level, _place(page[0], begin)), -page[0].start.first, level, page))
 
 

@@ -104,13 +104,13 @@ def four_bytes(text: str) -> int:
 
 @cache
 def _broken(encoding: Encoding, why: str) -> None:
-    """Say once that a tokenizer is of no use, and keep it for who is told what was given up."""
+    """Log once that a tokenizer cannot be used, and note why: the context reports it."""
     BROKEN[encoding] = why
     _log.warning("The tokenizer of %s failed (%s): four bytes are taken for a token.", encoding, why)
 
 
 def _is_fault(problem: BaseException) -> bool:
-    """A fault of the tokenizer's own: one in Rust is told by an exception that is none of Python's usual ones."""
+    """Whether the tokenizer itself failed. A panic in Rust arrives as an exception that is not an `Exception`."""
     return isinstance(problem, Exception) or type(problem).__name__ == "PanicException"
 
 
@@ -120,12 +120,12 @@ def tools_size(tools: Sequence[Mapping[str, Any]], encoding: Encoding = "o200k")
         return 0
     try:
         return _tools_size(msgspec.json.encode(tools), encoding)
-    except (TypeError, ValueError, RecursionError):  # not quite JSON: it has a size all the same
+    except (TypeError, ValueError, RecursionError):  # not quite JSON, but it still has a size
         return TOOLS_WRAPPING + count("".join(_namespace(tools)), encoding)
 
 
 def image_tiles(width: int, height: int, base: int, tile: int) -> int:
-    """Tokens of an image as OpenAI charges it: so many for each tile of 512 by 512 pixels, after scaling it down to
+    """Tokens of an image as OpenAI charges it: `tile` for each tile of 512 by 512 pixels, after scaling it down to
     fit 2048 by 2048 and then to a shortest side of 768. Of unknown dimensions: the most that it can be."""
     if width <= 0 or height <= 0:
         return base + TILES_MOST * tile
@@ -138,13 +138,13 @@ def image_tiles(width: int, height: int, base: int, tile: int) -> int:
 
 
 def image_area(width: int, height: int) -> int:
-    """Tokens of an image where nobody says how it is charged, or by its area."""
+    """Tokens of an image by its area, for models whose charge is not known."""
     area = width * height
     return max(IMAGE_LEAST, min(IMAGE_MOST, -(-area // PIXELS_A_TOKEN))) if area > 0 else IMAGE_UNKNOWN
 
 
 def image_crops(width: int, height: int, crop: int) -> int:
-    """Tokens of an image as Google charges it: so many for each square of two thirds of its shorter side, within
+    """Tokens of an image as Google charges it: `crop` for each square of two thirds of its shorter side, within
     bounds, after scaling it down to fit 3072 by 3072."""
     if width <= 0 or height <= 0:
         return crop * CROPS_UNKNOWN
@@ -164,7 +164,7 @@ def image_tokens(width: int, height: int, base: int, tile: int, crop: int) -> in
 
 
 def _arguments(arguments: str, counter: Counter) -> int:
-    """As text, or as the object that it spells, whichever is more: some providers are sent the one, some the other."""
+    """As text or as the object that it spells, whichever is larger: providers are sent one or the other."""
     told, _ = spelled(arguments)
     again = compact(object_of(told))
     return counter(told) if again == told else max(counter(told), counter(again))
@@ -182,10 +182,15 @@ def _part(part: Part, counter: Counter) -> int:
             sides = dimensions(part.data) if part.data else (part.width, part.height)
             return image_area(*sides)
         case File():
-            if part.data is not None and is_text(part.media_type):  # sent as text, so counted as text
-                return counter(part.name) + counter(part.data.decode("utf-8", "replace"))
-            size = len(part.data) if part.data is not None else part.size
-            return counter(part.name) + file_size(size, part.media_type)
+            return counter(part.name) + _file(part, counter)
+
+
+def _file(file: File, counter: Counter) -> int:
+    if file.data is None:
+        return file_size(file.size, file.media_type)
+    if is_text(file.media_type):  # sent as text, so counted as text
+        return counter(file.data.decode("utf-8", "replace"))
+    return file_size(len(file.data), file.media_type)
 
 
 def file_size(size: int, media_type: str) -> int:
@@ -254,15 +259,21 @@ def _definitions(schema: object) -> Iterator[str]:
 
 
 def _comment(schema: object, *elsewhere: str) -> Iterator[str]:
-    """What TypeScript has no other word for. `elsewhere`: keys of which it is told by others."""
+    """What a schema says that a TypeScript type cannot. `elsewhere`: keys that are told in another place."""
     if not isinstance(schema, Mapping):
         return
     said = _SAID | _said_by_type(schema) | {*elsewhere}
     for key, value in schema.items():
-        if isinstance(value, str) and value and key not in said:
-            yield "// " + ("" if key == "description" else f"{key}: ") + value.replace("\n", "\n// ") + "\n"
-        elif value and key not in said:
-            yield f"// {key}: {_plainly(value)}\n"
+        if value and key not in said:
+            yield _remark(key, value)
+
+
+def _remark(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        return f"// {key}: {_plainly(value)}\n"
+    label = "" if key == "description" else f"{key}: "
+    lines = value.replace("\n", "\n// ")
+    return f"// {label}{lines}\n"
 
 
 def _said_by_type(schema: Mapping[str, Any]) -> set[str]:
@@ -280,7 +291,7 @@ def _said_by_type(schema: Mapping[str, Any]) -> set[str]:
 
 
 def _plainly(value: object) -> str:
-    """JSON of anything that is not too deep to be sent."""
+    """JSON of anything that is not nested too deeply to be sent."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
@@ -288,23 +299,29 @@ def _plainly(value: object) -> str:
 
 
 def _fields(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
-    listed = schema.get("required")
-    required = (
-        dict.fromkeys(name for name in listed if isinstance(name, str)) if isinstance(listed, list | tuple) else {}
-    )
+    required = _required(schema)
     indent = "  " * (DEEPEST - depth)
-    described, others = schema.get("properties"), schema.get("additionalProperties")
-    fields: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {}
-    fields |= {
-        name: {} for name in required if name not in fields
-    }  # told all the same, though nobody says of what type
-    fields |= {"[key: string]": others} if isinstance(others, Mapping) and others else {}
-    for name, field in fields.items():
+    for name, field in _properties(schema, required).items():
         for comment in _comment(field):
             yield indent + comment
         yield f"{indent}{name}: " if name in required else f"{indent}{name}?: "
         yield from _type(field, depth - 1)
         yield ",\n"
+
+
+def _required(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The names of the fields that must be there, in their order, each with a schema that says nothing."""
+    listed = schema.get("required")
+    names = listed if isinstance(listed, list | tuple) else ()
+    return {name: {} for name in names if isinstance(name, str)}
+
+
+def _properties(schema: Mapping[str, Any], required: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The fields of an object. A required field is listed even where the schema gives it no type."""
+    described, others = schema.get("properties"), schema.get("additionalProperties")
+    fields: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {}
+    fields |= {name: nothing for name, nothing in required.items() if name not in fields}
+    return fields | ({"[key: string]": others} if isinstance(others, Mapping) and others else {})
 
 
 def _type(schema: object, depth: int) -> Iterator[str]:
@@ -313,16 +330,21 @@ def _type(schema: object, depth: int) -> Iterator[str]:
     elif not isinstance(schema, Mapping) or "$ref" in schema:
         yield "any"
     elif isinstance(values := schema.get("enum"), list | tuple):
-        yield " | ".join(map(_literal, values))
+        yield " | ".join(map(_plainly, values))
     else:
-        combined = [schema[key] for key in COMBINED if schema.get(key)]
-        kinds = _kinds(schema) or ([] if combined else ["any"])
-        for place, kind in enumerate(kinds):
-            yield " | " if place else ""
-            yield from _kind(schema, kind, depth)
-        for place, options in enumerate(combined):
-            yield " & " if place or kinds else ""
-            yield from _either(options, depth)
+        yield from _parts_of_type(schema, depth)
+
+
+def _parts_of_type(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """What kinds of value it allows, and all that they are combined with."""
+    combined = [schema[key] for key in COMBINED if schema.get(key)]
+    kinds = _kinds(schema) or ([] if combined else ["any"])
+    for place, kind in enumerate(kinds):
+        yield " | " if place else ""
+        yield from _kind(schema, kind, depth)
+    for place, options in enumerate(combined):
+        yield " & " if place or kinds else ""
+        yield from _either(options, depth)
 
 
 def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
@@ -333,10 +355,6 @@ def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
             # Each once: a list that names `object` twice, level upon level, would double the work at every one.
             return list(dict.fromkeys(map(str, kinds)))
     return ["object"] if "properties" in schema else ["array"] if "items" in schema else []
-
-
-def _literal(value: object) -> str:
-    return _plainly(value)
 
 
 def _either(options: object, depth: int) -> Iterator[str]:

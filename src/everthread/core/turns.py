@@ -57,7 +57,7 @@ class Head(msgspec.Struct, frozen=True):
     settled_before: int = 0
     messages_before: int = 0
     importance: int = 0  # the highest of the turn's messages so far, without recency
-    left_importance: int = 0  # the same of the turn before this one, whole
+    left_importance: int = 0  # the importance of the turn before this one, complete
 
     @property
     def is_message(self) -> bool:
@@ -114,36 +114,42 @@ def advance(
     """The head after `event`. `session` overrides the gap: it was settled when the event was first appended."""
     if isinstance(event, Redacted):
         event = stand_in(event)
-    seq = head.seq + 1
-    message = event.kind in MESSAGES
-    begins_turn = _begins_turn(head, event)
-    if session is None:
-        session = head.session + (message and (head.session == 0 or time - head.spoken_time >= gap))
-    pending = 0 if begins_turn else head.pending
-    clears = isinstance(event, Clear)
-    settled_before = head.settled_sum
+    seq, message = head.seq + 1, event.kind in MESSAGES
+    turn, turn_first, state, pending, highest, left = _turn_before(head, event)
+    session = _session(head, message, time, gap) if session is None else session
+    spoken, spoken_time = (seq, time) if message else (head.spoken, head.spoken_time)
+    cleared, cleared_sum = (seq, head.settled_sum) if isinstance(event, Clear) else (head.cleared, head.cleared_sum)
     return Head(
         seq=seq,
         id=id,
         time=time,
-        turn=head.turn + (begins_turn and not _is_turn_zero(head, event)),
-        turn_first=seq if begins_turn else head.turn_first,
-        state=_state("idle" if begins_turn else head.state, pending, event),
+        turn=turn,
+        turn_first=turn_first,
+        state=_state(state, pending, event),
         pending=_pending(pending, event),
         session=session,
         session_first=seq if session != head.session else head.session_first,
-        spoken=seq if message else head.spoken,
-        spoken_time=time if message else head.spoken_time,
-        cleared=seq if clears else head.cleared,
-        cleared_sum=settled_before if clears else head.cleared_sum,
+        spoken=spoken,
+        spoken_time=spoken_time,
+        cleared=cleared,
+        cleared_sum=cleared_sum,
         tokens=sizes[0],
         settled=sizes[1],
         tokens_before=head.tokens_sum,
-        settled_before=settled_before,
+        settled_before=head.settled_sum,
         messages_before=head.messages_sum,
-        importance=max(importance, 0 if begins_turn else head.importance),
-        left_importance=head.importance if begins_turn else head.left_importance,
+        importance=max(importance, highest),
+        left_importance=left,
     )
+
+
+def _turn_before(head: Head, event: Event) -> tuple[int, int, State, int, int, int]:
+    """The turn that `event` belongs to, as it was before it: its number, its first seq, its state, the calls without a
+    result, its importance, and the importance of the turn before it."""
+    if _begins_turn(head, event):
+        number = head.turn if _is_turn_zero(head, event) else head.turn + 1
+        return number, head.seq + 1, "idle", 0, 0, head.importance
+    return head.turn, head.turn_first, head.state, head.pending, head.importance, head.left_importance
 
 
 def _begins_turn(head: Head, event: Event) -> bool:
@@ -162,6 +168,11 @@ def _is_turn_zero(head: Head, event: Event) -> bool:
     return head.turn_first == 0 and not isinstance(event, User)
 
 
+def _session(head: Head, message: bool, time: int, gap: int) -> int:
+    begins = message and (head.session == 0 or time - head.spoken_time >= gap)
+    return head.session + begins
+
+
 def _pending(pending: int, event: Event) -> int:
     match event:
         case ToolCall():
@@ -177,19 +188,23 @@ def _state(state: State, pending: int, event: Event) -> State:
     match event:
         case User():
             return "open"
-        case ToolResult():
-            still = pending if event.late else pending - 1
-            return "waiting" if state == "waiting" and still > 0 else "open"
-        case ToolCall():
-            return "waiting" if event.waits_for or (state == "waiting" and pending) else "open"
+        case ToolCall() | ToolResult():
+            return "waiting" if _waits(state, pending, event) else "open"
         case Assistant(interrupted=True) | AgentKilled():
             return "interrupted"
-        case Assistant():
-            return state if pending else "idle"  # text beside calls whose results are still to come
-        case Clear():
-            return "idle" if state == "idle" else "interrupted"
-        case _:
+        case Assistant() if not pending:
+            return "idle"
+        case Clear() if state != "idle":
+            return "interrupted"
+        case _:  # also text beside calls whose results are still to come
             return state
+
+
+def _waits(state: State, pending: int, event: ToolCall | ToolResult) -> bool:
+    """Whether the turn waits after a call or a result. Once it waits, it does so until every call has its result."""
+    if isinstance(event, ToolCall):
+        return bool(event.waits_for) or state == "waiting"
+    return state == "waiting" and _pending(pending, event) > 0
 
 
 def turn_of(first: Head, last: Head, newest: bool) -> Turn:

@@ -155,7 +155,7 @@ def _as_of(turn: Start, asking: Lookups[T]) -> Lookups[T]:
 
 
 def answered(asking: Lookups[T], starts: Sequence[Start]) -> T:
-    """What a function comes to whose look-ups are answered from these turns, oldest first, the newest last."""
+    """The result of a generator whose look-ups are answered from these turns, given oldest first."""
     sums = [start.before for start in starts]
     answer: Any = None
     while True:
@@ -163,11 +163,15 @@ def answered(asking: Lookups[T], starts: Sequence[Start]) -> T:
             asked = asking.send(answer)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
-        match asked:
-            case From(before):
-                at = min(bisect_left(sums, before), len(starts) - 1)
-                answer = starts[at], starts[at - 1] if at else None
-            case Upto(before):
-                answer = starts[max(0, min(bisect_right(sums, before), len(starts) - 1) - 1)]
-            case other:
-                raise TypeError(f"{other!r} cannot be answered from turns at hand")
+        answer = _found(asked, starts, sums)
+
+
+def _found(asked: object, starts: Sequence[Start], sums: Sequence[int]) -> Start | tuple[Start, Start | None]:
+    match asked:
+        case From(before):
+            at = min(bisect_left(sums, before), len(starts) - 1)
+            return starts[at], starts[at - 1] if at else None
+        case Upto(before):
+            return starts[max(0, min(bisect_right(sums, before), len(starts) - 1) - 1)]
+        case other:
+            raise TypeError(f"{other!r} cannot be answered from turns at hand")

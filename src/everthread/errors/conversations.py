@@ -52,7 +52,7 @@ class Moved(Conflict):
 
 
 class Changed(Conflict):
-    """A document has another version by now than its writer knew."""
+    """A document has a newer version than its writer knew."""
 
     def __init__(self, name: str, *, expected: int, found: int) -> None:
         super().__init__(
@@ -63,8 +63,7 @@ class Changed(Conflict):
 
 
 class Outrun(Conflict):
-    """What a marker or a result was made from is no longer so: somebody has written a newer one, or redacted
-    something."""
+    """What a marker or a result was made from has changed: there is a newer one, or something was redacted."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: make it anew from what is there now.")
@@ -79,7 +78,7 @@ class KeyReused(Conflict):
 
 
 class AlreadyExists(Conflict):
-    """A name that is taken. That of an erased conversation is, too: what was forgotten does not come back unnoticed."""
+    """A name that is taken. An erased conversation keeps its own, so that nothing forgotten comes back unnoticed."""
 
     ADVICE: ClassVar = {
         "branch": "choose another name",

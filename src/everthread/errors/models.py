@@ -6,7 +6,7 @@ from everthread.errors.tree import EverthreadError, short
 
 
 class ModelError(EverthreadError):
-    """A model call failed. `again`: the same call may succeed later; `after`: in so many seconds, says the provider."""
+    """A model call failed. `again`: the same call may succeed later; `after`: in how many seconds, if known."""
 
     again = False
 

@@ -62,7 +62,7 @@ class Busy(StoreError):
 
 
 class NotYetGone(StoreError):
-    """Forgotten in the log, but the old bytes are still in a file that somebody reads."""
+    """Forgotten in the log, but the old bytes are still in a file that another program reads."""
 
     def __init__(self, store: str, *, seconds: float) -> None:
         super().__init__(

@@ -27,7 +27,7 @@ class TurnBusy(Conflict):
 
 
 class TakenOver(Conflict):
-    """What was to be done alone is another's by now, and nothing was written."""
+    """Another process has taken over what was to be done alone; nothing was written."""
 
     def __init__(self, name: str) -> None:
         kind, _, place = name.partition("/")
@@ -41,7 +41,7 @@ class TakenOver(Conflict):
 
 
 class TurnCancelled(EverthreadError):
-    """The turn that was waited for was ended by somebody."""
+    """The turn that was awaited has been cancelled."""
 
     def __init__(self) -> None:
         super().__init__("The turn was cancelled: what had come of the reply is kept, and `talk.resume()` goes on.")
@@ -56,7 +56,7 @@ class NothingToResume(Conflict):
 
 
 class NotWaiting(Conflict):
-    """Nothing waits for what was said."""
+    """No tool call waits for this verdict."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: `talk.waiting()` lists the tool calls that wait for approval.")

@@ -1,8 +1,8 @@
 """When something was said, as words that recall finds it by: its year, its month, and its day in that month.
 
-So "in June", "on 8 May, 2023" and "2023-05-08" find what was said then, though who speaks in June seldom says so. They
-are words like others, and none that a text could have. Days are those of UTC. A month is known by its number, and by
-its name in some languages, beside a number or after "in" and the like: June and August are people too.
+So "in June", "on 8 May, 2023" and "2023-05-08" find what was said then, though people who speak in June seldom say so.
+They are indexed like other words, and no text can contain them. Days are those of UTC. A month is known by its number,
+and by its name in some languages, beside a number or after "in" and the like: June and August are people too.
 """
 
 from __future__ import annotations
@@ -26,18 +26,8 @@ _NAMES = """
 _MONTHS = {name: month for month, names in enumerate(_NAMES.split(","), 1) for name in names.split()}
 _IN = {"in", "en", "em", "im", "last", "next", "this", "since", "until", "before", "after", "during", "every"}
 _IN |= {"early", "late", "mid", "beginning", "middle", "end"}
-_BETWEEN = {
-    "st",
-    "nd",
-    "rd",
-    "th",
-    "er",
-    "of",
-    "the",
-    "de",
-    "del",
-    "do",
-}  # a day and its month, or a month and its year
+# Between a day and its month, or a month and its year.
+_BETWEEN = {"st", "nd", "rd", "th", "er", "of", "the", "de", "del", "do"}
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
@@ -70,9 +60,9 @@ def _named(text: str) -> Iterator[tuple[int, int]]:
     """Months by their names, each with its day or 0."""
     pieces = [piece for piece in _PIECE.findall(text) if piece not in _BETWEEN]
     for before, name, after in zip(["", *pieces], pieces, [*pieces[1:], ""], strict=False):
-        if name in _MONTHS and (before in _IN or before.isdecimal() or after.isdecimal()):
-            days = [int(number) for number in (before, after) if number.isdecimal() and len(number) < 3]
-            yield _MONTHS[name], days[0] if days else 0
+        numbers = list(filter(str.isdecimal, (before, after)))
+        if name in _MONTHS and (numbers or before in _IN):
+            yield _MONTHS[name], next((int(number) for number in numbers if len(number) < 3), 0)
 
 
 def _numbered(text: str) -> Iterator[tuple[int, int]]:

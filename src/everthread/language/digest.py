@@ -3,7 +3,7 @@
 Turns become lines: what the user and the assistant said, shortened in the middle where it is long; tool calls as what
 was asked, results as what came out, errors kept. Everything is fenced as reference. A gap that is too large for one
 model call is taken in portions of whole turns; a turn that is too large by itself is shortened, never skipped. What
-comes back is checked: no headings, no plans, at most so many words, cut at the end of a sentence.
+comes back is checked: no headings, no plans, a limited number of words, cut at the end of a sentence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def by_turn(events: Iterable[Logged]) -> list[list[Logged]]:
 
 
 def portions(turns: Turns, tokens: int, count: Counter = count_tokens) -> list[list[Sequence[Logged]]]:
-    """The turns in order, as many together as so many tokens take; none is left out, and none is in two."""
+    """The turns in order, in portions of at most `tokens` tokens; each turn is in exactly one of them."""
     taken: list[list[Sequence[Logged]]] = []
     room = 0
     for turn in turns:
@@ -68,41 +68,56 @@ def material(
 
 
 def digest(turn: Sequence[Logged], tokens: int, count: Counter = count_tokens) -> str:
-    """One turn in at most so many tokens. The more there is, the shorter each message; the first and last go last."""
-    text, lines = "", list[str]()
+    """One turn in at most `tokens` tokens. The more there is, the shorter each message; the first and last go last."""
+    lines: list[str] = []
     for length in _LENGTHS:
         lines = list(filter(None, (told(logged, length) for logged in turn)))
         text = "\n".join(lines)
         if count(text) <= tokens:
             return text
-    while len(lines) > 2:
-        keep = max(1, len(lines) // 4)
-        left = len(lines) - 2 * keep
-        text = "\n".join([*lines[:keep], f"[… {left} more …]", *lines[-keep:]])
-        if left <= 0 or count(text) <= tokens:
-            break
-        lines = [*lines[:keep], *lines[-keep:]] if keep > 1 else lines[:2]
+    return _cut_down(_without_middle(lines, tokens, count), tokens, count)
+
+
+def _without_middle(lines: list[str], tokens: int, count: Counter) -> str:
+    """The first lines and the last, fewer and fewer until they fit, with how many are missing between them."""
+    if len(lines) <= 2:
+        return "\n".join(lines)
+    keep = max(1, len(lines) // 4)
+    while True:
+        text = "\n".join([*lines[:keep], f"[… {len(lines) - 2 * keep} more …]", *lines[-keep:]])
+        if keep == 1 or count(text) <= tokens:
+            return text
+        keep //= 2
+
+
+def _cut_down(text: str, tokens: int, count: Counter) -> str:
+    """As much of a text as fits: its beginning and its end."""
     while text and count(text) > tokens:
         text = shortened(text, len(text) * 2 // 3) if len(text) > 12 else ""
     return text
 
 
 def told(logged: Logged, length: int) -> str:
-    """One message as a line, its text at most so many characters; nothing where there is nothing to tell."""
+    """One message as a line, its text at most `length` characters; nothing where there is nothing to tell."""
     match event := logged.event:
-        case User():
-            who = f"Message from {event.origin}" if event.origin else "User"
-            return _line(who, _said(logged, length))
-        case Assistant():
-            return _line("Assistant (interrupted)" if event.interrupted else "Assistant", _said(logged, length))
+        case User() | Assistant():
+            return _line(_speaker(event), _said(logged, length))
         case ToolCall():
             return _line(f"Tool call {event.name}", asked(event, min(length, _ARGUMENTS)) or "no arguments")
         case ToolResult():
-            how = "Error" if event.error else "Result"
-            name = f" of {event.name}" if event.name else ""
-            return _line(f"{how}{name}", came_out(event, max(40, length // 4)) or "nothing")
-        case _:
-            return ""
+            return _line(_outcome(event), came_out(event, max(40, length // 4)) or "nothing")
+    return ""
+
+
+def _speaker(event: User | Assistant) -> str:
+    if isinstance(event, User):
+        return f"Message from {event.origin}" if event.origin else "User"
+    return "Assistant (interrupted)" if event.interrupted else "Assistant"
+
+
+def _outcome(event: ToolResult) -> str:
+    how = "Error" if event.error else "Result"
+    return f"{how} of {event.name}" if event.name else how
 
 
 def asked(call: ToolCall, length: int = _ARGUMENTS) -> str:
@@ -118,10 +133,16 @@ def came_out(result: ToolResult, length: int = 400) -> str:
     """What a tool answered: the first lines, those that speak of an error, and the last."""
     text = clean(text_of(result)).strip()
     if pairs := entities.pairs_of_json(text[:JSON_READ]):
-        text = ", ".join(f"{key} {_flat(value)}".strip() for key, value in pairs)
-        return text if len(text) <= length else f"{text[: length - 2].rpartition(', ')[0] or text[: length - 2]} …"
-    if len(text) <= length:
-        return _flat(text)
+        return _first_pairs(pairs, length)
+    return _flat(text) if len(text) <= length else _telling_lines(text, length)
+
+
+def _first_pairs(pairs: list[tuple[str, str]], length: int) -> str:
+    text = ", ".join(f"{key} {_flat(value)}".strip() for key, value in pairs)
+    return text if len(text) <= length else f"{text[: length - 2].rpartition(', ')[0] or text[: length - 2]} …"
+
+
+def _telling_lines(text: str, length: int) -> str:
     read = text if len(text) <= LINES_READ else f"{text[: LINES_READ // 2]}\n{text[-LINES_READ // 2 :]}"
     lines = [line.strip() for line in read.split("\n") if line.strip()]
     if len(lines) < 3:
@@ -132,7 +153,7 @@ def came_out(result: ToolResult, length: int = 400) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """At most so many characters: the beginning and the end, two parts to one, and between them what is missing."""
+    """At most `length` characters: the beginning and the end, two parts to one, and between them what is missing."""
     if len(text) <= length:
         return text
     if length < 24:
@@ -142,7 +163,7 @@ def shortened(text: str, length: int) -> str:
 
 
 def _shared(turns: Turns, tokens: int, count: Counter) -> list[str]:
-    """Each turn's text; where they are too much together, the largest are shortened and the small ones stay."""
+    """The text of each turn; where together they are too long, the longest are shortened."""
     texts = [digest(turn, tokens, count) for turn in turns]
     sizes = [count(text) + 2 for text in texts]
     cap = _cap(sizes, tokens)
@@ -192,7 +213,7 @@ _FIRST_PERSON = re.compile(r"(?<![\"“'‘\w])(?:I|[Mm]y|[Ww]e|[Oo]ur|[Ii]ch|[J
 
 
 def checked(text: str, words: int = WORDS) -> str:
-    """A model's summary as it may be kept: without headings and plans, at most so many words, whole sentences."""
+    """A model's summary as it may be kept: without headings and plans, at most `words` words, in whole sentences."""
     text = _WRAPPING.sub("", _THOUGHT.sub("", clean(text))).strip()
     while (opened := _OPENING.match(text)) and opened.end():
         text = text[opened.end() :].strip()
@@ -203,18 +224,18 @@ def checked(text: str, words: int = WORDS) -> str:
 
 
 def first_person(text: str) -> bool:
-    """Whether a summary speaks as somebody, outside of quotes. Worth a note; not worth losing the summary for."""
+    """Whether a summary says "I" or the like outside of quotes: worth a note, not worth losing the summary."""
     return bool(_FIRST_PERSON.search(re.sub(r'"[^"\n]*"|“[^”\n]*”', '""', text)))
 
 
 def words_of(text: str) -> int:
-    """Words; where a script has no spaces, two characters are one."""
+    """The number of words; in scripts without spaces two characters count as one."""
     wide = len(_WIDE.findall(text))
     return len(_WIDE.sub(" ", text).split()) + -(-wide // 2)
 
 
 def _without_plans(text: str) -> str:
-    """A section of next steps would be carried out by whoever reads it."""
+    """The text without a section of next steps: a model that reads it would carry them out."""
     kept, dropping = [], False
     for line in text.split("\n"):
         if _PLANS.match(line):
@@ -227,7 +248,7 @@ def _without_plans(text: str) -> str:
 
 
 def within(text: str, most: int, measure: Counter) -> str:
-    """The text, or its first lines and sentences as far as they are within so much."""
+    """The text, or as many of its first lines and sentences as measure at most `most`."""
     if measure(text) <= most:
         return text
     kept: list[str] = []
@@ -244,7 +265,7 @@ def within(text: str, most: int, measure: Counter) -> str:
 
 
 def _first(line: str, most: int, measure: Counter) -> Iterator[str]:
-    """The sentences of a line that are within so much."""
+    """The first sentences of a line that together measure at most `most`."""
     for sentence in sentences(line):
         most -= measure(sentence.text)
         if most < 0:

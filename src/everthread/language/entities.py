@@ -8,7 +8,8 @@ not found again as a number. What has no meaning by itself takes a few of the wo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import dropwhile, islice, repeat
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -38,7 +39,7 @@ LEAVES = 80  # values of a JSON text
 
 
 class Found(NamedTuple):
-    """`value` is exact; `text` is the value with what it belongs to; `rarity` says how much there is to it, 0 to 3."""
+    """`value` is exact; `text` adds the words that it belongs to; `rarity` says how telling it is, 0 to 3."""
 
     kind: Kind
     value: str
@@ -46,47 +47,51 @@ class Found(NamedTuple):
     rarity: int
 
 
+_NAME_KEYS = ("first_name", "last_name")
 _GROUPS: dict[str, Kind] = {"shell": "command", "cjknumber": "number", "cjkdate": "date", "honoured": "name"}
 
 
 def found(text: str, most: int = MOST) -> list[Found]:
     """What must be kept of a text, in its order, each once."""
-    seen: dict[tuple[str, str], Found] = {}
-    text = text[:READ]
-    german = len(set(GERMAN.findall(text))) > 2
-    at = 0
-    while match := PATTERN.search(text, at):
-        group, at = str(match.lastgroup), match.end()
-        if group == "skip":
-            continue
-        one = _of_code(match) if group == "code" else _MAKERS[group](text, match, german)
-        if group == "command":  # what follows it in the sentence is read by itself
-            at = match.start() + len(one.value if one else match[0].partition(" ")[0])
-        if one and (one.kind, one.text) not in seen:
-            seen[one.kind, one.text] = one
-            if len(seen) == most:
-                break
-    return list(seen.values())
+    return _each_once(_all_in(text[:READ]), most)
 
 
 def of_json(text: str, most: int = MOST) -> list[Found] | None:
-    """The same of a text that is JSON, each with its key; None where it is not."""
+    """What must be kept of a text that is JSON, each with its key; None where it is not JSON."""
     body = _decoded(text)
     if body is None:
         return None
-    seen: dict[tuple[str, str], Found] = {}
-    for key, value in _leaves(body):
-        for one in _of_leaf(key, value):
-            seen.setdefault((one.kind, one.text), one)
-        if len(seen) >= most:
-            break
-    return list(seen.values())[:most]
+    return _each_once((one for key, value in _leaves(body) for one in _of_leaf(key, value)), most)
 
 
 def pairs_of_json(text: str) -> list[tuple[str, str]]:
     """The first keys and values of a text that is JSON, in its order; none where it is not."""
     body = _decoded(text)
     return [] if body is None else [(key, str(value)) for key, value in _leaves(body)]
+
+
+def _each_once(founds: Iterable[Found], most: int) -> list[Found]:
+    seen: dict[tuple[str, str], Found] = {}
+    for one in founds:
+        seen.setdefault((one.kind, one.text), one)
+        if len(seen) == most:
+            break
+    return list(seen.values())
+
+
+def _all_in(text: str) -> Iterator[Found]:
+    german = len(set(GERMAN.findall(text))) > 2
+    at = 0
+    while match := PATTERN.search(text, at):
+        one = _MAKERS[str(match.lastgroup)](text, match, german)
+        at = match.end() if match.lastgroup != "command" else _end_of_command(match, one)
+        if one:
+            yield one
+
+
+def _end_of_command(match: re.Match[str], one: Found | None) -> int:
+    """Where a command ends: what follows it in the sentence is read by itself."""
+    return match.start() + len(one.value if one else match[0].partition(" ")[0])
 
 
 # -- JSON --------------------------------------------------------------------------------------------------
@@ -109,39 +114,61 @@ def _leaves(body: object) -> Iterator[tuple[str, object]]:
             return
         key, value = stack.pop()
         if isinstance(value, dict):
-            if isinstance(first := value.get("first_name"), str) and isinstance(last := value.get("last_name"), str):
-                yield "name", f"{first} {last}"
-                value = {name: inner for name, inner in value.items() if name not in ("first_name", "last_name")}
-            stack += [(str(name), inner) for name, inner in reversed(list(value.items())[:LEAVES])]
+            name = _full_name(value)
+            yield from name
+            stack += reversed(_fields(value, named=bool(name)))
         elif isinstance(value, list):
-            stack += [(key, inner) for inner in reversed(value[:LEAVES])]
+            stack += zip(repeat(key), reversed(value[:LEAVES]))
         elif value is not None:
             yield key, value
 
 
-def _of_leaf(key: str, value: object) -> Iterator[Found]:
+def _full_name(value: dict[str, object]) -> list[tuple[str, str]]:
+    """The first and the last name as one, where an object has both."""
+    names = [name for key in _NAME_KEYS if isinstance(name := value.get(key), str)]
+    return [("name", " ".join(names))] if len(names) == len(_NAME_KEYS) else []
+
+
+def _fields(value: dict[str, object], *, named: bool) -> list[tuple[str, object]]:
+    """The first fields of an object, but for the names that were told as one."""
+    told = _NAME_KEYS if named else ()
+    return list(islice(((key, inner) for key, inner in value.items() if key not in told), LEAVES))
+
+
+def _of_leaf(key: str, value: object) -> Iterable[Found]:
     if isinstance(value, bool):
-        return
+        return ()
     if isinstance(value, int | float):
-        yield Found("number", str(value), f"{key} {value}".strip(), _rarity_of_number(str(value)))
-        return
-    text = str(value)
+        return (Found("number", str(value), f"{key} {value}".strip(), _rarity_of_number(str(value))),)
+    return _of_value(key, str(value))
+
+
+def _of_value(key: str, text: str) -> Iterable[Found]:
     if key in COMMAND_KEYS and text.strip():
-        yield _command(text.strip().split("\n")[0])
-        return
+        return (_command(text.strip().split("\n")[0]),)
+    if kind := _kind_of_value(key, text):
+        return (Found(kind, text, text if kind in ("name", "url", "path") else f"{key} {text}".strip(), 2),)
+    return found(text[:1_000], most=10) if len(text) > 12 else ()
+
+
+def _kind_of_value(key: str, text: str) -> Kind | None:
+    """What a value is as a whole; a name only where its key says so."""
     match = PATTERN.match(text) if len(text) <= LONGEST else None
-    if match and match.end() == len(text) and (match.lastgroup not in ("name", "skip") or "name" in key):
-        group = str(match.lastgroup)
-        kind: Kind = _GROUPS.get(group) or ("name" if group == "skip" else group)  # type: ignore[assignment]
-        yield Found(kind, text, text if kind in ("name", "url", "path") else f"{key} {text}".strip(), 2)
-    elif len(text) > 12:
-        yield from found(text[:1_000], most=10)
+    if match is None or match.end() < len(text):
+        return None
+    if match.lastgroup in ("name", "skip"):
+        return "name" if "name" in key else None
+    return _GROUPS.get(str(match.lastgroup), match.lastgroup)  # type: ignore[arg-type]
 
 
 # -- each kind ---------------------------------------------------------------------------------------------
 
 
-def _of_code(match: re.Match[str]) -> Found | None:
+def _nothing(_text: str, _match: re.Match[str], _german: bool) -> None:
+    return None
+
+
+def _code(_text: str, match: re.Match[str], _german: bool) -> Found | None:
     code = match[0][1:-1].strip()
     inner = PATTERN.match(code)
     if inner and inner.end() == len(code) and (group := str(inner.lastgroup)) in ("path", "url", "email", "id", "date"):
@@ -160,19 +187,26 @@ def _shell(_text: str, match: re.Match[str], _german: bool) -> Found:
 
 def _typed(text: str, match: re.Match[str], _german: bool) -> Found | None:
     """A command in running text, up to where the sentence goes on."""
-    words = match[0].split(" ")
-    for number, word in enumerate(words[1:], 1):
-        if word.lower().rstrip(".,:") in GOES_ON:
-            words = words[:number]
-            break
-        if word[-1] in ".,:" and word not in (".", ".."):
-            words = [*words[:number], word[:-1]]
-            break
-    plain = not any(map(FLAG.match, words[1:]))
+    words = _until_sentence(match[0].split(" "))
     told = RUN.search(text, max(0, match.start() - 24), match.start())
-    if len(words) < 2 or (plain and not told and (words[0] in ORDINARY or words[1].lower() in SMALL)):
+    if len(words) < 2 or (not told and _may_be_prose(words)):
         return None
     return _command(" ".join(words))
+
+
+def _until_sentence(words: list[str]) -> list[str]:
+    for number, word in enumerate(words[1:], 1):
+        if word.lower().rstrip(".,:") in GOES_ON:
+            return words[:number]
+        if word[-1] in ".,:" and word not in (".", ".."):
+            return [*words[:number], word[:-1]]
+    return words
+
+
+def _may_be_prose(words: list[str]) -> bool:
+    if any(map(FLAG.match, words[1:])):
+        return False
+    return words[0] in ORDINARY or words[1].lower() in SMALL
 
 
 def _url(_text: str, match: re.Match[str], _german: bool) -> Found:
@@ -225,27 +259,43 @@ def _id(text: str, match: re.Match[str], _german: bool) -> Found | None:
 
 
 def _name(text: str, match: re.Match[str], german: bool) -> Found | None:
-    words = match[0].rstrip("'’-&").split(" ")
-    if text[match.end() : match.end() + 1] in (":", "*"):
-        return None  # the label of a form
-    if (after := text[match.end() + 1 : match.end() + 2]).isdigit() or (after == "#"):
-        return None  # what stands before a number is told with it
-    begins = _opens(text, match.start())
-    while words and (_bare(words[0]) in STARTERS or len(words[0]) < 2):
-        words, begins = words[1:], False
-    while words and _bare(words[-1]) in STARTERS:
-        words = words[:-1]
-    if not words or (len(words) == 1 and (begins or german)):
+    if _belongs_to_next(text, match.end()):
+        return None
+    given = match[0].rstrip("'’-&").split(" ")
+    words = list(dropwhile(_is_no_name, given))
+    begins = len(words) == len(given) and _opens(text, match.start())
+    words = _without_starters(words)
+    # Where a capital letter says nothing, one word is no name yet.
+    if len(words) < (2 if begins or german else 1):
         return None
     name = " ".join(words).removesuffix("'s").removesuffix("’s")
     return Found("name", name, name, min(2, len(words) - 1 + any(map(str.isdigit, name))))
+
+
+def _belongs_to_next(text: str, end: int) -> bool:
+    """Whether what ends here is the label of a form, or stands before a number, which is told with it."""
+    after = text[end + 1 : end + 2]
+    return text[end : end + 1] in (":", "*") or after.isdigit() or after == "#"
+
+
+def _is_no_name(word: str) -> bool:
+    return _bare(word) in STARTERS or len(word) < 2
+
+
+def _without_starters(words: list[str]) -> list[str]:
+    """The words without those at the end that no name ends with."""
+    while words and _bare(words[-1]) in STARTERS:
+        words = words[:-1]
+    return words
 
 
 def _honoured(_text: str, match: re.Match[str], _german: bool) -> Found:
     return Found("name", match[0], match[0], 1)
 
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[[str, re.Match[str], bool], Found | None]] = {
+    "skip": _nothing,
+    "code": _code,
     "shell": _shell,
     "command": _typed,
     "url": _url,
@@ -266,17 +316,30 @@ _MAKERS = {
 
 def _around(text: str, match: re.Match[str]) -> str:
     """What was found with the words beside it that belong to its clause."""
-    before, after = text[max(0, match.start() - 56) : match.start()], text[match.end() : match.end() + 32]
-    if match.start() > 56:
-        before = before[before.find(" ") + 1 :] if " " in before else before[-8:]  # not half a word
-    if match.end() + 32 < len(text):
-        after = after[: after.rfind(" ") + 1] if " " in after else after[:4]
-    left, right = BREAK.split(before)[-1], BREAK.split(after, maxsplit=1)[0]
-    lead, tail = " ".join(_lead(left.split())), " ".join(_tail(right.split()))
-    if not lead and not tail:
+    before, after = _before(text, match.start()), _after(text, match.end())
+    if not before and not after:
         return _labelled(text, match.start(), match[0].strip())
-    space = " " if lead and left[-1:].isspace() else ""
-    return f"{lead}{space}{match[0].strip()}{' ' if tail and right[:1].isspace() else ''}{tail}"
+    return f"{before}{match[0].strip()}{after}"
+
+
+def _before(text: str, at: int) -> str:
+    """The last words before a place that belong to its clause, with the space after them."""
+    near = text[max(0, at - 56) : at]
+    if at > 56:
+        near = near[near.find(" ") + 1 :] if " " in near else near[-8:]  # not half a word
+    clause = BREAK.split(near)[-1]
+    lead = " ".join(_lead(clause.split()))
+    return f"{lead} " if lead and clause[-1:].isspace() else lead
+
+
+def _after(text: str, at: int) -> str:
+    """The first words after a place that belong to its clause, with the space before them."""
+    near = text[at : at + 32]
+    if at + 32 < len(text):
+        near = near[: near.rfind(" ") + 1] if " " in near else near[:4]
+    clause = BREAK.split(near, maxsplit=1)[0]
+    tail = " ".join(_tail(clause.split()))
+    return f" {tail}" if tail and clause[:1].isspace() else tail
 
 
 def _lead(words: list[str]) -> list[str]:
@@ -287,13 +350,15 @@ def _lead(words: list[str]) -> list[str]:
         if telling == 2 or len(words) - number == 5:
             words = words[number:]
             break
-    while words and (words[0].lower() in SMALL or not any(map(str.isalnum, words[0]))):
-        words = words[1:]
-    return words
+    return list(dropwhile(_is_small, words))
+
+
+def _is_small(word: str) -> bool:
+    return word.lower() in SMALL or not any(map(str.isalnum, word))
 
 
 def _tail(words: list[str]) -> list[str]:
-    """One or two words, as long as they are words."""
+    """The first one or two of these words, up to one with a digit."""
     end = next((number for number, word in enumerate(words[:2]) if any(map(str.isdigit, word))), 2)
     words = words[:end]
     while words and words[-1].lower() in SMALL:

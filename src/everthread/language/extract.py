@@ -21,6 +21,7 @@ from everthread.core.request import clean
 from everthread.core.tokens import count as count_tokens
 from everthread.language import entities
 from everthread.language.digest import asked, came_out, shortened
+from everthread.language.fitting import Fitting
 from everthread.language.sentences import Sentence, sentences
 from everthread.language.statement_words import LOOSE
 from everthread.language.statements import statement
@@ -45,6 +46,7 @@ _DECISION = re.compile(
 )
 _DECISION_WIDE = re.compile(r"决定|因为|所以|错误|结果|完成|需要|必须|确认|取消|決|ため|エラー|結果|完了|必要|確認")
 _ENDS = ".!?:;。！？؟।…"
+_NO_CALL = ToolCall(id="", name="")  # of a result whose call is not known
 _MARKS = re.compile(r"\*\*|^\s*(?:[-*+•]|#{1,6})\s+")
 _CONTENT = re.compile(r"[^\W\d_]{5,}")
 _PLEASANTRY = re.compile(
@@ -54,6 +56,9 @@ _PLEASANTRY = re.compile(
     r"please (?:confirm|provide|let))\b",
     re.IGNORECASE,
 )
+
+
+_Names = set[tuple[str, str]]  # what sentences name: its kind, and what it is
 
 
 class _Candidate(NamedTuple):
@@ -66,27 +71,11 @@ class _Candidate(NamedTuple):
 
 
 def summary(logged: Sequence[Logged], tokens: int, count: Counter = count_tokens, *, beside: str = "") -> str:
-    """What was said in these messages, in at most so many tokens.
+    """What was said in these messages, in at most `tokens` tokens.
 
-    What is told `beside` it, such as the facts, need not be told again: it counts as covered, preferences too."""
+    What stands in `beside`, such as the facts, need not be repeated: it counts as covered, preferences included."""
     leads, candidates = _read(logged, beside)
-    chosen: list[_Candidate] = []
-    covered = set(_names(beside, most=1_000))
-    opened: set[int] = set()
-    spent = misses = 0
-    for best in _by_gain(candidates, covered):
-        if chosen and _gain(best, covered) <= CHATTER:
-            break
-        cost = count(best.text) + (2 if best.place in opened else count(leads[best.place]) + 4)
-        if spent + cost > tokens:
-            misses += 1
-            if misses > MISSES:
-                break
-            continue
-        spent, misses = spent + cost, 0
-        chosen.append(best)
-        covered |= best.names
-        opened.add(best.place)
+    chosen = _fitting(leads, candidates, set(_names(beside, most=1_000)), tokens, count)
     while chosen and count("\n".join(_lines(leads, chosen))) > tokens:  # together they may be more than apart
         chosen.pop()
     if not chosen and candidates:
@@ -97,14 +86,7 @@ def summary(logged: Sequence[Logged], tokens: int, count: Counter = count_tokens
 def recap(logged: Sequence[Logged], sentences: int = 4, tokens: int = 200, count: Counter = count_tokens) -> str:
     """What a session was about, in a few sentences: how it began, what mattered, how it ended."""
     leads, candidates = _read(logged)
-    chosen = _ends(logged, candidates)[:sentences]
-    covered = {name for one in chosen for name in one.names}
-    for best in _by_gain(candidates, covered):
-        if len(chosen) >= sentences or (chosen and _gain(best, covered) <= CHATTER):
-            break
-        if best not in chosen:
-            chosen.append(best)
-            covered |= best.names
+    chosen = _few(_ends(logged, candidates)[:sentences], candidates, sentences)
     while chosen:
         text = " ".join(_lines(leads, chosen))
         if count(text) <= tokens:
@@ -121,8 +103,44 @@ def recap(logged: Sequence[Logged], sentences: int = 4, tokens: int = 200, count
 # -- choosing ----------------------------------------------------------------------------------------------
 
 
-def _by_gain(candidates: list[_Candidate], covered: set[tuple[str, str]]) -> Iterator[_Candidate]:
-    """Best first, by what each adds to what is covered by then: the one who asks adds to it."""
+def _fitting(
+    leads: dict[int, str], candidates: list[_Candidate], covered: _Names, tokens: int, count: Counter
+) -> list[_Candidate]:
+    """The sentences that add the most, as many as fit when each is counted by itself."""
+    chosen: list[_Candidate] = []
+    opened: set[int] = set()
+    fitting = Fitting(tokens, misses=MISSES)
+    for best in _by_gain(candidates, covered):
+        if chosen and _gain(best, covered) <= CHATTER:
+            break
+        if fitting.takes(count(best.text) + _lead_cost(best, leads, opened, count)):
+            chosen.append(best)
+            covered |= best.names
+            opened.add(best.place)
+        elif fitting.is_full:
+            break
+    return chosen
+
+
+def _lead_cost(one: _Candidate, leads: dict[int, str], opened: set[int], count: Counter) -> int:
+    """The tokens before a sentence: who said it, for the first of a message, else what separates two."""
+    return 2 if one.place in opened else count(leads[one.place]) + 4
+
+
+def _few(chosen: list[_Candidate], candidates: list[_Candidate], most: int) -> list[_Candidate]:
+    """The sentences chosen already, and those that add the most to them, `most` in all."""
+    covered: _Names = set().union(*(one.names for one in chosen))
+    for best in _by_gain(candidates, covered):
+        if len(chosen) >= most or (chosen and _gain(best, covered) <= CHATTER):
+            break
+        if best not in chosen:
+            chosen.append(best)
+            covered |= best.names
+    return chosen
+
+
+def _by_gain(candidates: list[_Candidate], covered: _Names) -> Iterator[_Candidate]:
+    """Best first, by what each adds to `covered`, which the caller extends between two of them."""
     # Of those that add as much, the newest first: what was said lately matters more.
     heap = [(-_gain(one, covered), -number) for number, one in enumerate(candidates)]
     heapq.heapify(heap)
@@ -135,7 +153,7 @@ def _by_gain(candidates: list[_Candidate], covered: set[tuple[str, str]]) -> Ite
             yield candidates[-number]
 
 
-def _gain(one: _Candidate, covered: set[tuple[str, str]]) -> float:
+def _gain(one: _Candidate, covered: _Names) -> float:
     if one.worth >= STANDING:
         return one.worth
     named = sum(_WORTH[name[0]] for name in one.names if name not in covered)
@@ -168,52 +186,59 @@ def _read(logged: Sequence[Logged], beside: str = "") -> tuple[dict[int, str], l
         if isinstance(event, ToolCall):
             calls[event.id] = event
         lead, pieces = _pieces(event, calls)
+        share = _OF_TOOLS if isinstance(event, ToolResult) else 1.0
         for number, (text, worth) in enumerate(pieces):
             if text not in seen:
                 seen.add(text)
-                if worth >= STANDING and text[:60] in beside:
-                    worth = 0.0
                 leads[place] = lead
-                share = _OF_TOOLS if isinstance(event, ToolResult) else 1.0
+                worth = _worth_beside(text, worth, beside)
                 candidates.append(_Candidate(place, number, text, worth, _names(text), share))
     return leads, _favoured(logged, candidates)
 
 
+def _worth_beside(text: str, worth: float, beside: str) -> float:
+    """A standing wish that is told beside the summary need not be told again."""
+    return 0.0 if worth >= STANDING and text[:60] in beside else worth
+
+
 def _pieces(event: object, calls: dict[str, ToolCall]) -> tuple[str, Iterable[tuple[str, float]]]:
     match event:
-        case ToolResult() if looks_up(event):
-            return "", ()
         case User():
             who = f"A message from {_flat(event.origin)} said" if event.origin else "The user said"
             return who, _sentences(text_of(event), own=not event.origin, worth=1.0)
         case Assistant():
             return "The assistant said", _sentences(text_of(event), own=False, worth=0.0)
-        case ToolResult():
-            call = calls.get(event.id)
-            name = _flat(event.name or (call.name if call else "")) or "without a name"
-            given = f" ({asked(call, 120)})" if call and call.arguments.strip() not in ("", "{}") else ""
-            lead = f"The tool {name}{given} {'failed with' if event.error else 'gave'}"
-            came = came_out(event, 240)
-            return lead, [(came, 1.5 if event.error else -0.5)] if came else []
+        case ToolResult() if not looks_up(event):
+            return _of_result(event, calls.get(event.id, _NO_CALL))
         case _:
             return "", ()
+
+
+def _of_result(event: ToolResult, call: ToolCall) -> tuple[str, list[tuple[str, float]]]:
+    name = _flat(event.name or call.name) or "without a name"
+    given = f" ({asked(call, 120)})" if call.arguments.strip() not in ("", "{}") else ""
+    how, worth = ("failed with", 1.5) if event.error else ("gave", -0.5)
+    came = came_out(event, 240)
+    return f"The tool {name}{given} {how}", [(came, worth)] if came else []
 
 
 def _sentences(text: str, *, own: bool, worth: float) -> Iterator[tuple[str, float]]:
     """The sentences of a message with what each is worth by its wording."""
     for sentence in sentences(clean(text[:LOOKED_AT]))[:READ]:
-        if not any(map(str.isalnum, sentence.text)):
-            continue
-        stated = statement(sentence.text) if own and sentence.kind in ("prose", "item") else None
-        if stated and stated.firmness > LOOSE:
-            yield _plain(sentence), STANDING + stated.firmness
-        else:
-            code = 1.0 if sentence.kind == "code" else 0.0
-            yield _plain(sentence), worth - code + _wording(sentence.text, bool(stated))
+        if any(map(str.isalnum, sentence.text)):
+            yield _plain(sentence), _worth_of(sentence, own=own, worth=worth)
+
+
+def _worth_of(sentence: Sentence, *, own: bool, worth: float) -> float:
+    stated = statement(sentence.text) if own and sentence.kind in ("prose", "item") else None
+    if stated and stated.firmness > LOOSE:
+        return STANDING + stated.firmness
+    code = 1.0 if sentence.kind == "code" else 0.0
+    return worth - code + _wording(sentence.text, bool(stated))
 
 
 def _plain(sentence: Sentence) -> str:
-    """One line of it, without the marks of Markdown that say nothing."""
+    """The sentence on one line, without Markdown's marks."""
     text = sentence.text if sentence.kind == "code" else _MARKS.sub("", sentence.text)
     return shortened(_flat(text), LONGEST)
 

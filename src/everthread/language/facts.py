@@ -19,6 +19,7 @@ from everthread.core.events import Assistant, Clear, ToolCall, ToolResult, User,
 from everthread.core.logged import Logged
 from everthread.core.request import clean
 from everthread.language import entities
+from everthread.language.fitting import Fitting
 from everthread.language.sentences import sentences
 from everthread.language.statement_words import LOOSE
 from everthread.language.statement_words import Kind as StandingKind
@@ -62,6 +63,7 @@ _HEADINGS = {
     "phone": "phone",
 }
 _STANDING_HEADING = "[event] preferences and standing instructions, in the user's words"
+_MARKS = {"taste": '"', "command": "`"}  # around a fact of that kind
 _SPEAKER = {"user": 1.5, "assistant": 0.0, "tool": -1.5}
 
 
@@ -80,7 +82,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True)
 
     @property
     def line(self) -> str:
-        """By itself, as in `preference: "I prefer aisle seats" (user, event 17)`."""
+        """The fact by itself, as in `preference: "I prefer aisle seats" (user, event 17)`."""
         said = f'"{self.text}"' if self.kind in (*STANDING, "taste") else self.text
         return f"{self.kind}: {said} ({self.by}, event {self.at or self.seq})"
 
@@ -116,43 +118,48 @@ def facts_of(logged: Logged) -> Iterator[Fact]:
         return
     match event := logged.event:
         case User():
-            text = clean(text_of(event))
-            if not event.origin:  # what an application or a schedule says is no wish of the user's
-                yield from _standing(text, logged.seq)
-            yield from _exact(entities.found(text), logged.seq, "user")
+            yield from _of_user(event, logged.seq)
         case Assistant():
             yield from _exact(entities.found(clean(text_of(event))), logged.seq, "assistant")
         case ToolCall():
             yield from _exact(entities.of_json(clean(event.arguments)) or (), logged.seq, "assistant")
         case ToolResult():
-            text = clean(text_of(event))
-            found = entities.of_json(text, OF_RESULT) if len(text) <= JSON_READ else None
-            if found is None:
-                found = entities.found(text[:READ_OF_RESULT], OF_RESULT)
-            yield from _exact(found, logged.seq, "tool")
-        case _:
-            return
+            yield from _exact(_in_result(clean(text_of(event))), logged.seq, "tool")
+
+
+def _of_user(event: User, seq: int) -> Iterator[Fact]:
+    text = clean(text_of(event))
+    if not event.origin:  # what an application or a schedule says is no wish of the user's
+        yield from _standing(text, seq)
+    yield from _exact(entities.found(text), seq, "user")
+
+
+def _in_result(text: str) -> list[entities.Found]:
+    found = entities.of_json(text, OF_RESULT) if len(text) <= JSON_READ else None
+    return entities.found(text[:READ_OF_RESULT], OF_RESULT) if found is None else found
 
 
 def ranked(facts: Facts | Iterable[Fact], tokens: int, count: Counter) -> list[Fact]:
-    """The facts to be kept in so many tokens, best first: their rendering is never larger."""
+    """The facts to keep, best first; rendered, they take at most `tokens` tokens."""
     known = facts.items if isinstance(facts, Facts) else tuple(facts)
     chosen: list[Fact] = []
-    spent, kinds, misses = 0, set[str](), 0
+    headings: set[str] = set()
+    fitting = Fitting(tokens, misses=MISSES)
     for fact in _in_order(known):
-        heading = _heading(fact)
-        cost = count(_piece(fact)) + (0 if heading in kinds else count(f"{heading}:\n") + bool(kinds))
-        if spent + cost > tokens:
-            misses += 1
-            if misses > MISSES:
-                break
-            continue
-        spent, misses = spent + cost, 0
-        kinds.add(heading)
-        chosen.append(fact)
+        if fitting.takes(_cost(fact, headings, count)):
+            headings.add(_heading(fact))
+            chosen.append(fact)
+        elif fitting.is_full:
+            break
     while chosen and count(rendered(chosen)) > tokens:  # pieces apart may count for less than together
         chosen.pop()
     return chosen
+
+
+def _cost(fact: Fact, headings: set[str], count: Counter) -> int:
+    """The tokens that a fact adds, with its heading where that is not there yet."""
+    heading = _heading(fact)
+    return count(_piece(fact)) + (0 if heading in headings else count(f"{heading}:\n") + bool(headings))
 
 
 def rendered(facts: Iterable[Fact]) -> str:
@@ -168,7 +175,7 @@ def rendered(facts: Iterable[Fact]) -> str:
 
 
 def _standing(text: str, seq: int) -> Iterator[Fact]:
-    """From the user's own prose: code is not a wish, and a quoted line is somebody else's."""
+    """What the user's own prose states: code is not a wish, and a quoted line is somebody else's."""
     for sentence in sentences(text):
         if sentence.kind in ("prose", "item") and (stated := statement(sentence.text)):
             yield _stated(stated, seq)
@@ -256,13 +263,8 @@ def _heading(fact: Fact) -> str:
 def _piece(fact: Fact) -> str:
     if fact.kind in STANDING:
         return f"[{fact.seq}] {fact.text}\n"
-    return (
-        f'; "{fact.text}"'
-        if fact.kind == "taste"
-        else f"; `{fact.text}`"
-        if fact.kind == "command"
-        else f"; {fact.text}"
-    )
+    mark = _MARKS.get(fact.kind, "")
+    return f"; {mark}{fact.text}{mark}"
 
 
 def _group(heading: str, facts: list[Fact]) -> str:

@@ -10,7 +10,7 @@ _END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
 
 
 def name_of(text: str) -> str:
-    """Its first sentence, cut at the end of a word where it is long; empty where it has no words."""
+    """The first sentence of a text, cut after a word where it is long; empty where there are no words."""
     said = "".join(filter(str.isprintable, " ".join(text.lstrip()[:LOOKED_AT].split())))
     first = _END.split(said, maxsplit=1)[0].strip(" .,;:!?。！？")
     return first if len(first) <= LONGEST else f"{first[:LONGEST].rpartition(' ')[0] or first[:LONGEST]}…"

@@ -6,7 +6,7 @@ sessions after the block's first it stands. Characters rather than bytes, becaus
 
 The order is BM25's, in the form that reckons with several fields: a word counts in full in the event itself, by a fifth
 in each of the two before and after it, and once more, by a fifth, for the session in which it stands. What follows a
-question is mostly its answer, and has three fifths of the question's words. And who asks about somebody mostly wants
+question is mostly its answer, and has three fifths of the question's words. And a query about a person mostly wants
 what they said themselves: it counts half as much again. (`everthread bench recall` measures this.)
 """
 
@@ -38,6 +38,11 @@ _LAST_SESSION = 63
 _SESSION_BITS = 32
 _SESSIONS = 2**_SESSION_BITS - 1
 
+# By a posting's figures: how often the event has the word, and what that counts for its neighbours and what follows.
+_OWN = [(figures >> 4) + 1 for figures in range(64)]
+_NEAR = [own * NEAR for own in _OWN]
+_NEXT = [own * (ASKED if figures & _ASKS else NEAR) for figures, own in enumerate(_OWN)]
+
 
 class Row(NamedTuple):
     """What a word's postings in one block say: its number, the postings, and the block's first session and its runs."""
@@ -49,7 +54,7 @@ class Row(NamedTuple):
 
 
 def postings_of(slot: int, kind: str, *, length: int, session: int, asks: bool = False) -> list[str]:
-    """The posting of an event of so many words for one that is in it once, twice, and so on; the last is for all more.
+    """The postings of an event of `length` words for a word that it has once, twice and so on; the last: or more.
 
     `session`: how many after the block's first."""
     place, later = slot << 3 | code_of(kind), min(max(session, 0), _LAST_SESSION)
@@ -77,11 +82,13 @@ def count(row: Row, *, kinds: frozenset[int], session: int | None) -> int:
     if not kinds and session is None:
         return len(row.postings) // 4
     codes = row.postings.encode()
-    wanted = None if session is None else min(max(session - row.session, -1), _LAST_SESSION) + _ZERO
-    return sum(
-        (not kinds or (codes[at + 1] - _ZERO) & 7 in kinds) and (wanted is None or codes[at + 3] == wanted)
-        for at in range(0, len(codes), 4)
-    )
+    if session is None:
+        return sum((code - _ZERO) & 7 in kinds for code in codes[1::4])
+    later = min(max(session - row.session, -1), _LAST_SESSION) + _ZERO
+    if not kinds:
+        return codes[3::4].count(later)
+    pairs = zip(codes[1::4], codes[3::4], strict=True)
+    return sum([(code - _ZERO) & 7 in kinds for code, one in pairs if one == later])
 
 
 class Ranking:
@@ -94,10 +101,7 @@ class Ranking:
         self._counting, self._shift = counting, shift
         average = max(1.0, words / self._events)
         norms = [1 - LENGTH + LENGTH * length / average for length in _LENGTHS]
-        self._own = [(figures >> 4) + 1 for figures in range(64)]
-        self._normed = [own / norms[figures & 7] for figures, own in enumerate(self._own)]
-        self._near = [own * NEAR for own in self._own]
-        self._next = [own * (ASKED if figures & _ASKS else NEAR) for figures, own in enumerate(self._own)]
+        self._normed = [own / norms[figures & 7] for figures, own in enumerate(_OWN)]
         self.scores: dict[int, float] = {}
         self._sessions: dict[int, float] = {}
         self._known: dict[int, int] = {}  # of places that have a word themselves: their session, and their kind
@@ -130,7 +134,7 @@ class Ranking:
         first = row.block * SLOTS
         counts_here = EVERY if self._counting is None else self._counting.get(row.block, NO)
         begins = row.block >> self._shift << _SESSION_BITS | row.session
-        normed, own, known, get = self._normed, self._own, self._known, counts.get
+        normed, own, known, get = self._normed, _OWN, self._known, counts.get
         codes, places = row.postings.encode(), []
         for high, low, figures, later in zip(codes[-4::-4], codes[-3::-4], codes[-2::-4], codes[-1::-4], strict=True):
             slot = (high - _ZERO << 3) + (low - _ZERO >> 3)
@@ -147,7 +151,7 @@ class Ranking:
 
     def _spread(self, places: list[tuple[int, int]], counts: dict[int, float]) -> None:
         """Add what a word counts around the places that have it."""
-        near, after, get = self._near, self._next, counts.get
+        near, after, get = _NEAR, _NEXT, counts.get
         for place, figures in places:
             counts[place + 1] = get(place + 1, 0.0) + after[figures]
             counts[place - 1] = get(place - 1, 0.0) + near[figures]
@@ -160,7 +164,7 @@ class Ranking:
         _gain(self.scores, counts, self._weight(among))
 
     def add_spoken(self, rows: Iterable[Row]) -> None:
-        """What these postings are of was said by somebody who is asked about."""
+        """The events of these postings were said by somebody whom the query names."""
         self._spoken.update(place for row in rows for place, _ in _decoded(row))
 
     def leading(self, most: int) -> list[int]:
@@ -180,17 +184,21 @@ class Ranking:
         return total
 
     def _totals(self) -> list[tuple[int, float]]:
-        """Scores with those of the sessions; a mere neighbour is taken to be in the session of what it is next to."""
-        known, spoken = self._known, self._spoken
-        of_session = {session: OF_SESSION * score for session, score in self._sessions.items()}
-        gains = {place: of_session[session >> 3] for place, session in known.items()}
-        near: dict[int, float] = {}
-        for away in (-2, 2, -1, 1, 0):  # the last counts
-            near |= {place + away: gain for place, gain in gains.items()}
+        """The scores, with what sessions add; a mere neighbour counts to the session of the event beside it."""
+        near, spoken = self._near_sessions(), self._spoken
         total = [(place, score + near.get(place, 0.0)) for place, score in self.scores.items()]
         if spoken:
             total = [(place, score * SPOKEN if place in spoken else score) for place, score in total]
         return total
+
+    def _near_sessions(self) -> dict[int, float]:
+        """What the sessions add to the score of the places that have a word, and to the scores of their neighbours."""
+        of_session = {session: OF_SESSION * score for session, score in self._sessions.items()}
+        gains = {place: of_session[session >> 3] for place, session in self._known.items()}
+        near: dict[int, float] = {}
+        for away in (-2, 2, -1, 1, 0):  # the last counts
+            near |= {place + away: gain for place, gain in gains.items()}
+        return near
 
     def _may_be(self, place: int, kinds: frozenset[int], session: int | None) -> bool:
         if place not in self._known:
@@ -243,7 +251,7 @@ class Run(NamedTuple):
 
 
 def pack_run(slot: int, branch: int, seqs: Sequence[int]) -> str:
-    """That a branch's events with these seqs begin at a slot."""
+    """The record that events of a branch, with these seqs, begin at a slot."""
     return pack_seqs([slot, branch, seqs[0], seqs[-1]])
 
 
@@ -261,7 +269,7 @@ def branch_at(runs: str, slot: int) -> int:
 
 
 def slots_of(run: Run, seqs: str) -> dict[int, int]:
-    """By slot the seqs of a run, from those of its block."""
+    """The seqs of a run by slot, from those of its block."""
     return {slot: seq_at(seqs, slot) for slot in range(run.slot, min(run.end, len(seqs) // _SEQ))}
 
 

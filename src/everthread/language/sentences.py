@@ -54,32 +54,31 @@ def sentences(text: str) -> list[Sentence]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, Kind]]:
-    if "\n" not in text:
-        yield text, _kind(text)
-        return
     lines = text.split("\n")
-    ends = _fences(lines)
+    begin = 0
+    for first, last in _fences(lines).items():
+        yield from _joined(lines[begin:first])
+        yield "\n".join(lines[first : last + 1]), "code"
+        begin = last + 1
+    yield from _joined(lines[begin:])
+
+
+def _joined(lines: list[str]) -> Iterator[tuple[str, Kind]]:
+    """Lines of anything but code; lines that belong together are joined."""
     block: list[str] = []
     kind: Kind = "prose"
-    number = 0
-    while number < len(lines):
-        line, found = lines[number], _kind(lines[number])
-        if block and (number in ends or not _goes_on(block[-1], line, kind, found)):
-            yield " ".join(block), kind
-            block = []
-        if number in ends:
-            yield "\n".join(lines[number : ends[number] + 1]), "code"
-            number = ends[number]
-        elif block:
+    for line in lines:
+        found = _kind(line)
+        if block and _goes_on(block[-1], line, kind, found):
             block.append(line.strip())
         else:
+            yield " ".join(block), kind
             block, kind = [line], found
-        number += 1
     yield " ".join(block), kind
 
 
 def _fences(lines: list[str]) -> dict[int, int]:
-    """Where code blocks begin and end. One that is never closed is none: prose may follow it."""
+    """Where code blocks begin and end. A fence that is never closed begins none: prose may follow it."""
     marks = [number for number, line in enumerate(lines) if _FENCE.match(line)]
     return dict(zip(marks[::2], marks[1::2], strict=False))
 
@@ -91,12 +90,16 @@ def _kind(line: str) -> Kind:
 
 
 def _goes_on(last: str, line: str, kind: Kind, found: Kind) -> bool:
-    """Whether a line belongs to the one before: wrapped prose, or what is set in under an item."""
+    """Whether a line belongs to the one before: it is wrapped prose, or indented under an item."""
     if found != "prose" or kind == "quote" or not last.strip() or not line.strip():
         return False
     if kind == "item":
         return line[0].isspace() and not _ROW.match(last)
-    return line.lstrip()[0].islower() or (len(last) >= WRAPPED and last.rstrip()[-1] not in ".!?:。！？")
+    return line.lstrip()[0].islower() or _is_wrapped(last)
+
+
+def _is_wrapped(line: str) -> bool:
+    return len(line) >= WRAPPED and line.rstrip()[-1] not in ".!?:。！？"
 
 
 # -- prose -------------------------------------------------------------------------------------------------
@@ -116,12 +119,20 @@ def _ends(prose: str, begin: int, end: re.Match[str]) -> bool:
     """Whether this full stop ends a sentence. Looks at a few characters around it only."""
     rest = prose[end.end() : end.end() + 12]
     following = rest.lstrip()[:1]
-    if end[0].startswith(".."):
+    if end[0].startswith("..") or following.islower():
         return not following.islower()
     found = _LAST_WORD.search(prose, max(begin, end.start() - 12), end.start())
     word = found[0].lower() if found else ""
-    if following.islower() or (word != "i" and _ABBREVIATIONS.fullmatch(word)):
-        return False
+    first = end.start() - begin <= 3
+    return not _is_abbreviation(word, following) and not _is_ordinal(word, rest, first=first)
+
+
+def _is_abbreviation(word: str, following: str) -> bool:
     if word in _NUMBERED and following.isdigit():
-        return False
-    return not (word.isdigit() and len(word) < 3 and (_MONTH.match(rest) or end.start() - begin <= 3))
+        return True
+    return word != "i" and bool(_ABBREVIATIONS.fullmatch(word))
+
+
+def _is_ordinal(word: str, rest: str, *, first: bool) -> bool:
+    """Whether the number is a day before its month, or numbers an item and nothing else stands before it."""
+    return word.isdigit() and len(word) < 3 and (first or bool(_MONTH.match(rest)))

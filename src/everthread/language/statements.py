@@ -75,31 +75,38 @@ def _asks(sentence: str) -> bool:
 
 
 def _clipped(sentence: str, at: int) -> str:
-    """At most so many characters, from the clause in which the statement begins."""
-    begin = 0
-    if at > LEAD:
-        clauses = [clause.end() for clause in _CLAUSE.finditer(sentence, at - LEAD, at + 1)]
-        begin = clauses[0] if clauses else at if len(sentence) > LONGEST else 0
+    """At most LONGEST characters, from the clause in which the statement begins."""
+    begin = _begin_of(sentence, at) if at > LEAD else 0
     text = sentence[begin : begin + LONGEST]
     if begin + LONGEST < len(sentence):
         text = f"{text.rpartition(' ')[0] or text} …"
     return f"… {text}" if begin else text
 
 
+def _begin_of(sentence: str, at: int) -> int:
+    """The place where the clause of a statement begins that comes late in its sentence."""
+    if clause := _CLAUSE.search(sentence, at - LEAD, at + 1):
+        return clause.end()
+    return at if len(sentence) > LONGEST else 0
+
+
 def _subject(sentence: str) -> str:
     """What it is about: the attribute that it gives a value, or else all its words that mean something."""
     for name, pattern in ONE_AT_A_TIME:
-        if (found := pattern.search(sentence)) and _is_all(sentence, found):
+        if _stating(pattern, sentence):
             return name
     for pattern in ATTRIBUTES:
-        if (found := pattern.search(sentence)) and _is_all(sentence, found):
+        if found := _stating(pattern, sentence):
             return f"my {found[1].lower()}"
     return _telling(sentence)
 
 
-def _is_all(sentence: str, found: re.Match[str]) -> bool:
-    """Whether the sentence states nothing else: a later word on one thing must not take the place of two."""
-    return not _telling(sentence[: found.start()]) and not _AND_MORE.search(sentence, found.end())
+def _stating(pattern: re.Pattern[str], sentence: str) -> re.Match[str] | None:
+    """The match, where it is all that a sentence states: a later word on one thing must not replace two."""
+    found = pattern.search(sentence)
+    if found is None or _telling(sentence[: found.start()]) or _AND_MORE.search(sentence, found.end()):
+        return None
+    return found
 
 
 def _telling(text: str) -> str:

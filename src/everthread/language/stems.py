@@ -58,20 +58,21 @@ def stem(word: str) -> str:
     """The stem of a word in small letters."""
     if len(word) < 3:
         return word
-    word = _IRREGULAR.get(word, word)
-    word = _without_past(_without_plural(word))
+    word = _without_past(_without_plural(_IRREGULAR.get(word, word)))
     if word.endswith("y") and _HAS_VOWEL.match(word[:-1]):
         word = f"{word[:-1]}i"
+    word = _without_e(_without_suffixes(word))
+    # Beyond Porter: "allergy" with "allergic", "history" with "historic". Short ones are too easily another word.
+    return word[:-1] if len(word) > 5 and word.endswith("i") else word
+
+
+def _without_suffixes(word: str) -> str:
     for endings in (_FIRST, _SECOND):
         found = endings.match(word)
         if found and _MEASURED.match(found[1]):
             word = found[1] + _LONG[found[2]]
     found = _THIRD.match(word)
-    if found and _TWICE.match(found[1]):
-        word = found[1]
-    word = _without_e(word)
-    # Beyond Porter: "allergy" with "allergic", "history" with "historic". Short ones are too easily another word.
-    return word[:-1] if len(word) > 5 and word.endswith("i") else word
+    return found[1] if found and _TWICE.match(found[1]) else word
 
 
 def _without_plural(word: str) -> str:
@@ -85,17 +86,23 @@ def _without_past(word: str) -> str:
         return word[:-1] if _MEASURED.match(word[:-3]) else word
     for ending in ("ed", "ing"):
         base = word.removesuffix(ending)
-        if base == word or not _HAS_VOWEL.match(base):
-            continue
-        if base.endswith(("at", "bl", "iz")) or _SHORT.match(base):
-            return f"{base}e"
-        return base[:-1] if _DOUBLED.search(base) else base
+        if base != word and _HAS_VOWEL.match(base):
+            return _whole(base)
     return word
 
 
+def _whole(base: str) -> str:
+    """The word that a past form was made from: "hop" from "hopp", "hope" from "hop"."""
+    if base.endswith(("at", "bl", "iz")) or _SHORT.match(base):
+        return f"{base}e"
+    return base[:-1] if _DOUBLED.search(base) else base
+
+
 def _without_e(word: str) -> str:
-    if word.endswith("e"):
-        base = word[:-1]
-        if _TWICE.match(base) or (_ONCE.match(base) and not _SHORT.match(base)):
-            word = base
+    if word.endswith("e") and _stands_alone(word[:-1]):
+        word = word[:-1]
     return word[:-1] if word.endswith("ll") and _TWICE.match(word) else word
+
+
+def _stands_alone(base: str) -> bool:
+    return bool(_TWICE.match(base) or (_ONCE.match(base) and not _SHORT.match(base)))

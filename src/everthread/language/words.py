@@ -5,7 +5,7 @@ understand language. A word is folded (case, width, accents) and freed of its en
 an order number) is kept whole as well as in its pieces. Scripts that put no space between words are taken by single
 characters and by pairs. Whatever is no word (punctuation, control characters, lone surrogates) is passed over.
 
-What comes before a first colon is known apart from the rest: in a transcript it is who speaks.
+What precedes the first colon is also indexed apart from the rest: in a transcript it names the speaker.
 
 The rules are part of what is stored: whoever changes them empties the index by a migration, and it fills again.
 """
@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from everthread.core.events import Event, Mark, Other, SessionEnded, looks_up, text_of
@@ -62,7 +63,7 @@ _STOP_WORDS = frozenset(stem(word) for word in _SAYS_LITTLE.split())
 
 
 class Query(NamedTuple):
-    """The words to look for. `exact` are those that name one thing: who asks for them wants them first. `common` are
+    """The words to look for. `exact` are those that name one thing: events that have them come first. `common` are
     those that say little, for when there is nothing else to go by. `days` stand for dates."""
 
     words: tuple[str, ...]
@@ -72,7 +73,7 @@ class Query(NamedTuple):
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        """What each of the words is where it names who speaks."""
+        """The form that each word has in the index where it names a speaker."""
         return tuple(_speaking(word) for word in self.words)
 
 
@@ -84,10 +85,8 @@ def source_of(event: Event) -> str:
             return event.recap
         case Mark():
             return event.name
-        case Other():
-            return "\n".join(_texts(event.data))
-        case Happening():
-            return "\n".join(_texts(event.contents))
+        case Other(data=said) | Happening(contents=said):
+            return "\n".join(_texts(said))
         case _:
             return "" if looks_up(event) else text_of(event)  # else what was looked for would find itself
 
@@ -96,11 +95,11 @@ def words_of(text: str) -> Counter[str]:
     """How often each word stands in a text."""
     text = text[:LONGEST]
     folded = _fold(text)
-    words = (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+    words = _spelled(folded)
     found = [stem(word[:LONGEST_WORD]) for word in words if word.isascii() and word.isalnum()]
     found += [piece for word in words if not (word.isascii() and word.isalnum()) for piece in _pieces(word)]
     found += _wholes(folded)
-    found += [stem(piece.lower()) for word in _HUMPED.findall(text) for piece in _HUMP.split(word)]
+    found += _humps(text)
     return Counter(found)
 
 
@@ -129,32 +128,52 @@ def query_of(text: str) -> Query:
     exact = frozenset(word for word in counted if _names_one_thing(word))
     plain = tuple(word for word in counted if word not in _STOP_WORDS)
     # A pair says more than its two characters, which are for those who ask for a single one.
-    pairs = {character for word in plain if len(word) == 2 and _IS_UNSPACED.match(word) for character in word}
-    words = tuple(word for word in plain if word not in pairs)
+    in_pairs = set("".join(word for word in plain if _is_pair(word)))
+    words = tuple(word for word in plain if word not in in_pairs)
     common = tuple(word for word in counted if word in _STOP_WORDS)
     return Query(words, exact, common, days_asked(_fold(text[:LONGEST])))
 
 
 def _fold(text: str) -> str:
-    """Without differences of case, width and accent."""
+    """The text without differences of case, width and accent."""
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKD", text.replace("’", "'")).casefold()
     return unicodedata.normalize("NFKC", _ACCENTS.sub("", folded))
 
 
+def _spelled(folded: str) -> list[str]:
+    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+
+
+def _humps(text: str) -> list[str]:
+    """The words within "camelCase"."""
+    return [stem(piece.lower()) for word in _HUMPED.findall(text) for piece in _HUMP.split(word)]
+
+
 def _pieces(word: str) -> list[str]:
+    found: list[str] = []
+    for piece in _without_ending(word):
+        for run in _RUN.findall(piece):
+            found += _characters(run) if _IS_UNSPACED.match(run) else [stem(run[:LONGEST_WORD])]
+    return found
+
+
+def _without_ending(word: str) -> list[str]:
+    """What stands between apostrophes: "rock'n'roll" is three, "isn't" is "is"."""
     first, *rest = word.split("'")
     if rest and rest[-1] == "t":
         first = first.removesuffix("n")
-    found: list[str] = []
-    for piece in (first, *(piece for piece in rest if piece not in _ENDINGS)):
-        for run in _RUN.findall(piece):
-            if _IS_UNSPACED.match(run):
-                found += [*run, *(run[place : place + 2] for place in range(len(run) - 1))]
-            else:
-                found.append(stem(run[:LONGEST_WORD]))
-    return found
+    return [first, *(piece for piece in rest if piece not in _ENDINGS)]
+
+
+def _characters(run: str) -> list[str]:
+    """Single characters and pairs."""
+    return [*run, *map("".join, pairwise(run))]
+
+
+def _is_pair(word: str) -> bool:
+    return len(word) == 2 and bool(_IS_UNSPACED.match(word))
 
 
 def _wholes(folded: str) -> list[str]:

@@ -18,17 +18,20 @@ circle, a `current_node` that is not there, content of an unknown type without p
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.errors import BadFormat
-from everthread.providers.checks import a_list, a_string, an_object, unexpected, unknown
+from everthread.providers.checks import a_string, unexpected, unknown
+from everthread.transfer.given import Given, text_or_null, text_part
 from everthread.transfer.strands import MOST, Exported, Timed, Tree, ordered
 
-_ROLES = ("system", "user", "assistant", "tool")
+_Role = Literal["system", "user", "assistant", "tool"]
+_ROLES: tuple[_Role, ...] = get_args(_Role)
 # The fields besides `parts` that hold what a type of content says, in reading order.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "text": (),
@@ -66,36 +69,33 @@ _Calls = tuple[_Call, ...]
 
 def from_chatgpt(conversation: dict[str, Any], *, where: str = "conversation") -> Exported:
     """One conversation of the export's list; `where` is what errors call it."""
-    given = an_object(conversation, where)
-    nodes = {
-        id: an_object(node, f"{where}.mapping.{id}")
-        for id, node in an_object(given.get("mapping"), f"{where}.mapping").items()
-    }
+    given = Given.of(conversation, where)
+    mapping = given.needed_object("mapping")
+    nodes = {id: Given.of(node, mapping.at(id)) for id, node in mapping.fields.items()}
     tree = Tree()
     calls: dict[str | None, _Calls] = {None: ()}
-    for id, after in ordered(_parents(nodes, where), lambda id: f"{where}.mapping.{id}.parent"):
-        events, calls[id] = _read(nodes[id].get("message"), id, calls[after], f"{where}.mapping.{id}.message")
+    for id, after in ordered(_parents(nodes), lambda id: nodes[id].at("parent")):
+        events, calls[id] = _read(nodes[id], id, calls[after])
         tree.add(id, after, events)
-    current = _string(given.get("current_node"), f"{where}.current_node")
+    current = given.text("current_node")
     if current and current not in nodes:
-        raise BadFormat(f"found the node {current!r}, which is not in the mapping", where=f"{where}.current_node")
+        raise BadFormat(f"found the node {current!r}, which is not in the mapping", where=given.at("current_node"))
     return Exported(
-        name=_string(given.get("title"), f"{where}.title"),
-        began=_time(given.get("create_time"), f"{where}.create_time"),
+        name=given.text("title"),
+        began=_time(given, "create_time"),
         strands=tree.strands(),
         current=tree.holding(current) if current else tree.newest(),
     )
 
 
-def _parents(nodes: dict[str, dict[str, Any]], where: str) -> dict[str, str | None]:
+def _parents(nodes: dict[str, Given]) -> dict[str, str | None]:
     """Each node's parent, siblings in the order in which their parent names them, before those it does not name."""
     ranks: dict[tuple[str | None, str], int] = {}
     parents: dict[str, str | None] = {}
     for id, node in nodes.items():
-        parents[id] = _string(node.get("parent"), f"{where}.mapping.{id}.parent") or None
-        place = f"{where}.mapping.{id}.children"
-        for rank, child in enumerate(a_list(node.get("children") or [], place)):
-            ranks.setdefault((id, a_string(child, f"{place}[{rank}]")), rank)
+        parents[id] = node.text("parent") or None
+        for rank, (child, place) in enumerate(node.items("children")):
+            ranks.setdefault((id, a_string(child, place)), rank)
     in_order = sorted(parents, key=lambda id: ranks.get((parents[id], id), len(nodes)))
     return {id: parents[id] for id in in_order}
 
@@ -103,52 +103,70 @@ def _parents(nodes: dict[str, dict[str, Any]], where: str) -> dict[str, str | No
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-def _read(given: object, id: str, calls: _Calls, where: str) -> tuple[list[Timed], _Calls]:
-    """What a message says, if anything, and the tool calls on its line after it."""
-    if given is None:
+def _read(node: Given, id: str, calls: _Calls) -> tuple[list[Timed], _Calls]:
+    """What the message of a node says, if anything, and the tool calls on its line after it."""
+    if node.get("message") is None:
         return [], calls
-    message = an_object(given, where)
-    time = _time(message.get("create_time"), f"{where}.create_time")
-    author = an_object(message.get("author"), f"{where}.author")
-    content = an_object(message.get("content") or {"content_type": "text"}, f"{where}.content")
-    kind = content.get("content_type")
-    parts = _content(content, f"{where}.content")
-    role = author.get("role")
-    events: list[Event] = []
-    match "system" if kind in _INSTRUCTIONS and role in _ROLES else role:
-        case "system":
-            events = [System(parts=parts)] if parts else []
-        case "user":
-            parts += _attached(message, parts, f"{where}.metadata")
-            events, calls = ([User(parts=parts)], ()) if parts else ([], calls)
-        case "assistant":
-            events, calls = _assistant(message, parts, id, calls, where)
-        case "tool":
-            name = _string(author.get("name"), f"{where}.author.name")
-            result = ToolResult(id=id, name=name, parts=parts, error=kind == "system_error")
-            events, calls = _tool(result, calls)
-        case _:
-            raise unknown("role", role, _ROLES, f"{where}.author")
+    message = node.needed_object("message")
+    time = _time(message, "create_time")
+    events, calls = _events(message, id, calls)
     return [(time, event) for event in events], calls
 
 
-def _assistant(
-    message: dict[str, Any], parts: tuple[Part, ...], id: str, calls: _Calls, where: str
-) -> tuple[list[Event], _Calls]:
-    recipient = _string(message.get("recipient"), f"{where}.recipient") or "all"
+def _events(message: Given, id: str, calls: _Calls) -> tuple[list[Event], _Calls]:
+    author = message.needed_object("author")
+    content = message.object("content")
+    kind, parts = content.get("content_type"), _content(content)
+    match _role(author, kind):
+        case "system":
+            return [System(parts=parts)] if parts else [], calls
+        case "user":
+            return _user(message, parts, calls)
+        case "assistant":
+            return _assistant(message, parts, id, calls)
+        case "tool":
+            result = ToolResult(id=id, name=author.text("name"), parts=parts, error=kind == "system_error")
+            return _tool(result, calls)
+
+
+def _role(author: Given, kind: object) -> _Role:
+    """Who speaks; custom instructions and memories are the system's, whoever is named as their author."""
+    role: _Role = author.get("role")
+    if role not in _ROLES:
+        raise unknown("role", role, _ROLES, author.where)
+    return "system" if kind in _INSTRUCTIONS else role
+
+
+def _user(message: Given, parts: tuple[Part, ...], calls: _Calls) -> tuple[list[Event], _Calls]:
+    said = parts + _attached(message, parts)
+    return ([User(parts=said)], ()) if said else ([], calls)
+
+
+def _assistant(message: Given, parts: tuple[Part, ...], id: str, calls: _Calls) -> tuple[list[Event], _Calls]:
+    tool = _called(message, parts)
+    if not tool:
+        return _reply(message, parts), calls
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    call = ToolCall(id=id, name=tool, arguments="\n".join(texts))
+    beside = tuple(part for part in parts if not isinstance(part, Text))
+    return [*_reply(message, beside), call], (*calls, _Call(id, tool))
+
+
+def _called(message: Given, parts: tuple[Part, ...]) -> str:
+    """The tool that a message is for, if any."""
+    recipient = message.text("recipient")
     # What is said to "assistant" is said to itself: no tool has that name.
-    to_tool = recipient not in ("all", "assistant") and not any(isinstance(part, Reasoning) for part in parts)
-    said = tuple(part for part in parts if not isinstance(part, Text)) if to_tool else parts
-    about = an_object(message.get("metadata") or {}, f"{where}.metadata")
-    finish = an_object(about.get("finish_details") or {}, f"{where}.metadata.finish_details")
+    if recipient in ("all", "assistant") or any(isinstance(part, Reasoning) for part in parts):
+        return ""
+    return recipient
+
+
+def _reply(message: Given, parts: tuple[Part, ...]) -> list[Event]:
+    about = message.object("metadata")
+    finish = about.object("finish_details")
     broke_off = finish.get("type") == "interrupted" or message.get("status") == "in_progress"
-    model = _string(about.get("model_slug"), f"{where}.metadata.model_slug")
-    events: list[Event] = [Assistant(parts=said, model=model, interrupted=broke_off)] if said else []
-    if to_tool:
-        arguments = "\n".join(part.text for part in parts if isinstance(part, Text))
-        events.append(ToolCall(id=id, name=recipient, arguments=arguments))
-        calls = (*calls, _Call(id, recipient))
-    return events, calls
+    model = about.text("model_slug")
+    return [Assistant(parts=parts, model=model, interrupted=broke_off)] if parts else []
 
 
 def _tool(result: ToolResult, calls: _Calls) -> tuple[list[Event], _Calls]:
@@ -156,8 +174,13 @@ def _tool(result: ToolResult, calls: _Calls) -> tuple[list[Event], _Calls]:
     call = _answered(result.name, calls)
     if not result.parts and (call is None or call.answered):
         return [], calls
-    settled = tuple(one._replace(answered=True) if one == call else one for one in calls)
-    return [msgspec.structs.replace(result, id=call.id) if call else result], settled
+    if call is None:
+        return [result], calls
+    return [msgspec.structs.replace(result, id=call.id)], _with_answer(calls, call)
+
+
+def _with_answer(calls: _Calls, answered: _Call) -> _Calls:
+    return tuple(call._replace(answered=True) if call == answered else call for call in calls)
 
 
 def _answered(name: str, calls: _Calls) -> _Call | None:
@@ -168,102 +191,101 @@ def _answered(name: str, calls: _Calls) -> _Call | None:
     return next(iter((*waiting[:1], *same[-1:], *others[-1:])), None)
 
 
-def _attached(message: dict[str, Any], shown: tuple[Part, ...], where: str) -> tuple[Part, ...]:
+def _attached(message: Given, shown: tuple[Part, ...]) -> tuple[Part, ...]:
     """The files beside a message, but for those that it shows itself."""
-    about = an_object(message.get("metadata") or {}, where)
     pointers = [part.url for part in shown if isinstance(part, Image | File)]
-    files: list[Part] = []
-    for index, given in enumerate(a_list(about.get("attachments") or [], f"{where}.attachments")):
-        place = f"{where}.attachments[{index}]"
-        attachment = an_object(given, place)
-        id = _string(attachment.get("id"), f"{place}.id")
-        if not id or not any(id in pointer for pointer in pointers):
-            name = _string(attachment.get("name"), f"{place}.name")
-            media_type = _string(attachment.get("mime_type") or attachment.get("mimeType"), f"{place}.mime_type")
-            files.append(File(url=id, name=name, media_type=media_type))
-    return tuple(files)
+    attachments = message.object("metadata").objects("attachments")
+    return tuple(_file(one) for one in attachments if not _is_shown(one.text("id"), pointers))
+
+
+def _is_shown(id: str, pointers: list[str]) -> bool:
+    return bool(id) and any(id in pointer for pointer in pointers)
+
+
+def _file(attachment: Given) -> File:
+    media_type = attachment.get("mime_type") or attachment.get("mimeType")
+    return File(
+        url=attachment.text("id"),
+        name=attachment.text("name"),
+        media_type=text_or_null(media_type, attachment.at("mime_type")),
+    )
 
 
 # -- content -----------------------------------------------------------------------------------------------
 
 
-def _content(content: dict[str, Any], where: str) -> tuple[Part, ...]:
-    kind = content.get("content_type")
-    known = isinstance(kind, str) and kind in _FIELDS
-    fields = _FIELDS[str(kind)] if known else _GUESSED
-    if not known and all(content.get(field) is None for field in ("parts", *fields)):
-        raise unknown("content_type", kind, (*_FIELDS, "any with parts, text or result"), where)
-    texts = [_string(content.get(field), f"{where}.{field}") for field in fields]
-    said = "\n".join(text for text in texts if text)
-    if kind in _REASONING:
-        thoughts = [*_thoughts(content, where), *([said] if said else [])]
-        return tuple(Reasoning(text=text) for text in thoughts)
-    given = [*a_list(content.get("parts") or [], f"{where}.parts")]
-    parts = [part for index, one in enumerate(given) for part in _part(one, f"{where}.parts[{index}]")]
-    if content.get("screenshot") is not None:
-        parts += _part(content["screenshot"], f"{where}.screenshot")
-    return (*parts, Text(text=said)) if said else tuple(parts)
+def _content(content: Given) -> tuple[Part, ...]:
+    said = "\n".join(filter(None, map(content.text, _fields(content))))
+    if content.get("content_type") in _REASONING:
+        return tuple(Reasoning(text=text) for text in (*_thoughts(content), said) if text)
+    parts = [part for one, place in content.items("parts") for part in _part(one, place)]
+    screenshot = _part(content.get("screenshot"), content.at("screenshot"))
+    return (*parts, *screenshot, *text_part(said))
 
 
-def _thoughts(content: dict[str, Any], where: str) -> list[str]:
-    texts = [
-        a_string(part, f"{where}.parts[{index}]")
-        for index, part in enumerate(a_list(content.get("parts") or [], f"{where}.parts"))
-    ]
-    for index, given in enumerate(a_list(content.get("thoughts") or [], f"{where}.thoughts")):
-        place = f"{where}.thoughts[{index}]"
-        thought = an_object(given, place)
-        both = [_string(thought.get(field), f"{place}.{field}") for field in ("summary", "content")]
-        texts.append("\n".join(text for text in both if text))
-    return [text for text in texts if text]
+def _fields(content: Given) -> tuple[str, ...]:
+    """The fields that hold what is said; those of an unknown type are guessed where one of them is there."""
+    kind = content.get("content_type") if content.fields else "text"
+    if isinstance(kind, str) and kind in _FIELDS:
+        return _FIELDS[kind]
+    if all(content.get(field) is None for field in ("parts", *_GUESSED)):
+        raise unknown("content_type", kind, (*_FIELDS, "any with parts, text or result"), content.where)
+    return _GUESSED
+
+
+def _thoughts(content: Given) -> Iterator[str]:
+    for part, place in content.items("parts"):
+        yield a_string(part, place)
+    for thought in content.objects("thoughts"):
+        yield "\n".join(filter(None, (thought.text("summary"), thought.text("content"))))
 
 
 def _part(given: object, where: str) -> list[Part]:
     """Text, or what an asset pointer points at. A conversation aloud has its sound, film and frames in one part."""
     if given is None or isinstance(given, str):
-        return [Text(text=given)] if given else []
-    part = an_object(given, where)
-    kind = part.get("content_type")
-    if kind == "image_asset_pointer":
-        url = a_string(part.get("asset_pointer"), f"{where}.asset_pointer")
-        return [Image(url=url, width=_pixels(part, "width", where), height=_pixels(part, "height", where))]
+        return text_part(given)
+    part = Given.of(given, where)
+    if part.get("content_type") == "image_asset_pointer":
+        url = part.needed_text("asset_pointer")
+        return [Image(url=url, width=_pixels(part, "width"), height=_pixels(part, "height"))]
     if part.get("asset_pointer") is not None:
-        return [File(url=a_string(part["asset_pointer"], f"{where}.asset_pointer"), media_type=_media_type(part))]
+        return [File(url=part.needed_text("asset_pointer"), media_type=_media_type(part))]
     if part.get("text") is not None:
-        text = a_string(part["text"], f"{where}.text")
-        return [Text(text=text)] if text else []
-    frames = a_list(part.get("frames_asset_pointers") or [], f"{where}.frames_asset_pointers")
-    nested = [(part[field], f"{where}.{field}") for field in _NESTED if part.get(field) is not None]
-    nested += [(frame, f"{where}.frames_asset_pointers[{index}]") for index, frame in enumerate(frames)]
+        return text_part(part.needed_text("text"))
+    return _nested(part)
+
+
+def _nested(part: Given) -> list[Part]:
+    """The parts within a part that has no pointer or text of its own."""
+    nested = [(part.get(field), part.at(field)) for field in _NESTED if part.get(field) is not None]
+    nested += part.items("frames_asset_pointers")
     if not nested:
-        raise unknown("content_type", kind, _PARTS, where)
+        raise unknown("content_type", part.get("content_type"), _PARTS, part.where)
     return [found for one, place in nested for found in _part(one, place)]
 
 
-def _pixels(part: dict[str, Any], field: str, where: str) -> int:
+def _pixels(part: Given, field: str) -> int:
     given = part.get(field)
     if given is None:
         return 0
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise unexpected(given, "a whole number of pixels", f"{where}.{field}")
+        raise unexpected(given, "a whole number of pixels", part.at(field))
     return given
 
 
-def _media_type(part: dict[str, Any]) -> str:
+def _media_type(part: Given) -> str:
     form = part.get("format")
     sound = part.get("content_type") == "audio_asset_pointer"
     return f"audio/{form}" if sound and isinstance(form, str) else ""
 
 
-def _string(given: object, where: str) -> str:
-    return "" if given is None else a_string(given, where, understood="a string or null")
-
-
-def _time(given: object, where: str) -> int | None:
-    if given is None:
+def _time(given: Given, field: str) -> int | None:
+    time = given.get(field)
+    if time is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise unexpected(given, "a time in seconds or null", where)
-    if not 0 <= given * 1_000_000 < MOST:  # NaN is no time either
-        raise BadFormat(f"found {given} where a time in seconds between 1970 and 9999 is understood", where=where)
-    return round(given * 1_000_000)
+    if isinstance(time, bool) or not isinstance(time, int | float):
+        raise unexpected(time, "a time in seconds or null", given.at(field))
+    if not 0 <= time * 1_000_000 < MOST:  # NaN is no time either
+        reason = f"found {time} where a time in seconds between 1970 and 9999 is understood"
+        raise BadFormat(reason, where=given.at(field))
+    return round(time * 1_000_000)

@@ -17,18 +17,25 @@ Format = Literal["everthread", "openai", "anthropic", "chatgpt", "claude"]
 def detect(value: object) -> Format | None:
     """For a list of messages, a body with `messages`, a line such as `{id, source, messages}`, or one conversation
     of a data export."""
-    body = value if isinstance(value, dict) else {}
-    if "everthread" in body:
-        return "everthread"
-    if isinstance(body.get("mapping"), dict):
-        return "chatgpt"
-    if isinstance(body.get("chat_messages"), list):
-        return "claude"
-    given = body.get("messages") if isinstance(value, dict) else value
-    if not isinstance(given, list):
-        return None
+    match value:
+        case list():
+            return _of_messages(value)
+        case {"everthread": _}:
+            return "everthread"
+        case {"mapping": dict()}:
+            return "chatgpt"
+        case {"chat_messages": list()}:
+            return "claude"
+        case {"messages": list(), "system": str() | list()}:
+            return "anthropic"
+        case {"messages": list(messages)}:
+            return _of_messages(messages)
+    return None
+
+
+def _of_messages(given: list[Any]) -> Format | None:
     messages = [message for message in given if isinstance(message, dict)]
-    if isinstance(body.get("system"), str | list) or any(_is_anthropic(message) for message in messages):
+    if any(map(_is_anthropic, messages)):
         return "anthropic"
     return "openai" if any(isinstance(message.get("role"), str) for message in messages) else None
 

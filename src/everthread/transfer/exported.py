@@ -1,8 +1,8 @@
 """A conversation of a data export, ready to be restored: its strands as branches.
 
 The first strand is main; the others are fork-2, fork-3 and so on, each with the marker of its fork before its own
-events. A message whose time the export does not tell gets that of the one before it, so that sessions are those of
-the times that are known.
+events. A message without a time gets the time of the message before it, so that only known times decide where
+sessions begin.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class _Grown(NamedTuple):
 
 
 def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whole:
-    known = [time for strand in exported.strands for time, _ in strand.events if time is not None]
-    began = exported.began if exported.began is not None else min(known, default=now())
+    began = _began(exported)
     grown: list[_Grown] = []
     for strand in exported.strands:
         grown.append(_main(strand, began) if strand.parent is None else _fork(strand, grown, began))
@@ -52,6 +51,13 @@ def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whol
         began=began,
     )
     return Whole(conversation=conversation, branches=[(one.branch, one.drafts) for one in grown])
+
+
+def _began(exported: Exported) -> int:
+    """The time at which it began: as the export says, or else that of its earliest message."""
+    if exported.began is not None:
+        return exported.began
+    return min((time for strand in exported.strands for time, _ in strand.events if time is not None), default=now())
 
 
 def _main(strand: Strand, began: int) -> _Grown:

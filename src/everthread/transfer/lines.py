@@ -1,6 +1,6 @@
-"""Our own lines, read: each is checked by itself and against those before it, and a fault is named by its line.
+"""Reading Everthread's own lines: each is checked by itself and against those before it, and a fault names its line.
 
-What passes here can be restored: nothing is left for the store to find wrong but that the conversation is there.
+What passes here can be restored: the store can only object that a conversation is there already.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -40,32 +41,40 @@ class Numbered(NamedTuple):
 def read_lines(
     values: Iterable[Numbered], owner: Owner, *, keep_users: bool = False
 ) -> Iterator[Whole | OwnedDocument]:
-    """The conversations and documents of an export, as the owner's; or, `keep_users`, as those of whom it names."""
-    reading: _Reading | None = None
-    seen: set[str] = set()
+    """The conversations and documents of an export, as the owner's. `keep_users`: of the users whom it names."""
+    readings: list[_Reading] = []
+    ids: set[str] = set()
     for where, value in values:
-        if not isinstance(value, dict):
-            raise BadFormat("a line is one JSON object", where=where)
-        try:
-            whose = _whose(value, owner) if keep_users else owner
-            if "document" in value:
-                yield _document(value, whose)
-            elif "everthread" in value:
-                if reading:
-                    yield reading.finish()
-                events = _number("events", value.get("events", 0))
-                reading = _Reading(_conversation(value, whose), where, events=events)
-                if reading.conversation.id in seen:
-                    raise BadFormat(f"conversation {reading.conversation.id} is there twice", where=where)
-                seen.add(reading.conversation.id)
-            elif reading is None:
-                raise BadFormat("the first line must say which conversation it is", where=where)
+        with _faults_at(where):
+            line = _json_object(value)
+            whose = _whose(line, owner, keep_users)
+            if "document" in line:
+                yield _document(line, whose)
+            elif "everthread" in line:
+                readings.append(
+                    _Reading(_new(line, whose, ids), where, events=_number("events", line.get("events", 0)))
+                )
+            elif readings:
+                readings[-1].take(line, where)
             else:
-                reading.take(value, where)
-        except (KeyError, TypeError, ValueError, BadValue, RecursionError) as problem:
-            raise BadFormat(_reason(problem), where=where) from None
-    if reading:
+                raise ValueError("the first line must say which conversation it is")
+    for reading in readings:
         yield reading.finish()
+
+
+@contextmanager
+def _faults_at(where: str) -> Iterator[None]:
+    """Turn whatever is wrong with a line into a BadFormat that names its place."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, BadValue, RecursionError) as problem:
+        raise BadFormat(_reason(problem), where=where) from None
+
+
+def _json_object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a line is one JSON object")
+    return value
 
 
 class _Reading:
@@ -114,21 +123,23 @@ class _Reading:
         if _number("seq", value.get("seq", seq)) != seq:
             raise ValueError(f"seq {value['seq']} where {seq} should follow")
         event = _event(value)
+        self._check_media(event)
+        draft = Draft(
+            event=event,
+            id=_id(value["id"]) if value.get("id", "") != "" else "",
+            time=_time(value["time"]) if "time" in value else None,
+            sizes=self._sizes(event, value),
+            session=_number("session", value["session"]) if "session" in value else None,
+        )
+        drafts.append(draft)
+
+    def _check_media(self, event: Event) -> None:
         for media in media_of(event):
             if media.data is None and media.blob and media.blob not in self._blobs:
                 raise ValueError(f"it shows the image or file {media.blob[:12]}…, which the file does not hold")
-        drafts.append(
-            Draft(
-                event=event,
-                id=_id(value["id"]) if value.get("id", "") != "" else "",
-                time=_time(value["time"]) if "time" in value else None,
-                sizes=self._sizes(event, value),
-                session=_number("session", value["session"]) if "session" in value else None,
-            )
-        )
 
     def _sizes(self, event: Event, value: dict[str, Any]) -> tuple[int, int] | None:
-        """What is there is counted, whatever the file says; of what was redacted its sizes are all that is left."""
+        """The sizes of a tombstone, which only the file knows, or of a message with media; else None: counted later."""
         given = _sizes(value) if "tokens" in value or "settled" in value else None
         if isinstance(event, Redacted):
             return given
@@ -140,15 +151,18 @@ class _Reading:
         number, parent = _number("number", about["number"]), _number("parent", about["parent"])
         if number in self._branches or parent not in self._branches or number < parent:
             raise ValueError(f"branch {number} is there twice, or comes before its parent {parent}")
-        name = _name("name", about["name"])
+        name, at = _name("name", about["name"]), _number("at", about["at"])
+        self._check_fork(name, parent, at)
+        branch = Branch(number=number, name=name, parent=parent, at=at, time=_time_of(about, "time"))
+        self._branches[number] = (branch, [])
+        self._introduced[number] = where
+
+    def _check_fork(self, name: str, parent: int, at: int) -> None:
         if any(name == branch.name for branch, _ in self._branches.values()):
             raise ValueError(f"there already is a branch {name!r}")
-        at, (base, events) = _number("at", about["at"]), self._branches[parent]
+        base, events = self._branches[parent]
         if at and not base.at < at <= base.at + len(events):
             raise ValueError(f"at is {at}, but branch {parent} has no such event before this line")
-        time = _time(about["time"]) if "time" in about else now()
-        self._branches[number] = (Branch(number=number, name=name, parent=parent, at=at, time=time), [])
-        self._introduced[number] = where
 
     def _take_blob(self, about: dict[str, Any]) -> None:
         data = base64.b64decode(about["data"], validate=True)
@@ -162,8 +176,10 @@ class _Reading:
             self._pointed = where
 
 
-def _whose(value: dict[str, Any], owner: Owner) -> Owner:
-    """The user whom a line names, if it does."""
+def _whose(value: dict[str, Any], owner: Owner, keep_users: bool) -> Owner:
+    """The user whom a line names, where it names one and users are kept; else the owner."""
+    if not keep_users:
+        return owner
     about = value.get("document", value.get("conversation"))
     named = about.get("user") if isinstance(about, dict) else None
     return owner if named is None else Owner(owner.tenant, _name("user", named))
@@ -175,14 +191,22 @@ def _document(value: dict[str, Any], owner: Owner) -> OwnedDocument:
     version = _number("version", about["version"])
     if not version or not isinstance(about["body"], str):
         raise ValueError("a document has a version from 1 on, and a body of text")
-    time = _time(about["time"]) if "time" in about else now()
     name = _name("name", about["name"], most=LONGEST_NAME)
-    return OwnedDocument(owner, Document(name=name, version=version, body=about["body"], time=time))
+    return OwnedDocument(owner, Document(name=name, version=version, body=about["body"], time=_time_of(about, "time")))
 
 
 def _check_version(value: dict[str, Any]) -> None:
     if _number("everthread", value["everthread"]) != 1:
         raise ValueError(f"version {value['everthread']} of the format is not known here")
+
+
+def _new(value: dict[str, Any], owner: Owner, ids: set[str]) -> Conversation:
+    """The conversation that a line begins; `ids` are those of the ones before it."""
+    conversation = _conversation(value, owner)
+    if conversation.id in ids:
+        raise ValueError(f"conversation {conversation.id} is there twice")
+    ids.add(conversation.id)
+    return conversation
 
 
 def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
@@ -193,7 +217,7 @@ def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
         id=_id(about["id"]),
         user=owner.user,
         agent=_name("agent", about["agent"]),
-        began=_time(about["began"]) if "began" in about else now(),
+        began=_time_of(about, "began"),
         **_says(about),
     )
 
@@ -252,6 +276,11 @@ def _object(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadValue(name, value, "an object")
     return value
+
+
+def _time_of(about: dict[str, Any], field: str) -> int:
+    """When something happened; now, where the file does not say."""
+    return _time(about[field]) if field in about else now()
 
 
 def _time(text: object) -> int:

@@ -1,5 +1,5 @@
-"""Reading conversations from files: our own lines, message lists of OpenAI and Anthropic, data exports of ChatGPT
-and Claude.
+"""Reading conversations from files: Everthread's own lines, message lists of OpenAI and Anthropic, data exports of
+ChatGPT and Claude.
 
 Everything is read and checked before anything is written. What cannot be understood is named by line and
 reason; what can be, and is merely unusual, is taken as it is.
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from everthread.core.branches import Branch
+from everthread.core.events import Event
 from everthread.core.ids import make_id
 from everthread.errors import BadFormat
 from everthread.providers.anthropic.messages import from_anthropic
@@ -30,6 +32,12 @@ from everthread.transfer.detect import Format as Format
 from everthread.transfer.detect import detect
 from everthread.transfer.exported import whole_of
 from everthread.transfer.lines import Numbered, read_lines
+
+_EXPORTS = {"chatgpt": from_chatgpt, "claude": from_claude}
+_UNKNOWN = (
+    "this is neither an Everthread export, nor a list of OpenAI or Anthropic messages, nor a ChatGPT or Claude data"
+    " export"
+)
 
 Progress = Callable[[int], None]  # called with the number of lines read since it was last called
 
@@ -57,34 +65,31 @@ def read_all(
     keep_users: bool = False,
     progress: Progress = lambda _: None,
 ) -> Contents:
-    """All that a file holds, as the owner's; or, `keep_users`, as that of the users whom our own exports name."""
+    """All that a file holds, as the owner's. `keep_users`: as belonging to those whom an Everthread export names."""
     values = list(_values(path, progress))
     if not values:
         raise BadFormat("the file is empty", where=str(path))
     found = format or _format(values)
-    if found == "everthread":
-        read = list(read_lines(values, owner, keep_users=keep_users))
-        return Contents(
-            [one for one in read if isinstance(one, Whole)], [one for one in read if isinstance(one, OwnedDocument)]
-        )
     if found is None:
-        raise BadFormat(
-            "this is neither an Everthread export, nor a list of OpenAI or Anthropic messages, nor a ChatGPT or Claude"
-            " data export",
-            where=values[0].where,
-        )
-    wholes = [_shallow(found, body, owner, agent) for body in _bodies(values)]
-    return Contents(wholes if found in ("chatgpt", "claude") else _in_order(wholes), [])
+        raise BadFormat(_UNKNOWN, where=values[0].where)
+    if found == "everthread":
+        return _told_apart(read_lines(values, owner, keep_users=keep_users))
+    return Contents(_foreign(found, values, owner, agent), [])
+
+
+def _told_apart(lines: Iterable[Whole | OwnedDocument]) -> Contents:
+    contents = Contents([], [])
+    for one in lines:
+        if isinstance(one, Whole):
+            contents.wholes.append(one)
+        else:
+            contents.documents.append(one)
+    return contents
 
 
 def _values(path: Path, progress: Progress) -> Iterator[Numbered]:
     """One value a line, or one value that fills the file."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise BadFormat(f"not UTF-8 text ({problem.reason} at byte {problem.start})", where=str(path)) from None
-    except OSError as problem:
-        raise BadFormat(f"cannot be read ({problem.strerror})", where=str(path)) from None
+    text = _text(path)
     if path.suffix != ".jsonl":
         try:
             yield Numbered("line 1", _json(text, ""))
@@ -92,14 +97,27 @@ def _values(path: Path, progress: Progress) -> Iterator[Numbered]:
         except BadFormat as problem:
             if not _begins_with_a_value(text):
                 raise BadFormat(problem.reason, where=problem.where or str(path)) from None
+    yield from _lines(text, progress)
+
+
+def _lines(text: str, progress: Progress) -> Iterator[Numbered]:
     for number, line in enumerate(text.split("\n"), 1):
         progress(1)
         if line.strip():
             yield Numbered(f"line {number}", _json(line, f"line {number}"))
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise BadFormat(f"not UTF-8 text ({problem.reason} at byte {problem.start})", where=str(path)) from None
+    except OSError as problem:
+        raise BadFormat(f"cannot be read ({problem.strerror})", where=str(path)) from None
+
+
 def _begins_with_a_value(text: str) -> bool:
-    """Whether it may be one value a line: the first line is one by itself. An empty file has none, on no line."""
+    """Whether the file may hold one value a line: the first line that is not empty is a value by itself."""
     first = next((line for line in text.split("\n") if line.strip()), "null")
     try:
         _json(first, "")
@@ -122,16 +140,17 @@ def _json(text: str, where: str) -> Any:
 
 
 def _format(values: list[Numbered]) -> Format | None:
-    if values[0].value == [] or _is_message(values[0].value):
+    """The format of the first value that has one."""
+    first = values[0].value
+    if first == [] or _is_message(first):
         return detect([numbered.value for numbered in values]) or "openai"
-    for numbered in values:
-        if found := detect(numbered.value) or (isinstance(numbered.value, list) and _of_items(numbered.value)):
-            return found
-    return None
+    return next(filter(None, (_format_of(numbered.value) for numbered in values)), None)
 
 
-def _of_items(value: list[Any]) -> Format | None:
-    return next((found for item in value if (found := detect(item))), None)
+def _format_of(value: object) -> Format | None:
+    """The format of a conversation, or of a list of them."""
+    items = value if isinstance(value, list) else []
+    return next(filter(None, map(detect, (value, *items))), None)
 
 
 def _is_message(value: Any) -> bool:
@@ -141,24 +160,66 @@ def _is_message(value: Any) -> bool:
 # -- histories of other programs ---------------------------------------------------------------------------
 
 
+def _foreign(format: Format, values: list[Numbered], owner: Owner, agent: str) -> list[Whole]:
+    if format in _EXPORTS:
+        return [_exported(format, body, owner, agent) for body in _bodies(values)]
+    return _in_order([_of_messages(format, body, owner, agent) for body in _bodies(values)])
+
+
 def _bodies(values: list[Numbered]) -> Iterator[Numbered]:
     """The conversations in a file: one a line, one of lines that are messages each, or a list of them."""
     if _is_message(values[0].value):
         yield Numbered(f"{values[0].where} on", [numbered.value for numbered in values])
         return
     for where, value in values:
-        if isinstance(value, list) and value and not _is_message(value[0]):
-            for index, item in enumerate(value):
-                yield Numbered(f"{where}, [{index}]", item)
+        if _is_list_of_conversations(value):
+            yield from (Numbered(f"{where}, [{index}]", item) for index, item in enumerate(value))
         else:
             yield Numbered(where, value)
 
 
-def _shallow(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
+def _is_list_of_conversations(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and not _is_message(value[0])
+
+
+def _exported(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
+    with _shallow(body.where):
+        exported = _EXPORTS[format](body.value, where=body.where)
+    return whole_of(exported, owner, agent=agent, name=_title({"name": exported.name}))
+
+
+def _of_messages(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
+    with _shallow(body.where):
+        events = _events(format, body)
+    began = now()
+    conversation = Conversation(
+        tenant=owner.tenant,
+        id="",  # in the order of the file, once all are read
+        user=owner.user,
+        agent=agent,
+        name=_title(body.value if isinstance(body.value, dict) else {}),
+        began=began,
+    )
+    main = Branch(number=MAIN, name="main", parent=None, at=0, time=began)
+    return Whole(conversation=conversation, branches=[(main, [Draft(event=event) for event in events])])
+
+
+def _events(format: Format, body: Numbered) -> list[Event]:
+    where = f"{body.where}, messages"
+    if format == "anthropic":
+        return from_anthropic(body.value, where=where)
+    messages = body.value.get("messages") if isinstance(body.value, dict) else body.value
+    if not isinstance(messages, list):
+        raise BadFormat("there is no list of messages", where=body.where)
+    return from_openai(messages, where=where)
+
+
+@contextmanager
+def _shallow(where: str) -> Iterator[None]:
     try:
-        return _foreign(format, body, owner, agent)
+        yield
     except RecursionError:
-        raise BadFormat("nested too deeply", where=body.where) from None
+        raise BadFormat("nested too deeply", where=where) from None
 
 
 def _in_order(wholes: list[Whole]) -> list[Whole]:
@@ -168,32 +229,6 @@ def _in_order(wholes: list[Whole]) -> list[Whole]:
         after = make_id(whole.conversation.began, secrets.randbits(80), after=after)
         ordered.append(structs.replace(whole, conversation=structs.replace(whole.conversation, id=after)))
     return ordered
-
-
-def _foreign(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
-    where, value = body
-    if format in ("chatgpt", "claude"):
-        exported = (from_chatgpt if format == "chatgpt" else from_claude)(value, where=where)
-        return whole_of(exported, owner, agent=agent, name=_title({"name": exported.name}))
-    about = value if isinstance(value, dict) else {}
-    if format == "anthropic":
-        events = from_anthropic(value, where=f"{where}, messages")
-    else:
-        messages = about.get("messages") if about else value
-        if not isinstance(messages, list):
-            raise BadFormat("there is no list of messages", where=where)
-        events = from_openai(messages, where=f"{where}, messages")
-    began = now()
-    conversation = Conversation(
-        tenant=owner.tenant,
-        id="",  # in the order of the file, once all are read
-        user=owner.user,
-        agent=agent,
-        name=_title(about),
-        began=began,
-    )
-    main = Branch(number=MAIN, name="main", parent=None, at=0, time=began)
-    return Whole(conversation=conversation, branches=[(main, [Draft(event=event) for event in events])])
 
 
 def _title(about: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ class Tree:
         strand, at = self._places[after]
         if events:
             _, shared, own = self._strands[strand]
-            if shared + len(own) != at:  # somebody has answered already
+            if shared + len(own) != at:  # it has a reply already
                 strand, own = len(self._strands), []
                 self._strands.append((self._places[after].strand, at, own))
             own.extend(events)
@@ -77,23 +77,30 @@ class Tree:
 def ordered(parents: Mapping[str, str | None], where: Callable[[str], str]) -> list[tuple[str, str | None]]:
     """Ids with their parents, parents first and siblings as they are given; `where` is the place of an id's parent.
 
-    A parent that is not there is an error, for what it said is lost. Where nobody is without a parent and only
-    one is missing, that one is how the export writes the beginning.
+    A parent that is not there is an error, because what it said would be lost. Where every message has a parent and
+    only one parent is missing, that one is how the export writes the beginning.
     """
-    missing = {parent: id for id, parent in parents.items() if parent is not None and parent not in parents}
-    beginning = next(iter(missing)) if len(missing) == 1 and None not in parents.values() else None
-    below: dict[str | None, list[str]] = {}
-    for id, parent in parents.items():
-        if parent in missing and parent != beginning:
-            raise BadFormat(f"found the parent {parent!r}, which is not there", where=where(id))
-        below.setdefault(None if parent == beginning else parent, []).append(id)
+    below = _children(parents, where)
     found: list[tuple[str, str | None]] = []
     todo: list[tuple[str, str | None]] = [(id, None) for id in reversed(below.get(None, []))]
     while todo:
-        found.append(todo.pop())
-        todo += [(id, found[-1][0]) for id in reversed(below.get(found[-1][0], []))]
-    if len(found) < len(parents):
-        reached = {id for id, _ in found}
-        lost = next(id for id in parents if id not in reached)
-        raise BadFormat("found parents that lead round in a circle", where=where(lost))
+        id, parent = todo.pop()
+        found.append((id, parent))
+        todo += [(child, id) for child in reversed(below.get(id, []))]
+    reached = dict(found)
+    for id in parents:
+        if id not in reached:
+            raise BadFormat("found parents that lead round in a circle", where=where(id))
     return found
+
+
+def _children(parents: Mapping[str, str | None], where: Callable[[str], str]) -> dict[str | None, list[str]]:
+    """The ids by their parent; None is the parent of those at the beginning."""
+    absent = set(parents.values()) - parents.keys()  # with None, where a message has no parent
+    beginning = next(iter(absent)) if len(absent) == 1 else None
+    below: dict[str | None, list[str]] = {}
+    for id, parent in parents.items():
+        if parent in absent and parent != beginning:
+            raise BadFormat(f"found the parent {parent!r}, which is not there", where=where(id))
+        below.setdefault(None if parent == beginning else parent, []).append(id)
+    return below

@@ -25,7 +25,7 @@ from everthread.store.private_files import written
 
 VERSION = 1
 PAGE = 500
-LOOKS = 10  # an export ends when nothing new came, or at the latest after so many looks
+LOOKS = 10  # at most; an export ends sooner, once nothing new has come
 
 
 async def export_lines(log: Log, conversation: Conversation, *, follow: bool = False) -> AsyncIterator[bytes]:
@@ -131,17 +131,26 @@ class _Written:
         if totals.last <= self._reached[branch.number]:
             return
         async for event in _own_events(self._log, self._conversation, branch, self._reached[branch.number]):
-            match event.event:
-                case Redacted():
-                    self._tombstones.add((event.branch, event.seq))
-                case Command(name="redact", arguments={"seq": int(seq), "branch": int(number)}):
-                    if seq <= self._reached.get(number, 0) and await self._is_forgotten(number, seq):
-                        raise Outdated
-            for hash in {media.blob for media in media_of(event.event) if media.blob} - self._blobs:
-                yield _line({"blob": {"hash": hash, "data": await self._blob(event, hash)}})
-                self._blobs.add(hash)
+            await self._note_redaction(event)
+            async for line in self._new_blobs(event):
+                yield line
             yield event_line(event)
             self._reached[branch.number] = event.seq
+
+    async def _note_redaction(self, event: Logged) -> None:
+        """Raises Outdated where the event says that another was redacted whose content has been written."""
+        match event.event:
+            case Redacted():
+                self._tombstones.add((event.branch, event.seq))
+            case Command(name="redact", arguments={"seq": int(seq), "branch": int(number)}):
+                if seq <= self._reached.get(number, 0) and await self._is_forgotten(number, seq):
+                    raise Outdated
+
+    async def _new_blobs(self, event: Logged) -> AsyncIterator[bytes]:
+        """The lines of the images and files that this event is the first to show."""
+        for hash in {media.blob for media in media_of(event.event) if media.blob} - self._blobs:
+            yield _line({"blob": {"hash": hash, "data": await self._blob(event, hash)}})
+            self._blobs.add(hash)
 
     async def _blob(self, event: Logged, hash: str) -> str:
         line = await self._log.line(self._conversation, event.branch)

@@ -86,13 +86,13 @@ def stand_in(tombstone: Redacted) -> Event:
             return Assistant(interrupted=tombstone.interrupted)
         case "tool_call":
             return ToolCall(id="", name="", waits_for=tombstone.waits_for)
-        case "tool_result":
-            return ToolResult(id="")
-        case "system":
-            return System()
-        case "user":
-            return User()
-        case "agent_killed":
-            return AgentKilled()
-        case other:
-            return Command(name=other)  # a marker: it had no part in it
+        case was:
+            return _EMPTY.get(was) or Command(name=was)  # a marker: it had no part in it
+
+
+_EMPTY: dict[str, Event] = {
+    "system": System(),
+    "user": User(),
+    "tool_result": ToolResult(id=""),
+    "agent_killed": AgentKilled(),
+}

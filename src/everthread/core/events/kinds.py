@@ -115,7 +115,7 @@ class Settings(_Event, tag="settings", frozen=True):
 
 
 class Pin(_Event, tag="pin", frozen=True):
-    """From here on the turn that begins at seq `turn` is always sent; or no longer is, where `pinned` is false."""
+    """From here on the turn that begins at seq `turn` is always sent; where `pinned` is false, it no longer is."""
 
     turn: int
     pinned: bool = True
@@ -265,7 +265,7 @@ KINDS = frozenset(_CLASSES)
 
 
 def is_kind(name: str) -> bool:
-    """Whether there could be events of this kind: ours, or an application's."""
+    """Whether this may be the name of a kind, Everthread's or an application's."""
     return bool(_KIND.fullmatch(name))
 
 

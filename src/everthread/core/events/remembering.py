@@ -17,7 +17,7 @@ def unremembered(event: Event) -> Event:
 
 
 def remembered(event: Event) -> Event:
-    """The same without that mark."""
+    """The message without that mark."""
     if not isinstance(event, User | Assistant | ToolCall | ToolResult) or not is_unremembered(event):
         return event
     return msgspec.structs.replace(event, meta={name: value for name, value in event.meta.items() if name != "memory"})
@@ -28,5 +28,5 @@ def is_unremembered(event: Event) -> bool:
 
 
 def looks_up(event: Event) -> bool:
-    """Whether it belongs to a tool of memory's own: it says nothing that does not stand elsewhere."""
+    """Whether it belongs to one of memory's own tools, which only repeat what stands elsewhere."""
     return isinstance(event, ToolCall | ToolResult) and event.name in LOOKUPS
