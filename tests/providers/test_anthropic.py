@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.seals import redacted_thinking, thinking
 from everthread import assistant, file, image, system, tool_call, tool_result, user
+from everthread.context.build import render
 from everthread.core.events import Assistant, Event
 from everthread.core.parts import Reasoning
 from everthread.providers.anthropic import request as anthropic
@@ -110,6 +111,27 @@ async def test_the_last_section_of_the_instructions_is_marked(ask: Ask) -> None:
     request = (await ask(CLAUDE, user("Q1"), instructions=sections)).request
     assert [block["text"] for block in request["system"]] == [PERSONA, "# Skills\n\nTickets."]
     assert marked(request) == ["# Skills\n\nTickets.", "Q1"]
+
+
+# With what is told of the past after the instructions. It is another at every step, and what lies before it is not.
+MARKED_WITH_PAST: dict[str, tuple[list[Event], list[str]]] = {
+    "one mark is left for it": ([user("Q1"), assistant("A1"), user("Q2")], [PERSONA, "Past.", "Q1", "Q2"]),
+    "none is left for it": ([*FIRST, user("Q2")], [PERSONA, "Q1", "r:a", "Q2"]),
+}
+
+
+@pytest.mark.parametrize("name", MARKED_WITH_PAST)
+async def test_the_instructions_are_marked_where_what_is_told_of_the_past_begins(ask: Ask, name: str) -> None:
+    events, expected = MARKED_WITH_PAST[name]
+    packing = (await ask(CLAUDE, *events, instructions=PERSONA, tools=TOOLS))._packing
+    packing.sections["brief"] = "Past."
+    assert marked(render(packing, {}, key="talk").body) == expected
+
+
+async def test_where_only_the_past_is_told_the_last_tool_is_marked_as_well(ask: Ask) -> None:
+    packing = (await ask(CLAUDE, user("Q1"), tools=TOOLS))._packing
+    packing.sections["brief"] = "Past."
+    assert marked(render(packing, {}, key="talk").body) == ["seat", "Past.", "Q1"]
 
 
 async def test_the_time_told_with_a_question_belongs_to_it(ask: Ask) -> None:

@@ -324,6 +324,7 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     request = Request(
         model=about.name,
         instructions=tuple(packing.sections.values()),
+        changing=len(packing.sections.keys() - packing.plan.sections.keys()),
         tools=packing.plan.tools,
         items=packing.items(),
         reply_tokens=settings.reply_tokens,

@@ -84,10 +84,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one provider request says. `instructions` are texts from what changes least to what
-    changes most."""
+    changes most; the last `changing` of them are others when the cutoff steps."""
 
     model: str
     instructions: tuple[str, ...] = ()
+    changing: int = 0
     tools: tuple[Tool, ...] = ()
     items: tuple[Item, ...] = ()
     reply_tokens: int = 4_096

@@ -57,13 +57,28 @@ def room_of(budget: int, *, set_aside: int, factor: float, step: float = 0.5) ->
     turn, and then nothing is kept for the newest one."""
     room = max(0, int((budget - set_aside) / factor))
     reserve = room // 8 if step else 0
-    return Room(room, rung(int((room - reserve) * step)), reserve)
+    rest = room - reserve
+    return Room(room, min(nearest_rung(int(rest * step)), rung(rest)), reserve)
 
 
 def rung(size: int) -> int:
     """The size rounded down to a coarse ladder, four rungs to an octave: 1,024 1,280 1,536 1,792 2,048 …"""
-    unit = 1 << max(0, size.bit_length() - 3)
+    unit = _between_rungs(size)
     return size // unit * unit
+
+
+def nearest_rung(size: int) -> int:
+    """The size rounded to the nearest rung of the same ladder.
+
+    For steps: rounded down they would be up to a fifth shorter than the settings say, and whenever the cutoff
+    moves, the whole window is written to the provider's cache again.
+    """
+    unit = _between_rungs(size)
+    return (size + unit // 2) // unit * unit
+
+
+def _between_rungs(size: int) -> int:
+    return 1 << max(0, size.bit_length() - 3)
 
 
 class Cut(NamedTuple):

@@ -49,7 +49,8 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     repaired += keep(made.messages, PICTURES, model.limits, media)
     repaired += _options(body, request, model)
     if request.cache:
-        _mark(request.cache_ttl, [*(system or tools)[-1:], *made.breakpoints()])
+        lasting = system[: len(system) - request.changing] or tools
+        _mark(request.cache_ttl, [*system[-1:], *lasting[-1:], *made.breakpoints()])
     if tools and not request.tools:
         repaired.append("the tools that the history calls were declared, because none were given")
     return Rendered(body, repaired)
@@ -301,7 +302,10 @@ def _may_think(messages: list[Block]) -> bool:
 
 
 def _mark(ttl: str, blocks: list[Block]) -> None:
+    """As many as there may be, the last of these first. A prefix is found only where an earlier request marked its end,
+    so what outlasts a step needs a mark of its own; the end of what is told of the past has one where one is left."""
     mark = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
-    for block in blocks[-BREAKPOINTS:]:
+    distinct = list({id(block): block for block in blocks}.values())
+    for block in distinct[-BREAKPOINTS:]:
         if block.get("type") not in THINKING:
             block["cache_control"] = mark
