@@ -362,6 +362,11 @@ def _matched(ids: list[str], results: list[Logged]) -> tuple[dict[int, Logged], 
             found[open_calls[id].pop()] = result
         else:
             rest.append((id, result))
+    return found, _matched_by_place(ids, rest, found)
+
+
+def _matched_by_place(ids: list[str], rest: list[tuple[str, Logged]], found: dict[int, Logged]) -> list[Logged]:
+    """Give results that no id matches to the first open calls, where either has none; those that are left."""
     anywhere = deque(number for number in range(len(ids)) if number not in found)
     nameless = deque(number for number in anywhere if not ids[number])
     left = []
@@ -373,7 +378,7 @@ def _matched(ids: list[str], results: list[Logged]) -> tuple[dict[int, Logged], 
             found[places.popleft()] = result
         else:
             left.append(result)
-    return found, left
+    return left
 
 
 def stub(logged: Logged, head: int = STUB_HEAD, tail: int = STUB_TAIL) -> str:

@@ -208,22 +208,19 @@ class Packing:
 
     def fold(self) -> None:
         """Items and sizes of all turns that are in."""
-        self._items = Items(self.plan.measure.text, self.shortened, fence=self.plan.fence, ways=self.plan.ways)
+        self._items = items = Items(self.plan.measure.text, self.shortened, fence=self.plan.fence, ways=self.plan.ways)
         opening = {event.seq for event in self.seen.sighted.opening}
         newest = self.turns[-1] if self.turns else None
-        plain = not self.shortened and self.plan.measure.counter is None
+        changes, counts = bool(self.shortened), self.plan.measure.counter is not None
         for turn in (*self.older, *self.turns):
-            events = turn.events
-            if opening and events[0].seq <= max(opening):
-                left = [shown_of(event) if event.seq in opening else event for event in events]
-                events = [event for event in left if event]
-            added = self._items.added
-            again = not turn.full and not self.shortened and turn is not newest
-            turn.items = self._turn_cache.fold(self._items, events) if again else self._items.of(events, full=turn.full)
-            is_plain = plain and not turn.full and events is turn.events
-            turn.size = (turn.settled if is_plain else self.size_of(events, turn.full)) + self._items.added - added
+            events = _without(opening, turn.events) if opening else turn.events
+            added = items.added
+            again = not changes and not turn.full and turn is not newest
+            turn.items = self._turn_cache.fold(items, events) if again else items.of(events, full=turn.full)
+            as_logged = not (changes or counts or turn.full) and events is turn.events
+            turn.size = (turn.settled if as_logged else self.size_of(events, turn.full)) + items.added - added
         self._tell_of_fence()
-        if not self._items.plain:
+        if not items.plain:
             self._reason()
             self._charge_media()
         self._tell_time()
@@ -320,6 +317,14 @@ class Packing:
             return False
         over = excess(turn.start, so_far.tokens, self.plan.room)
         return choice.held(turn.start.number, over, turn.start.messages + so_far.events)
+
+
+def _without(opening: set[int], events: list[Logged]) -> list[Logged]:
+    """The events of a turn but for what is told among the instructions: of that, only what can be shown is left."""
+    if events[0].seq > max(opening):
+        return events
+    left = [shown_of(event) if event.seq in opening else event for event in events]
+    return [event for event in left if event]
 
 
 def _by_turn(events: list[Logged]) -> list[list[Logged]]:

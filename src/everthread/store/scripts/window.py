@@ -102,25 +102,39 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Sighted], Planne
         before = since.read.foreseen if since.read and since.read.holds(_true_for(sighted, memory)) else None
         yield from look.foresee(planned.ahead, memory, before, since.said)
     choice = yield from look.drive(planned.choosing)
+    older = yield from _older(line, choice)
+    events = yield from look.messages(choice.begin)
+    brief = (yield from _brief(look, sighted, memory, choice.begin)) if memory else NOTHING
+    recap = (yield from _recap(sighted, brief, events[0])) if planned.recap and events else NOTHING
+    read = _to_keep(look.foreseen, sighted, memory)
+    return Seen(sighted=sighted, choice=choice, older=older, events=events, brief=brief, recap=recap, read=read)
+
+
+def _older(line: Line, choice: Choice) -> Script[tuple[tuple[Older, list[Logged]], ...]]:
+    """The turns before the window that are sent, with what was said in them."""
     older: list[tuple[Older, list[Logged]]] = []
     for turn in choice.older:
         said = yield from onward(line, first=turn.start.first, last=turn.last, messages=True)
         older += [(turn, said)] if said else []
-    events = yield from look.messages(choice.begin)
-    newest, brief, recap = sighted.head, NOTHING, NOTHING
-    if memory:
-        latest, ahead = sighted.marks.of(memory), look.versions(choice.begin)
-        upto = newest
-        if memory == "summary":  # a brief may be one that the user has corrected, which holds at once
-            upto, latest = yield from remembered.as_begun(line, newest, memory, latest)
-        brief = yield from remembered.brief(line, upto, memory, choice.begin.first, latest=latest, ahead=ahead)
-    if planned.recap and events and (latest := sighted.marks.of("session_ended")) > newest.cleared:
-        covered = max(newest.cleared, brief.brief.covers if brief.brief else 0)
-        if not brief.brief or brief.behind:
-            upto, _ = yield from remembered.as_begun(line, newest, "session_ended", latest)
-            recap = yield from remembered.recap(line, upto, events[0], covered)
-    read = _to_keep(look.foreseen, sighted, memory)
-    return Seen(sighted=sighted, choice=choice, older=tuple(older), events=events, brief=brief, recap=recap, read=read)
+    return tuple(older)
+
+
+def _brief(look: Lookup, sighted: Sighted, kind: str, begin: Start) -> Script[Remembered]:
+    """The brief or summary of what was said before the window."""
+    upto, latest, ahead = sighted.head, sighted.marks.of(kind), look.versions(begin)
+    if kind == "summary":  # a brief may be one that the user has corrected, which holds at once
+        upto, latest = yield from remembered.as_begun(sighted.line, upto, kind, latest)
+    return (yield from remembered.brief(sighted.line, upto, kind, begin.first, latest=latest, ahead=ahead))
+
+
+def _recap(sighted: Sighted, brief: Remembered, first: Logged) -> Script[Remembered]:
+    """The recap of the session before, where the brief does not tell of it."""
+    line, newest, latest = sighted.line, sighted.head, sighted.marks.of("session_ended")
+    if latest <= newest.cleared or (brief.brief and not brief.behind):
+        return NOTHING
+    upto, _ = yield from remembered.as_begun(line, newest, "session_ended", latest)
+    covered = max(newest.cleared, brief.brief.covers if brief.brief else 0)
+    return (yield from remembered.recap(line, upto, first, covered))
 
 
 def _to_keep(foreseen: Foreseen | None, sighted: Sighted, memory: str) -> LastRead | None:
