@@ -35,7 +35,7 @@ def picture(data: str = PNG, media_type: str = "image/png") -> Json:
 
 
 def of_sides(width: int, height: int, more: int = 0) -> Json:
-    """A picture of so many pixels, and of so many bytes more than it needs."""
+    """A picture of this size in pixels, with this many bytes more than it needs."""
     return picture(base64.b64encode(png(width, height) + bytes(more)).decode())
 
 

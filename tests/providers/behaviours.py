@@ -238,7 +238,7 @@ def with_data(data: bytes) -> Fault:
 
 
 def only(number: int) -> Fault:
-    """The reply's first so many chunks, and an end in good order."""
+    """The first chunks of the reply, as many as asked for, and then a proper end."""
     return Fault(change=lambda answer: answer._replace(body=chunks(answer)[:number]))
 
 

@@ -243,7 +243,7 @@ async def test_of_two_models_that_replied_in_a_row_each_is_given_its_own(ask: As
 
 
 async def test_a_mark_never_stands_on_thinking(ask: Ask) -> None:
-    """A step of nothing but thinking is not sent at all."""
+    """A step that is all thinking is not sent."""
     events = [user("Go."), assistant(thought("Hm."), model=CLAUDE), *loop("a"), assistant(thought("So."), model=CLAUDE)]
     request = (await ask(CLAUDE, *events)).request
     assert marked(request) == ["find", "Go.", "r:a"]

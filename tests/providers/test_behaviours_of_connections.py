@@ -1,4 +1,4 @@
-"""The same suite, where connections fail: replies that break off, silence, leaving early, keys in what is told of it.
+"""The same suite, where connections fail: replies that break off, silence, leaving early, and keys in errors and logs.
 
 The behaviours in words are `BEHAVIOURS` in `tests/providers/behaviours.py`; the sections here follow them.
 """

@@ -15,7 +15,7 @@ Serve = Callable[[bytes | None], Awaitable[str]]
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Start a server on loopback that gives this answer to who asks for its models, or none at all; its address."""
+    """Starts a server on loopback that answers who asks for its models with this, or not at all; its address."""
     held = asyncio.Event()
     talks: list[asyncio.Task[None]] = []
 

@@ -120,7 +120,7 @@ async def test_two_messages_and_two_summaries_do_not_run_together(server: Respon
 async def test_a_final_response_without_items_has_those_that_were_streamed(
     server: ResponsesServer, client: Client
 ) -> None:
-    """In their order, whichever came first."""
+    """In the order of their index, not of their arrival."""
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"x": 1}'}
     streams(
         server,

@@ -13,7 +13,7 @@ from typing import Any
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Tool
 from everthread.core.tokens import is_text
-from everthread.providers.base import Media, Rendered, echoed, in_words, input_of, shown, with_users_ends
+from everthread.providers.base import Media, Rendered, Shown, echoed, in_words, input_of, shown, with_users_ends
 from everthread.providers.blobs import to_base64
 from everthread.providers.models import Model
 from everthread.providers.pictures import Form, Sent, keep
@@ -136,14 +136,18 @@ def _response(answer: Answer, media: Media) -> Piece:
 
 def _media(part: Image | File, media: Media) -> Piece:
     found = shown(part, media)
-    taken = found.media_type in PICTURES if isinstance(part, Image) else found.media_type.startswith(_FILES)
-    if found.data and taken:
+    is_taken = found.media_type in PICTURES if isinstance(part, Image) else found.media_type.startswith(_FILES)
+    if is_taken:
+        return _taken(found) or {"text": media.tell(part)}
+    is_plain = found.data and is_text(found.media_type)
+    return {"text": media.read(found.data) if is_plain else media.tell(part)}
+
+
+def _taken(found: Shown) -> Piece | None:
+    """A picture or file of a type that Gemini takes; None where there is neither data nor an address."""
+    if found.data:
         return {"inlineData": {"mimeType": found.media_type, "data": to_base64(found.data)}}
-    if found.data and is_text(found.media_type):
-        return {"text": media.read(found.data)}
-    if found.url and taken:
-        return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}}
-    return {"text": media.tell(part)}
+    return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}} if found.url else None
 
 
 def _sent(piece: Piece) -> Sent | None:

@@ -106,12 +106,16 @@ def content_part(part: Part, media: Media) -> list[Message]:
             return [_text(part.text)] if part.text else []
         case Reasoning():
             return []
-        case Image():
-            return [_image(shown(part, media)) or _text(media.tell(part))]
-        case File():
-            return [_file(part, shown(part, media).data, media) or _text(media.tell(part))]
+        case Image() | File():
+            return [_media(part, media) or _text(media.tell(part))]
         case _:
             assert_never(part)
+
+
+def _media(part: Image | File, media: Media) -> Message | None:
+    """None where it cannot be sent."""
+    found = shown(part, media)
+    return _image(found) if isinstance(part, Image) else _file(part, found.data, media)
 
 
 def _image(found: Shown) -> Message | None:
@@ -120,7 +124,6 @@ def _image(found: Shown) -> Message | None:
 
 
 def _file(part: File, data: bytes, media: Media) -> Message | None:
-    """A file in the form that its type asks for; None where it cannot be sent."""
     if not data:
         return None
     if part.media_type == PDF:

@@ -53,11 +53,16 @@ def check(body: dict[str, Any]) -> list[str]:
                 answered.append(entry["call_id"])
                 if entry["call_id"] not in called:
                     problems.append("a result stands before its tool call")
-            case "reasoning" if after.get("type") not in LED_TO and after.get("role") != "assistant":
+            case "reasoning" if not _is_led_to(after):
                 problems.append("reasoning stands without what it led to")
     if sorted(called) != sorted(answered) or len(set(called)) != len(called):
         problems.append("tool calls and results do not match")
     return problems
+
+
+def _is_led_to(entry: Entry) -> bool:
+    """Whether an entry may follow reasoning."""
+    return entry.get("type") in LED_TO or entry.get("role") == "assistant"
 
 
 def _entries(item: Item, media: Media, known: set[str]) -> list[Entry]:
