@@ -84,9 +84,9 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = Everthread.open
 
     def open(address: str, *, settings: Any = None, **given: Any) -> Any:
-        return opened(
-            address, settings={"memory": False, **settings} if isinstance(settings, dict) else settings, **given
-        )
+        if isinstance(settings, dict) and all(isinstance(name, str) for name in settings):  # not what is refused
+            settings = {"memory": False, **settings}
+        return opened(address, settings=settings, **given)
 
     monkeypatch.setenv("EVERTHREAD_MEMORY", "false")
     monkeypatch.setattr(Everthread, "open", open)
