@@ -84,7 +84,7 @@ class Forgetting:
     async def finish(self, *, patient: bool = True) -> None:
         """Finish all that is being forgotten, whoever began it. NotYetGone: another program still reads the old bytes;
         without `patient` they are left for the next time instead."""
-        while done := await self._did():
+        while done := await self._go_on_with_all():
             try:
                 await self._engine.scrub(patient=patient)
             except NotYetGone:
@@ -93,7 +93,7 @@ class Forgetting:
                 return
             await self._engine.write(partial(forget.ended, done), about="forgetting")
 
-    async def _did(self) -> list[HalfForgotten]:
+    async def _go_on_with_all(self) -> list[HalfForgotten]:
         """Go on with all that is being forgotten; what could be done. One that fails keeps no other back."""
         tried: dict[HalfForgotten, bool] = {}
         while found := [one for one in await self.unfinished() if one not in tried]:
@@ -131,7 +131,7 @@ class Forgetting:
                 await self._engine.write(lambda: forget.forget_user(owner), about=_about(owner))
 
     async def _finish_redacting(self, one: HalfForgotten) -> None:
-        """Once more until there is none: somebody may write while we are at it."""
+        """Redact what is left of an event and its copies, until nothing is: somebody may write while we are at it."""
         found = await self._engine.read(
             lambda: branch.line(one.tenant, one.conversation, one.branch, known=self._lines)
         )
