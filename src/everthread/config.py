@@ -98,7 +98,6 @@ MODEL = Form(
     f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}; or empty", _is_model
 )
 SCHEMA = Form("a JSON object, as text, or empty", _is_object)
-PLACE = Form("printable text, not empty", lambda text: bool(text) and text.isprintable())
 ADDRESS = Form("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
 
 
@@ -179,10 +178,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache: Annotated[bool, "whether the provider's prompt cache is used", EITHER] = True
     cache_ttl: Annotated[str, "how long that cache should last", OneOf(("5m", "1h"))] = "5m"
     clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"
-    page: Annotated[int, "how many messages are loaded at a time", Between(1, 1000)] = 50
-    overscan: Annotated[int, "how many messages are drawn beyond each edge of the view", Between(0, 1000)] = 5
-    archive_days: Annotated[int, "how many days a conversation rests before it is archived", Between(1, 36_500)] = 30
-    archive_path: Annotated[str, "the folder or address where archives are kept", PLACE] = "archive"
 
 
 class Setting(NamedTuple):

@@ -117,10 +117,6 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "cache": ("true or false", [True, False], [0, 1, "true", None]),
     "cache_ttl": ("5m or 1h", ["5m", "1h"], ["", "10m", 5]),
     "clock": ("off, day, hour or minute", ["off", "day", "hour", "minute"], ["", "second", False]),
-    "page": ("a whole number from 1 to 1,000", [1, 1000], [0, 1001, *NUMBERS]),
-    "overscan": ("a whole number from 0 to 1,000", [0, 1000], [-1, 1001, *NUMBERS]),
-    "archive_days": ("a whole number from 1 to 36,500", [1, 36_500], [0, 36_501, *NUMBERS]),
-    "archive_path": ("printable text, not empty", ["archive", "s3://bucket/é"], ["", "a\0b", "a\nb", BROKEN, 1]),
 }
 
 
@@ -156,9 +152,9 @@ def test_what_is_not_allowed_is_refused_with_its_name_its_source_and_what_is_all
         ("clock", "noon", f"clock is 'noon' in {HERE}, but must be off, day, hour or minute."),
         ("budgett", 5, f"budgett is 5 in {HERE}, but there is no such setting; the nearest is budget."),
         (
-            "Archive-Days",
+            "Turn-Calls",
             5,
-            f"'Archive-Days' is 5 in {HERE}, but there is no such setting; the nearest is archive_days.",
+            f"'Turn-Calls' is 5 in {HERE}, but there is no such setting; the nearest is turn_calls.",
         ),
     ],
 )
@@ -196,7 +192,7 @@ def test_without_sources_everything_is_the_default() -> None:
 
 def test_the_most_specific_source_wins_and_is_named(tmp_path: Path) -> None:
     file = tmp_path / "everthread.toml"
-    names = ["budget", "messages", "active_messages", "reply_tokens", "brief_tokens", "page"]
+    names = ["budget", "messages", "active_messages", "reply_tokens", "brief_tokens", "retries"]
     file.write_text("\n".join(f"{name} = 1" for name in names))
     sources = [
         from_file(file),
@@ -216,8 +212,8 @@ def test_the_most_specific_source_wins_and_is_named(tmp_path: Path) -> None:
         "this branch's settings",
         "the settings given",
     ]
-    assert resolved.settings.overscan == 5
-    assert resolved.source_of["overscan"] == "the default"
+    assert resolved.settings.turn_calls == 50
+    assert resolved.source_of["turn_calls"] == "the default"
 
 
 def test_none_in_a_more_specific_source_leaves_what_was_set() -> None:
@@ -231,10 +227,10 @@ def test_a_bad_value_is_refused_even_where_a_more_specific_one_would_win() -> No
         resolve(from_conversation({"budget": -1}), Source("the settings given", {"budget": 5}))
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["budget", "messages", "page"]), st.none() | st.integers(1, 9))))
+@given(st.lists(st.dictionaries(st.sampled_from(["budget", "messages", "retries"]), st.none() | st.integers(1, 9))))
 def test_the_last_value_that_is_set_wins_however_many_sources_there_are(given_values: list[dict[str, Any]]) -> None:
     resolved = resolve(*(Source(f"source {n}", values) for n, values in enumerate(given_values)))
-    for name in ("budget", "messages", "page"):
+    for name in ("budget", "messages", "retries"):
         found = [(values[name], f"source {n}") for n, values in enumerate(given_values) if values.get(name)]
         last = found[-1] if found else (getattr(Settings(), name), "the default")
         assert (getattr(resolved.settings, name), resolved.source_of[name]) == last
@@ -252,9 +248,9 @@ def test_a_conversation_may_hold_settings_of_an_application() -> None:
 def test_later_changes_of_a_branch_win_one_by_one() -> None:
     source = from_branch(
         [
-            events.Settings(values={"budget": 5, "page": 7, "clock": "day"}),
-            events.Settings(values={"budget": 6, "page": None}),
-            events.Settings(values={"page": None, "cache": False}),
+            events.Settings(values={"budget": 5, "retries": 7, "clock": "day"}),
+            events.Settings(values={"budget": 6, "retries": None}),
+            events.Settings(values={"retries": None, "cache": False}),
         ]
     )
     assert source.values == {"budget": 6, "clock": "day", "cache": False}
@@ -262,18 +258,21 @@ def test_later_changes_of_a_branch_win_one_by_one() -> None:
 
 
 def test_of_a_branch_what_cannot_be_used_is_passed_over_until_it_is_taken_back() -> None:
-    good, wrong = events.Settings(values={"page": 7}), events.Settings(values={"bugdet": 5, "page": "many"})
+    good, wrong = (
+        events.Settings(values={"retries": 7}),
+        events.Settings(values={"bugdet": 5, "retries": "many"}),
+    )
     found = from_branch([good, wrong])
-    assert found.values == {"page": 7}
+    assert found.values == {"retries": 7}
     unknown, unfit = found.passed_over
     assert re.search(r"bugdet is 5 in this branch's settings, .* the nearest is budget", unknown)
-    assert "page is 'many' in this branch's settings" in unfit
-    assert from_branch([wrong, events.Settings(values={"bugdet": None, "page": 8})]).passed_over == ()
+    assert "retries is 'many' in this branch's settings" in unfit
+    assert from_branch([wrong, events.Settings(values={"bugdet": None, "retries": 8})]).passed_over == ()
 
 
 def test_of_a_conversation_too_where_it_is_read() -> None:
-    found = usable(from_conversation({"budget": "much", "page": 7}))
-    assert found.values == {"page": 7}
+    found = usable(from_conversation({"budget": "much", "retries": 7}))
+    assert found.values == {"retries": 7}
     assert "budget is 'much' in this conversation's settings" in found.passed_over[0]
 
 
@@ -348,10 +347,6 @@ def _written(name: str) -> st.SearchStrategy[tuple[object, str]]:
     return _texts(name).map(lambda text: (text, text))
 
 
-# Letters, marks, numbers, punctuation, symbols and the plain space: what `str.isprintable` calls printable.
-_printable = st.characters(categories=["L", "M", "N", "P", "S"]) | st.just(" ")
-
-
 def _texts(name: str) -> st.SearchStrategy[str]:
     if name in ("model", "summary_model", "fallback"):
         named = st.from_regex(r"\A[A-Za-z0-9/.:_-]{1,30}\Z")
@@ -360,8 +355,6 @@ def _texts(name: str) -> st.SearchStrategy[str]:
         key = st.text(max_size=9)
         return st.just("") | st.dictionaries(key, st.none() | st.booleans() | st.integers(-9, 9) | key).map(json.dumps)
     anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
-    if name == "archive_path":
-        return st.text(_printable, min_size=1, max_size=30)
     if name == "address":
         host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[1-9][0-9]{1,3})?(/v1)?\Z")
         return st.just("") | host

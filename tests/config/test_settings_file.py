@@ -26,7 +26,7 @@ def test_a_file_holds_its_settings_in_a_table_or_bare(tmp_path: Path, head: str)
         ("step = nan", "step is nan in the file {}, but must be a number from 0 to 1"),
         ("step = inf", "step is inf in the file {}, but must be a number from 0 to 1"),
         ("cache = 1", "cache is 1 in the file {}, but must be true or false"),
-        ("page = 2024-01-01", "in the file {}, but must be a whole number from 1 to 1,000"),
+        ("retries = 2024-01-01", "in the file {}, but must be a whole number from 0 to 20"),
         ("[settings]\nbuget = 5", "buget is 5 in the file {}, but there is no such setting; the nearest is budget"),
         ("[setting]\nbudget = 5", "setting is {{'budget': 5}} in the file {}, but there is no such setting"),
     ],
@@ -43,14 +43,14 @@ def test_a_file_with_a_setting_that_is_not_allowed_is_named(tmp_path: Path, text
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        pytest.param(b"page = 1\nbudget = \n", "line 2, column 10: Invalid value", id="no value"),
-        pytest.param(b"page = 1\npage = 2\n", "line 2, column 9: Cannot overwrite a value", id="twice"),
-        pytest.param(b"page = 1\nbudget = [1,\n\n", "line 2, the end: Invalid value", id="an end too soon"),
-        pytest.param(b"page = 1\nmodel = '\xff'\n", "line 2: this is not UTF-8", id="other bytes"),
+        pytest.param(b"step = 1\nbudget = \n", "line 2, column 10: Invalid value", id="no value"),
+        pytest.param(b"step = 1\nstep = 2\n", "line 2, column 9: Cannot overwrite a value", id="twice"),
+        pytest.param(b"step = 1\nbudget = [1,\n\n", "line 2, the end: Invalid value", id="an end too soon"),
+        pytest.param(b"step = 1\nmodel = '\xff'\n", "line 2: this is not UTF-8", id="other bytes"),
         pytest.param(b"a = " + b"[" * 100_000, "its values are nested too deeply", id="brackets without end"),
         pytest.param(b"a = " + b"9" * 5000, "Exceeds the limit", id="a number without end"),
         pytest.param(b"settings = 3", "settings is not a table", id="no table"),
-        pytest.param(b"page = 1\n[settings]\nbudget = 5", "page stands outside its [settings] table", id="outside"),
+        pytest.param(b"step = 1\n[settings]\nbudget = 5", "step stands outside its [settings] table", id="outside"),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path, data: bytes, why: str) -> None:

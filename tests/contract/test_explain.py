@@ -137,7 +137,7 @@ async def test_what_cannot_be_asked_for(talk: Talk, arguments: dict[str, Any], m
         await talk.context(**arguments)
 
 
-BAD = [{"budget": "x"}, {"bugdet": 5}, {"budget": -1, "page": 7}, {"model": "nobody:x"}, {"step": True}]
+BAD = [{"budget": "x"}, {"bugdet": 5}, {"budget": -1, "retries": 7}, {"model": "nobody:x"}, {"step": True}]
 
 
 @pytest.mark.parametrize("values", BAD)
@@ -159,7 +159,7 @@ async def test_a_bad_setting_that_is_in_the_log_is_passed_over_and_told_of(talk:
     context = await talk.context(model=CHAT)
     assert (context.budget, context.sent) == (5_000, 1)
     assert [words for words in context.degraded if words.startswith(f"passed over: {name} is ")]
-    assert context.explain().settings["page"] == values.get("page", 50)
+    assert context.explain().settings["retries"] == values.get("retries", 4)
     assert str(await talk.say("And?", model=script("goes-on", "On."))) == "On."
     assert await talk.remember() in (True, False)
     await talk.configure(**dict.fromkeys(values))

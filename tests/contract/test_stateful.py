@@ -68,7 +68,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         [
             AgentKilled(reason="why"),
             Pin(turn=1),
-            Settings(values={"page": 7}),
+            Settings(values={"retries": 7}),
             Command(name="/config"),
             Other(kind="note", data={"a": [1]}),
         ]

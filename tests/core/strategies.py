@@ -122,7 +122,12 @@ events: st.SearchStrategy[Event] = st.one_of(messages, markers, happenings, othe
 # Events as an application would append them.
 _allowed: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
-    optional={"budget": st.integers(0, 10**9), "step": st.floats(0, 1), "cache": st.booleans(), "page": st.just(None)},
+    optional={
+        "budget": st.integers(0, 10**9),
+        "step": st.floats(0, 1),
+        "cache": st.booleans(),
+        "retries": st.just(None),
+    },
 )
 storable: st.SearchStrategy[Event] = st.one_of(
     _messages(_real_media),
