@@ -32,7 +32,7 @@ from everthread.jobs.memory import memory_worker
 from everthread.jobs.worker import Did
 from everthread.opening import Opening
 from everthread.providers.choose import Chosen
-from everthread.store.beside.usage import By, Usage
+from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import NEWEST, Conversation, Totals
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
@@ -206,7 +206,7 @@ class Everthread:
         until: datetime | int | None = None,
         limit: int = 50,
         tenant: str = TENANT,
-    ) -> list[Usage]:
+    ) -> list[UsageTotal]:
         """Tokens, price and time of a user's model calls, by conversation, day, model or user.
 
         From `since` until just before `until`: a datetime, or microseconds since 1970.

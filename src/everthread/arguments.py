@@ -15,7 +15,7 @@ from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
-from everthread.core.events import Settings, User, media_of, text_of
+from everthread.core.events import SettingsChanged, User, media_of, text_of
 from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES, Strategy
@@ -140,7 +140,7 @@ def settings_of_conversation(given: object) -> dict[str, Any]:
 def settings_of_branch(events: Iterable[object]) -> None:
     """Check the settings among events that are to be appended; None takes one back."""
     for event in events:
-        if isinstance(event, Settings):
+        if isinstance(event, SettingsChanged):
             given = {name: value for name, value in event.values.items() if value is not None}
             resolve(Source("the settings given", given))
 

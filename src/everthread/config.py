@@ -60,7 +60,7 @@ class OneOf(NamedTuple):
         return f"{', '.join(first)} or {last}"
 
 
-class Form(NamedTuple):
+class Allowed(NamedTuple):
     """What passes a test; `said` describes it."""
 
     said: str
@@ -92,13 +92,13 @@ def _is_object(text: str) -> bool:
         return False
 
 
-EITHER = Form("true or false", lambda _: True)
-TEXT = Form("text in valid Unicode", lambda text: not re.search("[\ud800-\udfff]", text))
-MODEL = Form(
+EITHER = Allowed("true or false", lambda _: True)
+TEXT = Allowed("text in valid Unicode", lambda text: not re.search("[\ud800-\udfff]", text))
+MODEL = Allowed(
     f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}; or empty", _is_model
 )
-SCHEMA = Form("a JSON object, as text, or empty", _is_object)
-ADDRESS = Form("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
+SCHEMA = Allowed("a JSON object, as text, or empty", _is_object)
+ADDRESS = Allowed("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
 
 
 # -- the table -------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Setting(NamedTuple):
     kind: type
     default: str | int | float | bool | None
     meaning: str
-    rule: Between | OneOf | Form
+    rule: Between | OneOf | Allowed
 
     @property
     def allowed(self) -> str:
@@ -300,7 +300,7 @@ def from_conversation(settings: Mapping[str, object]) -> Source:
     return Source("this conversation's settings", {name: value for name, value in settings.items() if name in KNOWN})
 
 
-def from_branch(changes: Iterable[events.Settings]) -> Source:
+def from_branch(changes: Iterable[events.SettingsChanged]) -> Source:
     """The newest value of each setting in the branch's `settings` events, given oldest first; None takes it back.
 
     The log keeps what it was given, by another version perhaps: what cannot be used is passed over.

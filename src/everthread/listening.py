@@ -19,7 +19,7 @@ from everthread.core.logged import Logged
 from everthread.core.partial import Frame, Partial, Placed, read
 from everthread.errors import Conflict
 from everthread.store.beside.holders import is_dead
-from everthread.store.beside.leases import Kept, Name, of_turns
+from everthread.store.beside.leases import LeaseName, PartialReply, of_turns
 from everthread.store.log import Log
 from everthread.store.scripts.read import Newest
 
@@ -34,7 +34,7 @@ ENDS = ("model_call", "agent_killed")  # kinds of events with which a turn may e
 Item = Logged | Placed | Done
 
 
-class Place(NamedTuple):
+class BranchTopic(NamedTuple):
     """A branch, as the bus knows it."""
 
     about: str
@@ -45,8 +45,8 @@ class Place(NamedTuple):
         return f"live/{self.about}/{self.branch}"
 
 
-def place_of(line: Line) -> Place:
-    return Place(line.about, line.branch.number)
+def place_of(line: Line) -> BranchTopic:
+    return BranchTopic(line.about, line.branch.number)
 
 
 class Running(Protocol):
@@ -64,13 +64,13 @@ class Around(Protocol):
 
     log: Log
 
-    def running(self, place: Place) -> Running | None:
+    def running(self, place: BranchTopic) -> Running | None:
         """The turn that runs on a branch in this process."""
 
     async def close_left(self, line: Line) -> object:
         """Close a turn whose runner is gone; TurnBusy where it is not."""
 
-    def forget(self, place: Place, channel: Channel) -> None:
+    def forget(self, place: BranchTopic, channel: Channel) -> None:
         """The channel is of no use any more."""
 
 
@@ -168,7 +168,7 @@ class Channel:
 
     async def _read(self) -> None:
         """Read what no bell brought along, whenever one rings."""
-        log, lease = self._live.log, Name(self._line.tenant, of_turns(self._line.conversation, self._place.branch))
+        log, lease = self._live.log, LeaseName(self._line.tenant, of_turns(self._line.conversation, self._place.branch))
         try:
             with log.bells.hear(self._place.about, self._rung), log.bells.hear(lease.about, self._rung):
                 await log.watch()
@@ -326,7 +326,7 @@ class Channel:
         later = partial.since(known.end if known and known.id == partial.id else 0)
         return [placed for placed in later if placed.end <= self._offset(partial)]
 
-    def _see(self, kept: Kept | None) -> None:
+    def _see(self, kept: PartialReply | None) -> None:
         """What the row says of a reply that runs in another process."""
         if self._live.running(self._place) is not None:
             self.flush()

@@ -1,8 +1,9 @@
 """Who runs a turn, and who listens: read this first, then `listening`.
 
-A turn has one runner (`Run`) and any number of listeners. What the runner tells is heard at once by those who listen in
-its process, over the bus by those in others, and is kept once a second in the row of the turn's lease: so whoever joins
-in the middle hears the running reply from its first word, and of a runner that is killed a second of it is lost.
+A turn has one runner and any number of listeners. What the runner tells its `LiveTurn` is heard at once by those who
+listen in its process, over the bus by those in others, and is kept once a second in the row of the turn's lease: so
+whoever joins in the middle hears the running reply from its first word, and a runner that is killed loses a second of
+it.
 
 A listener hears the events of the log, in order and each once, and after them the pieces of the reply that runs. What
 has been appended is heard as an event, and its pieces no more. All listeners of a branch share one `Channel`, which
@@ -28,7 +29,7 @@ from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
 from everthread.core.partial import Partial, Piece, Placed, frame, frames, written
 from everthread.errors import BadValue, Closed, EverthreadError, NotFound
-from everthread.listening import JOIN, LOOK, Channel, Ear, Place, place_of
+from everthread.listening import JOIN, LOOK, BranchTopic, Channel, Ear, place_of
 from everthread.store.beside.leases import Held
 from everthread.store.bus.base import INTERVAL, LARGEST
 from everthread.store.log import Log
@@ -55,18 +56,18 @@ class Live:
     def __init__(self, log: Log, *, close: Callable[[Line], Awaitable[object]]) -> None:
         """`close` closes a turn whose runner is gone; TurnBusy where it is not."""
         self.log, self._close = log, close
-        self._runs: dict[Place, Run] = {}
-        self._channels: dict[Place, Channel] = {}
-        self._topics: dict[str, Place] = {}
+        self._runs: dict[BranchTopic, LiveTurn] = {}
+        self._channels: dict[BranchTopic, Channel] = {}
+        self._topics: dict[str, BranchTopic] = {}
         self._leave_bus: Callable[[], None] | None = None  # heard only while there is a topic: we may be dropped
 
     # -- running -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def run(self, line: Line, held: Held, running: asyncio.Task[Any]) -> Iterator[Run]:
+    def run(self, line: Line, held: Held, running: asyncio.Task[Any]) -> Iterator[LiveTurn]:
         """Be the one who runs a turn of this branch, under a lease. `running` is cancelled when somebody stops it."""
         place = place_of(line)
-        run = self._runs[place] = Run(self, line, held, running)
+        run = self._runs[place] = LiveTurn(self, line, held, running)
         self._attend_to(place)
         attending = asyncio.create_task(run.attend())
         try:
@@ -78,14 +79,14 @@ class Live:
             del self._runs[place]
             self._tidy(place)
 
-    def running(self, place: Place) -> Run | None:
+    def running(self, place: BranchTopic) -> LiveTurn | None:
         return self._runs.get(place)
 
     async def close_left(self, line: Line) -> None:
         """Close a turn whose runner is gone."""
         await self._close(line)
 
-    def told(self, place: Place) -> None:
+    def told(self, place: BranchTopic) -> None:
         """A run of this process has something new."""
         if channel := self._channels.get(place):
             channel.flush()
@@ -138,18 +139,18 @@ class Live:
                 channel.close()
                 self.forget(place, channel)
 
-    def forget(self, place: Place, channel: Channel) -> None:
+    def forget(self, place: BranchTopic, channel: Channel) -> None:
         """Whoever joins from now on gets another channel."""
         if self._channels.get(place) is channel:
             del self._channels[place]
             self._tidy(place)
 
-    def _attend_to(self, place: Place) -> None:
+    def _attend_to(self, place: BranchTopic) -> None:
         self._topics[place.topic] = place
         if self._leave_bus is None:
             self._leave_bus = self.log.bus.hear(self._heard, self._lost)
 
-    def _tidy(self, place: Place) -> None:
+    def _tidy(self, place: BranchTopic) -> None:
         if place not in self._runs and place not in self._channels:
             self._topics.pop(place.topic, None)
         if not self._topics and self._leave_bus is not None:
@@ -178,7 +179,7 @@ class Live:
             channel.fail(Closed("The store"))
 
 
-class Run:
+class LiveTurn:
     """A turn that runs in this process. Its `partial` is what has been told since it last appended something."""
 
     def __init__(self, live: Live, line: Line, held: Held, running: asyncio.Task[Any]) -> None:

@@ -20,13 +20,24 @@ from everthread.agent.reply import Reply
 from everthread.agent.runtime import Runtime
 from everthread.agent.start import Act, settling, start
 from everthread.agent.stop import stop
-from everthread.agent.turn import Turn
+from everthread.agent.turn import TurnRunner
 from everthread.context.build import Context, Contexts, forgotten
 from everthread.context.explain import StepLine
 from everthread.context.pins import turn_of
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.deltas import Delta
-from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, Settings, ToolCall, ToolResult, media_of, user
+from everthread.core.events import (
+    BriefUpdated,
+    Clear,
+    Event,
+    Mark,
+    Pin,
+    SettingsChanged,
+    ToolCall,
+    ToolResult,
+    media_of,
+    user,
+)
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.strategies import Strategy
@@ -37,7 +48,7 @@ from everthread.jobs.memory import memory_worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
 from everthread.memory.standing import Status, memory_of, status
-from everthread.store.beside.usage import By, Usage
+from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
 from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
@@ -244,7 +255,7 @@ class Talk(ToolContext):
 
     async def configure(self, **settings: str | int | float | bool | None) -> Logged:
         """Set settings of this branch from here on; None takes one back."""
-        return (await self.append(Settings(values=settings)))[0]
+        return (await self.append(SettingsChanged(values=settings)))[0]
 
     async def recall(
         self,
@@ -365,7 +376,7 @@ class Talk(ToolContext):
     def resume(self, **given: Any) -> Reply:
         """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
         the message."""
-        return self._start(Turn.resume, **given)
+        return self._start(TurnRunner.resume, **given)
 
     async def stop(self) -> bool:
         """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
@@ -385,7 +396,7 @@ class Talk(ToolContext):
         """Refuse it; the model is told why, and goes on."""
         return self._start(settling(self._log, call, approved=False, why=arguments.text("why", why)), **given)
 
-    async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[Usage]:
+    async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
         """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
         whose = await self._log.conversations.mine(self.conversation)
         owner = Owner(whose.tenant, whose.user)

@@ -199,7 +199,7 @@ def test_the_most_specific_source_wins_and_is_named(tmp_path: Path) -> None:
         from_environment({f"EVERTHREAD_{name.upper()}": "2" for name in names[1:]}),
         Source(HERE, dict.fromkeys(names[2:], 3)),
         from_conversation(dict.fromkeys(names[3:], 4)),
-        from_branch([events.Settings(values=dict.fromkeys(names[4:], 5))]),
+        from_branch([events.SettingsChanged(values=dict.fromkeys(names[4:], 5))]),
         Source("the settings given", dict.fromkeys(names[5:], 6)),
     ]
     resolved = resolve(*sources)
@@ -248,9 +248,9 @@ def test_a_conversation_may_hold_settings_of_an_application() -> None:
 def test_later_changes_of_a_branch_win_one_by_one() -> None:
     source = from_branch(
         [
-            events.Settings(values={"budget": 5, "retries": 7, "clock": "day"}),
-            events.Settings(values={"budget": 6, "retries": None}),
-            events.Settings(values={"retries": None, "cache": False}),
+            events.SettingsChanged(values={"budget": 5, "retries": 7, "clock": "day"}),
+            events.SettingsChanged(values={"budget": 6, "retries": None}),
+            events.SettingsChanged(values={"retries": None, "cache": False}),
         ]
     )
     assert source.values == {"budget": 6, "clock": "day", "cache": False}
@@ -259,15 +259,15 @@ def test_later_changes_of_a_branch_win_one_by_one() -> None:
 
 def test_of_a_branch_what_cannot_be_used_is_passed_over_until_it_is_taken_back() -> None:
     good, wrong = (
-        events.Settings(values={"retries": 7}),
-        events.Settings(values={"bugdet": 5, "retries": "many"}),
+        events.SettingsChanged(values={"retries": 7}),
+        events.SettingsChanged(values={"bugdet": 5, "retries": "many"}),
     )
     found = from_branch([good, wrong])
     assert found.values == {"retries": 7}
     unknown, unfit = found.passed_over
     assert re.search(r"bugdet is 5 in this branch's settings, .* the nearest is budget", unknown)
     assert "retries is 'many' in this branch's settings" in unfit
-    assert from_branch([wrong, events.Settings(values={"bugdet": None, "retries": 8})]).passed_over == ()
+    assert from_branch([wrong, events.SettingsChanged(values={"bugdet": None, "retries": 8})]).passed_over == ()
 
 
 def test_of_a_conversation_too_where_it_is_read() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from everthread import Everthread, Talk, user
 from everthread.store.conversations import Owner
-from everthread.store.recall.search import Found
+from everthread.store.recall.search import FoundEvent
 from tests.migrations.databases import rows
 
 WALNUTS = "My son is allergic to walnuts."
@@ -16,7 +16,7 @@ def owner(talk: Talk) -> Owner:
     return Owner(talk.conversation.tenant, talk.conversation.user)
 
 
-async def found(et: Everthread, talk: Talk, query: str, **more: Any) -> list[Found]:
+async def found(et: Everthread, talk: Talk, query: str, **more: Any) -> list[FoundEvent]:
     """What recall finds along the talk's line."""
     return await et.log.recall.search(owner(talk), query, line=await talk.line(), **more)
 

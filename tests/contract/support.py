@@ -14,7 +14,7 @@ from everthread.core.logged import Logged
 from everthread.core.window import From, Lookups, Start, Upto
 from everthread.store.engine import Ask, Engine, Outcome, Row, Script
 from everthread.store.log import Log
-from everthread.store.scripts.window import Sighted
+from everthread.store.scripts.window import Outlook
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ async def assert_sound(et: Everthread, talk: Talk) -> None:
 async def first_from(log: Log, line: Line, before: int) -> Start | None:
     """The first turn since the last clear with at least `before` tokens before it, if there is one."""
 
-    def ask(_: Sighted) -> Lookups[Start | None]:
+    def ask(_: Outlook) -> Lookups[Start | None]:
         found, _previous = yield From(before)
         return found if found.before >= before else None
 
@@ -69,8 +69,8 @@ async def first_from(log: Log, line: Line, before: int) -> Start | None:
 async def last_upto(log: Log, line: Line, before: int) -> Start | None:
     """The last turn since the last clear with at most `before` tokens before it, the newest included."""
 
-    def ask(sighted: Sighted) -> Lookups[Start | None]:
-        newest = sighted.newest
+    def ask(outlook: Outlook) -> Lookups[Start | None]:
+        newest = outlook.newest
         found = newest if newest and newest.before <= before else (yield Upto(before))
         return found if found.before <= before else None
 

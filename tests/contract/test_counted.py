@@ -20,7 +20,7 @@ from benchmarks.validator import refusals
 from everthread import Everthread, Talk, assistant, system, tool_call, tool_result, user
 from everthread.app import TENANT
 from everthread.context.build import Context
-from everthread.core.events import Event, Settings, ToolCall
+from everthread.core.events import Event, SettingsChanged, ToolCall
 from everthread.core.ids import make_id
 from everthread.core.parts import File, Image
 from everthread.store.conversations import Owner
@@ -151,7 +151,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened.close()
 
 
-_often = st.lists(storable.filter(lambda event: not isinstance(event, Settings)), min_size=1, max_size=8)
+_often = st.lists(storable.filter(lambda event: not isinstance(event, SettingsChanged)), min_size=1, max_size=8)
 _sayable = plain_json.filter(lambda value: json.dumps(value, ensure_ascii=False).isascii())
 _tool = st.fixed_dictionaries(
     {"name": st.from_regex(r"[a-z]{1,12}", fullmatch=True)},

@@ -11,7 +11,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, image, system, user
 from everthread.context.build import Context
-from everthread.core.events import BriefUpdated, Clear, Event, SessionEnded, Settings, Summary
+from everthread.core.events import BriefUpdated, Clear, Event, SessionEnded, SettingsChanged, Summary
 from everthread.errors import BadSetting, BadValue, UnknownSeq
 from everthread.testing.scripted import script
 from tests.core.pictures import png
@@ -146,7 +146,7 @@ async def test_a_bad_setting_of_a_branch_is_refused_when_it_is_made(talk: Talk, 
     with pytest.raises(BadSetting, match=f"{name} is .* in the settings given"):
         await talk.configure(**values)
     with pytest.raises(BadSetting, match=f"{name} is .* in the settings given"):
-        await talk.append(user("Hello."), Settings(values=values))
+        await talk.append(user("Hello."), SettingsChanged(values=values))
     assert await talk.range(1, 10) == []
 
 
@@ -154,7 +154,7 @@ async def test_a_bad_setting_of_a_branch_is_refused_when_it_is_made(talk: Talk, 
 async def test_a_bad_setting_that_is_in_the_log_is_passed_over_and_told_of(talk: Talk, values: dict[str, Any]) -> None:
     """Another version may have known it, or an import brought it: the conversation goes on."""
     await talk.configure(budget=5_000)
-    await talk._log.append(talk._place, [user("Hello."), Settings(values=values)])
+    await talk._log.append(talk._place, [user("Hello."), SettingsChanged(values=values)])
     name = next(iter(values))
     context = await talk.context(model=CHAT)
     assert (context.budget, context.sent) == (5_000, 1)

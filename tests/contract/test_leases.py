@@ -15,7 +15,7 @@ from everthread import Everthread, Talk
 from everthread.errors import BadValue
 from everthread.store.beside import holders
 from everthread.store.beside.holders import holder, is_dead
-from everthread.store.beside.leases import Lease, Name, of_turns
+from everthread.store.beside.leases import Lease, LeaseName, of_turns
 from everthread.store.log import Log
 from everthread.store.open import open_log
 from everthread.store.times import FOREVER
@@ -131,7 +131,7 @@ async def test_a_lease_survives_its_process(address: str, name: str) -> None:
 
 async def test_those_who_wait_hear_of_a_release_and_not_of_who_tries_in_vain(log: Log, name: str) -> None:
     await log.leases.take(TENANT, name, holder="ana", seconds=30)
-    heard = log.changes(Name(TENANT, name).about)
+    heard = log.changes(LeaseName(TENANT, name).about)
     await anext(heard)
     news = asyncio.ensure_future(anext(heard))
     await asyncio.sleep(0)

@@ -11,7 +11,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.jobs.worker import Worker
-from everthread.live import Run
+from everthread.live import LiveTurn
 from everthread.store.engine import Script
 from everthread.testing.scripted import script
 
@@ -22,7 +22,7 @@ MODEL = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000}
 def nobody_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """No worker asks anything at the same time; nor does anybody attend to a turn, as happens about once a second."""
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
-    monkeypatch.setattr(Run, "attend", lambda _: asyncio.sleep(0))
+    monkeypatch.setattr(LiveTurn, "attend", lambda _: asyncio.sleep(0))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.agent.personas import Agent
-from everthread.core.events import Mark, SessionStarted, Settings
+from everthread.core.events import Mark, SessionStarted, SettingsChanged
 from everthread.store.scripts.append import Place
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
@@ -152,7 +152,9 @@ async def test_a_setting_that_nobody_can_use_keeps_nobody_from_writing(
 ) -> None:
     et.log._clock = clock
     await talk.append(user("Hello."))
-    await et.log.append(Place("default", talk.id), [Settings(values={"session_gap": "soon"})])  # as one may find it
+    await et.log.append(
+        Place("default", talk.id), [SettingsChanged(values={"session_gap": "soon"})]
+    )  # as one may find it
     clock.now += 31 * MINUTE
     await talk.append(user("I am back."))
     assert len(await talk.sessions()) == 2

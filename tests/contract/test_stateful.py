@@ -33,7 +33,7 @@ from everthread.core.events import (
     Pin,
     Redacted,
     Rewind,
-    Settings,
+    SettingsChanged,
     ToolCall,
     assistant,
     system,
@@ -68,7 +68,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         [
             AgentKilled(reason="why"),
             Pin(turn=1),
-            Settings(values={"retries": 7}),
+            SettingsChanged(values={"retries": 7}),
             Command(name="/config"),
             Other(kind="note", data={"a": [1]}),
         ]

@@ -13,7 +13,7 @@ from everthread import Everthread, Talk, assistant, user
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Event, Mark, ModelCall, Redacted
 from everthread.errors import BadValue, Conflict, UnknownConversation
-from everthread.store.beside.usage import DAY, MOST, By, Usage
+from everthread.store.beside.usage import DAY, MOST, By, UsageTotal
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Outcome, Script
 from everthread.store.log import Log
@@ -67,7 +67,7 @@ async def test_a_total_adds_up_every_figure(log: Log, begun: Conversation, owner
     clock.now += MINUTE
     await say(log, begun, call(input=100, price=0.5, ms=50), call(error="no network"))
     assert await log.usage.of_owner(owner, by="conversation") == [
-        Usage(
+        UsageTotal(
             conversation=begun.id,
             calls=3,
             failed=1,

@@ -16,7 +16,7 @@ from everthread.core.request import ReplyItem
 from everthread.core.strategies import STRATEGIES, At, Back, Older, Question, Ranked
 from everthread.core.window import From, Lookups, Upto, excess
 from everthread.store.open import open_log
-from everthread.store.scripts.window import Sighted
+from everthread.store.scripts.window import Outlook
 from tests.contract.shapes import KINDS, Shape, dialogue
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.contract.windows import (
@@ -179,7 +179,7 @@ def questions(lists: Known) -> Iterator[Any]:
         yield Back(count, spoken=True)
 
 
-def asking(lists: Known, _: Sighted) -> Lookups[list[tuple[Any, Any]]]:
+def asking(lists: Known, _: Outlook) -> Lookups[list[tuple[Any, Any]]]:
     found = []
     for question in questions(lists):
         answer = yield question
@@ -383,12 +383,12 @@ async def test_a_choice_by_importance_that_is_said_to_have_held_did(talk: Talk, 
     room = plan_of(await look(talk, "importance", budget, settings=given)).room
     held = 0
     for place, now in enumerate(seen):
-        for then in (earlier for earlier in seen[:place] if earlier.sighted.head.state == "open"):
+        for then in (earlier for earlier in seen[:place] if earlier.outlook.head.state == "open"):
             assert now.choice
             assert then.choice
-            assert then.sighted.newest
-            newest, over = then.sighted.newest, excess(then.sighted.newest, then.sighted.size, room)
-            if now.choice.held(newest.number, over, then.sighted.head.messages_sum):
+            assert then.outlook.newest
+            newest, over = then.outlook.newest, excess(then.outlook.newest, then.outlook.size, room)
+            if now.choice.held(newest.number, over, then.outlook.head.messages_sum):
                 assert then.choice.begin == now.choice.begin
                 assert [turn.start for turn in then.choice.older] == [turn.start for turn in now.choice.older]
                 held += 1

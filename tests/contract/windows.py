@@ -26,7 +26,7 @@ from everthread.core.parts import Reasoning, Text
 from everthread.core.strategies import At, Back, Choice, Level, Older, Question, Ranked, Strategy, View, choose
 from everthread.core.turns import Turn
 from everthread.core.window import From, Lookups, Start, Upto
-from everthread.store.scripts.window import Seen
+from everthread.store.scripts.window import WindowRead
 from tests.contract.support import MINUTE, Clock, everything
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def plan_of(context: Context) -> Plan:
     return context._packing.plan
 
 
-def seen_of(context: Context) -> Seen:
+def seen_of(context: Context) -> WindowRead:
     return context._packing.seen
 
 

@@ -23,7 +23,7 @@ from everthread.core.events import (
     Rewind,
     SessionEnded,
     SessionStarted,
-    Settings,
+    SettingsChanged,
     Summary,
     System,
     ToolCall,
@@ -92,7 +92,7 @@ markers: st.SearchStrategy[Event] = st.one_of(
     st.builds(Rewind, branch=_whole, to=_whole),
     st.builds(Command, name=any_text, arguments=st.dictionaries(any_text, _scalars, max_size=3)),
     st.builds(
-        Settings,
+        SettingsChanged,
         values=st.dictionaries(any_text, _scalars | st.floats(allow_nan=False, allow_infinity=False), max_size=3),
     ),
     st.builds(Pin, turn=_whole, pinned=st.booleans()),
@@ -131,8 +131,8 @@ _allowed: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 storable: st.SearchStrategy[Event] = st.one_of(
     _messages(_real_media),
-    markers.filter(lambda event: not isinstance(event, Settings)),
-    st.builds(Settings, values=_allowed),
+    markers.filter(lambda event: not isinstance(event, SettingsChanged)),
+    st.builds(SettingsChanged, values=_allowed),
     happenings,
     others,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everthread.core.branches import ENDLESS, Branch, Left, Line, Segment, line_of
+from everthread.core.branches import ENDLESS, Branch, Departure, Line, Segment, line_of
 from everthread.core.turns import Head
 
 
@@ -14,7 +14,7 @@ def branch(number: int, parent: int | None, at: int) -> Branch:
 
 
 def line(*lineage: Branch) -> Line:
-    return line_of("t", "c", [(one, Left(Head(seq=one.at))) for one in lineage])
+    return line_of("t", "c", [(one, Departure(Head(seq=one.at))) for one in lineage])
 
 
 MAIN = line(branch(1, None, 0))

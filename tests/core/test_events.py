@@ -29,7 +29,7 @@ from everthread.core.events import (
     Rewind,
     SessionEnded,
     SessionStarted,
-    Settings,
+    SettingsChanged,
     Summary,
     System,
     ToolCall,
@@ -69,7 +69,7 @@ EXAMPLES: dict[str, Event] = {
     "fork": Fork(branch=1, at=7),
     "rewind": Rewind(branch=1, to=3),
     "command": Command(name="switch", arguments={"branch": 2, "loud": True, "why": None, "who": "ana"}),
-    "settings": Settings(values={"budget": 100, "temperature": 0.5, "on": False, "off": None, "model": "x"}),
+    "settings": SettingsChanged(values={"budget": 100, "temperature": 0.5, "on": False, "off": None, "model": "x"}),
     "pin": Pin(turn=12, pinned=False),
     "brief_updated": BriefUpdated(text="Ana plans a trip.", covers=40, facts="- no walnuts", turns=9, extractive=True),
     "session_started": SessionStarted(session=4),
@@ -219,8 +219,8 @@ def test_an_application_kind_is_a_short_plain_name(kind: str) -> None:
 
 UNFAITHFUL: dict[str, Callable[[], Event]] = {
     "a command with a number beyond 64 bits": lambda: Command(name="x", arguments={"n": 2**64}),
-    "settings with a number beyond 64 bits": lambda: Settings(values={"n": -(2**63) - 1}),
-    "settings with infinity": lambda: Settings(values={"n": math.inf}),
+    "settings with a number beyond 64 bits": lambda: SettingsChanged(values={"n": -(2**63) - 1}),
+    "settings with infinity": lambda: SettingsChanged(values={"n": math.inf}),
     "a pin of a turn beyond 64 bits": lambda: Pin(turn=2**64),
     "a brief that covers a number beyond 64 bits": lambda: BriefUpdated(text="", covers=-(2**63) - 1),
     "a summary from a number beyond 64 bits": lambda: Summary(text="", covers=1, first=2**64),

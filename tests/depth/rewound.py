@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.branches import Line
-from everthread.core.events import BriefUpdated, Event, ModelCall, Pin, SessionEnded, Settings
+from everthread.core.events import BriefUpdated, Event, ModelCall, Pin, SessionEnded, SettingsChanged
 from everthread.store.engine import Engine, Outcome, Script
 from everthread.store.log import Log
 from everthread.store.open import open_log
@@ -92,7 +92,7 @@ def turn(number: int) -> list[Event]:
 
 async def furnish(talk: Talk, *, turns: int = 12) -> None:
     """A conversation with all that a context looks for: settings, a clear, pins, a brief, a session that is over."""
-    await talk.append(Settings(values={"temperature": 0.5}), *turn(0), *turn(1))
+    await talk.append(SettingsChanged(values={"temperature": 0.5}), *turn(0), *turn(1))
     await talk.clear()
     for number in range(2, 2 + turns):
         written = await talk.append(*turn(number))
@@ -102,7 +102,7 @@ async def furnish(talk: Talk, *, turns: int = 12) -> None:
             await talk.append(
                 BriefUpdated(text="So far.", covers=written[0].seq), SessionEnded(session=1, recap="Then.")
             )
-    await talk.append(Settings(values={"temperature": 0.4}))
+    await talk.append(SettingsChanged(values={"temperature": 0.4}))
 
 
 async def newest_seq(talk: Talk) -> int:

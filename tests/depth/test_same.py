@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from everthread import Everthread, Talk, assistant, system, user
 from everthread.core.branches import ENDLESS
-from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, SessionEnded, Settings, Summary
+from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, SessionEnded, SettingsChanged, Summary
 from everthread.store.open import open_log
 from everthread.store.scripts.append import Draft, Place
 from tests.contract.support import MINUTE, Clock
@@ -71,7 +71,7 @@ def said(step: str, number: int, pick: int, newest: int) -> list[Event]:
         "system": [system(f"instruction {number}")],
         "clear": [Clear()],
         "pin": [Pin(turn=seq)],
-        "settings": [Settings(values={"temperature": (pick % 10) / 10}), Mark(name=f"m{pick % 3}")],
+        "settings": [SettingsChanged(values={"temperature": (pick % 10) / 10}), Mark(name=f"m{pick % 3}")],
         "brief": [
             BriefUpdated(text=f"Brief {number}.", covers=seq, extractive=pick % 2 == 0),
             Summary(text=f"Summary {number}.", covers=seq),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, EverthreadError, Talk, assistant, file, image, tool_call, tool_result, user
-from everthread.core.events import Assistant, Command, Mark, Other, Settings, System, ToolCall, ToolResult, User
+from everthread.core.events import Assistant, Command, Mark, Other, SettingsChanged, System, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Text
 from everthread.errors import (
     AlreadyExists,
@@ -327,7 +327,7 @@ WRONG_EVENTS: dict[str, Any] = {
     "a name that is no text": Mark(name=5),  # type: ignore[arg-type]
     "a list in a command": Command(name="x", arguments={"a": [1]}),  # type: ignore[dict-item]
     "a fraction in a command": Command(name="x", arguments={"a": 1.5}),  # type: ignore[dict-item]
-    "a list among settings": Settings(values={"a": [1]}),  # type: ignore[dict-item]
+    "a list among settings": SettingsChanged(values={"a": [1]}),  # type: ignore[dict-item]
     "an answer that is no flag": Assistant(parts=(), interrupted="yes"),  # type: ignore[arg-type]
     "a model that is no text": Assistant(parts=(), model=5),  # type: ignore[arg-type]
     "bytes in a result": ToolResult(id="1", parts=(Text(text=b"x"),)),  # type: ignore[arg-type]

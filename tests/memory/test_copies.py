@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
-from everthread.agent.turn import Turn
+from everthread.agent.turn import TurnRunner
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, SessionEnded, Summary, ToolResult, tool_call
 from everthread.core.ids import make_id
@@ -20,7 +20,7 @@ from everthread.store.scripts.restore import Whole
 from everthread.testing.scripted import call as called
 from everthread.testing.scripted import script
 from everthread.transfer import export_lines
-from everthread.transfer.lines import Numbered, read_lines
+from everthread.transfer.lines import JsonLine, read_lines
 from tests.contract.support import assert_sound
 from tests.memory.conftest import Speak
 from tests.memory.test_brief import briefs, say
@@ -151,7 +151,7 @@ async def test_quotes_come_along_with_an_export(et: Everthread, talk: Talk, othe
     await opened(other, talk, 1)
     lines = [line async for line in export_lines(et.log, other.conversation)]
     await other.erase()
-    values = [Numbered(str(number), msgspec.json.decode(line)) for number, line in enumerate(lines)]
+    values = [JsonLine(str(number), msgspec.json.decode(line)) for number, line in enumerate(lines)]
     [whole] = read_lines(values, Owner(other.conversation.tenant, someone))
     assert isinstance(whole, Whole)
     again = msgspec.structs.replace(whole.conversation, id=make_id(et.log.now, 7))
@@ -195,13 +195,13 @@ async def test_a_turn_goes_on_whose_tool_quotes_what_was_redacted_meanwhile(
     await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
     reference = f"event 1 on branch 1 of conversation {talk.id}"
     script(someone, [called("open_event", {"reference": reference})], "I do not know.")
-    keep = Turn._keep
+    keep = TurnRunner._keep
 
-    async def redacted_first(self: Turn, *given: Any) -> None:
+    async def redacted_first(self: TurnRunner, *given: Any) -> None:
         await talk.redact(1)
         await keep(self, *given)
 
-    monkeypatch.setattr(Turn, "_keep", redacted_first)
+    monkeypatch.setattr(TurnRunner, "_keep", redacted_first)
     await other.say("What was it?")
     assert not await tells(other)
     assert [one.text for one in await other.range(1, ENDLESS) if one.kind == "assistant"][-1] == "I do not know."

@@ -17,7 +17,7 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import TOMBSTONE, BriefUpdated, Clear, Event, Mark, Pin
 from everthread.core.turns import Head
 from everthread.store.conversations import Owner
-from everthread.store.engine import Statement, statements
+from everthread.store.engine import SqlStatement, statements
 from tests.migrations.databases import run
 from tests.postgres_server import Server
 
@@ -247,7 +247,7 @@ def lite(request: pytest.FixtureRequest, filled: tuple[Path, dict[str, Any]]) ->
     connection.close()
 
 
-def _plan(connection: apsw.Connection, statement: Statement, values: dict[str, Any]) -> str:
+def _plan(connection: apsw.Connection, statement: SqlStatement, values: dict[str, Any]) -> str:
     rows = connection.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.bind(values)).fetchall()
     return "\n".join(str(row[3]) for row in rows)
 

@@ -20,7 +20,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Part, Reasoning, Text
 from everthread.core.request import Answer as Result
-from everthread.core.request import Call, Item, ReplyItem, Request, Said, Tool
+from everthread.core.request import Call, Item, MessageItem, ReplyItem, Request, Tool
 from everthread.errors import ModelError
 from everthread.providers.base import Media
 from everthread.providers.client import Access, Client, Replied
@@ -161,9 +161,9 @@ class Wired:
 
 
 def _item(said: str | Part | Item) -> Item:
-    if isinstance(said, Said | ReplyItem):
+    if isinstance(said, MessageItem | ReplyItem):
         return said
-    return Said(role="user", parts=(Text(text=said) if isinstance(said, str) else said,), seq=1)
+    return MessageItem(role="user", parts=(Text(text=said) if isinstance(said, str) else said,), seq=1)
 
 
 @asynccontextmanager

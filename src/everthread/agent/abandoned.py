@@ -22,7 +22,7 @@ from everthread.core.logged import readable
 from everthread.core.partial import read
 from everthread.core.parts import Text
 from everthread.core.turns import Head
-from everthread.store.beside.leases import Kept
+from everthread.store.beside.leases import PartialReply
 from everthread.store.log import Log
 from everthread.store.scripts.append import Draft, Place
 from everthread.store.scripts.read import standing
@@ -30,7 +30,7 @@ from everthread.store.scripts.read import standing
 LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 
 
-async def left_open(log: Log, line: Line, head: Head, kept: Kept) -> list[Event]:
+async def left_open(log: Log, line: Line, head: Head, kept: PartialReply) -> list[Event]:
     """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed, or
     waits. `kept`: what it left under its lease."""
     came = read(kept.text)

@@ -26,14 +26,14 @@ CUT_SHORT = "No result: this tool call was cut short. It may have run."
 UNASKED = "No result: this tool call was redacted before anybody approved it. It has not run."
 
 
-class Left(NamedTuple):
+class StillWaiting(NamedTuple):
     """The tool calls up to event `upto` that a verdict leaves waiting, by seq: so nobody looks for them again."""
 
     upto: int
     seqs: tuple[int, ...]
 
 
-def verdict(call: Logged, left: Left, *, approved: bool) -> Command:
+def verdict(call: Logged, left: StillWaiting, *, approved: bool) -> Command:
     """What somebody has said of a tool call that waited."""
     assert isinstance(call.event, ToolCall)
     about: dict[str, str | int | bool | None] = {"call": call.event.id, "seq": call.seq}
@@ -41,13 +41,13 @@ def verdict(call: Logged, left: Left, *, approved: bool) -> Command:
     return Command(name=APPROVE if approved else REFUSE, arguments=about)
 
 
-def left_by(event: Event) -> Left | None:
+def left_by(event: Event) -> StillWaiting | None:
     """What a verdict leaves waiting; None where it does not say."""
     said = event.arguments if isinstance(event, Command) else {}
     upto, seqs = said.get("upto"), said.get("waiting")
     if type(upto) is not int or not isinstance(seqs, str) or not all(seq.isdecimal() for seq in seqs.split()):
         return None
-    return Left(upto, tuple(map(int, seqs.split())))
+    return StillWaiting(upto, tuple(map(int, seqs.split())))
 
 
 async def waiting(log: Log, line: Line) -> list[Logged]:
@@ -89,7 +89,7 @@ async def check_approved_nowhere(log: Log, line: Line, call: Logged) -> None:
         raise AlreadyApproved(call.seq, branch=name, at=said.seq)
 
 
-async def _verdicts(log: Log, line: Line) -> tuple[set[int], Left]:
+async def _verdicts(log: Log, line: Line) -> tuple[set[int], StillWaiting]:
     """The seqs of calls that were settled, back to the newest verdict that says what it leaves waiting; and that."""
     settled, last, many = set[int](), ENDLESS, FEW
     while page := await log.markers(line, "command", last=last, limit=many):
@@ -99,7 +99,7 @@ async def _verdicts(log: Log, line: Line) -> tuple[set[int], Left]:
                 if (left := left_by(one.event)) and left.upto < one.seq:
                     return settled, left
         last, many = page[-1].seq - 1, min(2 * many, MANY)
-    return settled, Left(0, ())
+    return settled, StillWaiting(0, ())
 
 
 def is_late(call: Logged, head: Head) -> bool:

@@ -20,7 +20,7 @@ from everthread.core.branches import Line
 from everthread.errors import EverthreadError, TurnBusy
 from everthread.store.beside import leases
 from everthread.store.beside.holders import holder, is_dead
-from everthread.store.beside.leases import Held, Kept, Lease
+from everthread.store.beside.leases import Held, Lease, PartialReply
 from everthread.store.engine import Script
 from everthread.store.log import Log
 
@@ -47,7 +47,7 @@ class Queues:
         *,
         wait: bool,
         waits: Callable[[], None] = lambda: None,
-        ask: Callable[[Kept], Script[T]],
+        ask: Callable[[PartialReply], Script[T]],
     ) -> AsyncIterator[tuple[Held, T]]:
         """Be the one who runs a turn of this branch, and know what `ask` finds then. TurnBusy: somebody does, and we
         were not to wait. `waits` is called when we have to."""
@@ -82,7 +82,7 @@ async def leased(
     wait: bool,
     waits: Callable[[], None] = lambda: None,
     running: asyncio.Task[Any] | None = None,
-    ask: Callable[[Kept], Script[T]],
+    ask: Callable[[PartialReply], Script[T]],
 ) -> AsyncIterator[tuple[Held, T] | None]:
     """Hold a lease that concerns a branch, and know what `ask` finds then; None where another has it, and it was not to
     be waited for. `running` is cancelled if it is lost."""
@@ -104,7 +104,7 @@ async def leased(
 
 
 async def _take(
-    log: Log, held: Held, *, wait: bool, waits: Callable[[], None], ask: Callable[[Kept], Script[T]]
+    log: Log, held: Held, *, wait: bool, waits: Callable[[], None], ask: Callable[[PartialReply], Script[T]]
 ) -> tuple[Held, T] | None:
     over, waited = "", False
     while True:

@@ -22,7 +22,7 @@ from everthread.errors import BadValue, TurnCancelled
 Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
 
 
-class Said:
+class TurnResult:
     """A turn's outcome: the text of its reply, and what it took."""
 
     def __init__(self, text: str, done: Done) -> None:
@@ -98,16 +98,16 @@ class Reply:
         elif isinstance(delta, Done):
             self._done = delta
 
-    def __await__(self) -> Generator[Any, None, Said]:
+    def __await__(self) -> Generator[Any, None, TurnResult]:
         return self._whole().__await__()
 
-    async def _whole(self) -> Said:
+    async def _whole(self) -> TurnResult:
         async for _ in self:
             pass
         assert self._task is not None
         if self._task.cancelled() or self._done is None:
             raise TurnCancelled
-        return Said("".join(self._text), self._done)
+        return TurnResult("".join(self._text), self._done)
 
     async def cancel(self) -> None:
         """End the turn; what had come of the reply is in the log when this returns."""

@@ -158,7 +158,7 @@ class Runtime:
     ) -> Script[Resolved]:
         """The same as a script, for an agent that was found before."""
         changes = yield from newest_markers(line, "settings", limit=CHANGES)
-        branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.Settings)]
+        branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.SettingsChanged)]
         own = (source(found.agent),) if found else ()
         replied = Source("the model that replied last", (yield from self._replied(line)))
         sources = (

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from everthread.agent.approval import Left, check_approved_nowhere, is_cut_short, waiting
+from everthread.agent.approval import StillWaiting, check_approved_nowhere, is_cut_short, waiting
 from everthread.agent.personas import kept_as
 from everthread.agent.prepare import Instructions, prepared, the_one
 from everthread.agent.reply import Reply
 from everthread.agent.runtime import Runtime
-from everthread.agent.turn import Accept, Tell, Turn
+from everthread.agent.turn import Accept, Tell, TurnRunner
 from everthread.context.plan import Asked
 from everthread.core.branches import Line
 from everthread.core.deltas import Notice
@@ -29,7 +29,7 @@ from everthread.tools import ToolContext
 
 WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
 
-Act = Callable[[Turn], Awaitable[None]]
+Act = Callable[[TurnRunner], Awaitable[None]]
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ async def _run(
         prepared(runtime, talk.conversation, given.asked, given.instructions, given.tools, check=True) as ready,
     ):
         with runtime.live.run(line, held, running) as run:
-            await act(Turn(runtime, talk, run, standing, ready, tell=tell, accept=accept))
+            await act(TurnRunner(runtime, talk, run, standing, ready, tell=tell, accept=accept))
 
 
 @asynccontextmanager
@@ -79,7 +79,7 @@ async def _branch_alone(
 def settling(log: Log, named: str | int | None, *, approved: bool, why: str = "") -> Act:
     """Let a waiting tool call run, or refuse it: the one with this id or seq, or the only one there is."""
 
-    async def act(turn: Turn) -> None:
+    async def act(turn: TurnRunner) -> None:
         closed = await turn.close_left()
         lost = any(map(is_cut_short, closed))
         upto = turn.head.seq
@@ -88,6 +88,6 @@ def settling(log: Log, named: str | int | None, *, approved: bool, why: str = ""
         if approved:
             await check_approved_nowhere(log, turn.line, found)
         others = tuple(one.seq for one in calls if one.seq != found.seq and one.seq <= upto)
-        await turn.settle(found, Left(upto, others), approved=approved, why=why)
+        await turn.settle(found, StillWaiting(upto, others), approved=approved, why=why)
 
     return act

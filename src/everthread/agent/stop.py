@@ -15,14 +15,14 @@ from everthread.agent.runtime import Runtime
 from everthread.core.branches import Line
 from everthread.errors import TurnBusy
 from everthread.live import stop_of
-from everthread.store.beside.leases import Name, of_turns
+from everthread.store.beside.leases import LeaseName, of_turns
 from everthread.store.scripts.append import Place
 
 
 async def stop(runtime: Runtime, line: Line) -> bool:
     """End the turn of a branch, and wait until it has ended. Whether there was one."""
     log, asked = runtime.log, ""
-    name = Name(line.tenant, of_turns(line.conversation, line.branch.number))
+    name = LeaseName(line.tenant, of_turns(line.conversation, line.branch.number))
     async with aclosing(log.changes(name.about)) as changes:  # type: ignore[type-var]
         async for _ in changes:
             found = await log.leases.partial(*name)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from everthread.agent.abandoned import as_of, closing, left_open
-from everthread.agent.approval import Left, approved_here, is_late, key_for, refusal, verdict
+from everthread.agent.approval import StillWaiting, approved_here, is_late, key_for, refusal, verdict
 from everthread.agent.call import Calling, sent_with, smaller_budget
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished
@@ -55,7 +55,7 @@ from everthread.errors import (
     TooLong,
     Unreachable,
 )
-from everthread.live import Run
+from everthread.live import LiveTurn
 from everthread.store.scripts.append import Draft, Place
 from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox, ToolContext
@@ -83,14 +83,14 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Turn:
+class TurnRunner:
     """A turn as its runner has it. Its verbs raise what went wrong, after the last delta; it is in the log as well."""
 
     def __init__(
         self,
         runtime: Runtime,
         talk: ToolContext,
-        run: Run,
+        run: LiveTurn,
         standing: Standing,
         prepared: Prepared,
         *,
@@ -191,7 +191,7 @@ class Turn:
         self._begun = True
         return True
 
-    async def settle(self, call: Logged, left: Left, *, approved: bool, why: str) -> None:
+    async def settle(self, call: Logged, left: StillWaiting, *, approved: bool, why: str) -> None:
         """Run a tool call that was waiting, or refuse it, and go on unless others of its turn still wait."""
         event = call.event
         assert isinstance(event, ToolCall)

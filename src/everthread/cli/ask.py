@@ -13,7 +13,7 @@ from everthread.app import Everthread
 from everthread.cli.lines import text_from
 from everthread.cli.shared import agents_folder, guarded, run, say_json, scope_of, scoped, somebody_types, tell
 from everthread.cli.speaking import context_of, loading, partner_of, speaking, talk_of, warn
-from everthread.cli.telling import Teller, price_line
+from everthread.cli.telling import ReplyPrinter, price_line
 from everthread.core.deltas import Done
 from everthread.core.parts import Part, file, image
 from everthread.errors import BadValue, ModelError
@@ -44,7 +44,7 @@ def ask_command(
         talk = await talk_of(et, where, partner)
         model = (await context_of(et, talk, **asked)).model
         warn(model)
-        teller = Teller(form="silent" if where.json else "words", reasoning=reasoning, words=loading(model))
+        teller = ReplyPrinter(form="silent" if where.json else "words", reasoning=reasoning, words=loading(model))
         await teller.listen(talk.say(text, *shown, key=key, **asked))
         assert teller.done
         if where.json:
@@ -66,7 +66,7 @@ def _message(words: tuple[str, ...]) -> str:
     return text
 
 
-def _afterwards(talk: Talk, teller: Teller, done: Done, *, with_usage: bool) -> None:
+def _afterwards(talk: Talk, teller: ReplyPrinter, done: Done, *, with_usage: bool) -> None:
     if isinstance(teller.failed, ModelError) and teller.failed.again and teller.failed.kept:
         tell(f"The message is kept: everthread chat --conversation {talk.id}, then /retry.", colour="yellow")
     if done.state == "waiting":
@@ -93,7 +93,7 @@ def _attached(path: str) -> Part:
     return file(data, name=name, media_type="text/plain")
 
 
-def _as_json(talk: Talk, teller: Teller) -> dict[str, Any]:
+def _as_json(talk: Talk, teller: ReplyPrinter) -> dict[str, Any]:
     done: dict[str, Any] = msgspec.to_builtins(teller.done)
     del done["kind"]
     said = {"conversation": talk.id, "text": teller.text, **done}

@@ -36,7 +36,7 @@ from everthread.cli.shared import (
 )
 from everthread.cli.show import Page
 from everthread.cli.speaking import Partner, context_of, loading, partner_of, speaking, talk_of, warn
-from everthread.cli.telling import Teller, error_as_json, price_line
+from everthread.cli.telling import ReplyPrinter, error_as_json, price_line
 from everthread.context.build import Context
 from everthread.core.deltas import Done
 from everthread.core.events import MESSAGES, ToolCall
@@ -260,13 +260,14 @@ class Chat:
     async def hear(self, reply: Reply) -> None:
         """Follow a turn to its end; then tell what it took, whether the window moved, and what waits for approval."""
         model = (await self.context()).model
-        teller = Teller(form="json" if self.json else "words", words="" if model == self._loaded else loading(model))
-        await teller.listen(reply)
+        words = "" if model == self._loaded else loading(model)
+        printer = ReplyPrinter(form="json" if self.json else "words", words=words)
+        await printer.listen(reply)
         self._loaded = model
-        self.failed = self.failed or bool(teller.failed)
+        self.failed = self.failed or bool(printer.failed)
         assert teller.done
         if not self.json:
-            await self._tell_end(teller.done, teller.failed)
+            await self._tell_end(teller.done, printer.failed)
 
     async def _tell_end(self, done: Done, failed: EverthreadError | None) -> None:
         if done.calls:

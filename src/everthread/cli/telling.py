@@ -28,7 +28,7 @@ UNSAID = "Stopped. Nothing was said: it was not this message's turn yet."
 Form = Literal["words", "json", "silent"]
 
 
-class Teller:
+class ReplyPrinter:
     """Shows deltas as they come, and keeps the reply, the error and the end. `form`: in words, as a line of JSON each,
     or not at all. `words`: what a person is told while nothing has come yet."""
 

@@ -11,7 +11,7 @@ import msgspec
 from everthread.app import Everthread
 from everthread.cli.shared import Scope, ago, console, counted, find, printable, run, say_json, scope_of, scoped
 from everthread.cli.telling import dollars
-from everthread.store.beside.usage import By, Usage
+from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import Owner
 
 NARROW = 80  # columns of a terminal, below which not all figures fit
@@ -43,7 +43,7 @@ def usage_command(conversation: str | None, by: By | None, since: datetime | Non
 
 async def _rows(
     et: Everthread, where: Scope, conversation: str | None, *, by: By, since: int, limit: int
-) -> list[Usage]:
+) -> list[UsageTotal]:
     if conversation:
         talk = await find(et, where, conversation)
         owner = Owner(where.tenant, where.user)
@@ -53,14 +53,14 @@ async def _rows(
     return await et.usage(user=where.user, tenant=where.tenant, by=by, since=since, limit=limit)
 
 
-def price_of(row: Usage) -> str:
+def price_of(row: UsageTotal) -> str:
     """The price of a total, and how many model calls it leaves out because their price is not known."""
     if row.unpriced == row.calls:
         return "price not known"
     return dollars(row.price) + (f" and {row.unpriced:,} without a price" if row.unpriced else "")
 
 
-def _table(rows: list[Usage], by: str) -> None:
+def _table(rows: list[UsageTotal], by: str) -> None:
     out = console(table=True)
     if not rows:
         out.print("No model has been called yet.")
@@ -81,13 +81,13 @@ def _table(rows: list[Usage], by: str) -> None:
         out.print(_total(rows), style="dim")
 
 
-def _total(rows: list[Usage]) -> str:
+def _total(rows: list[UsageTotal]) -> str:
     calls, unpriced = sum(row.calls for row in rows), sum(row.unpriced for row in rows)
     whole = msgspec.structs.replace(rows[0], calls=calls, unpriced=unpriced, price=sum(row.price for row in rows))
     return f"{counted(calls, 'model call')}, {price_of(whole)}"
 
 
-def _figures(row: Usage) -> dict[str, str]:
+def _figures(row: UsageTotal) -> dict[str, str]:
     """The figures of a row by heading."""
     return {
         "calls": f"{row.calls:,}",
@@ -101,7 +101,7 @@ def _figures(row: Usage) -> dict[str, str]:
     }
 
 
-def _headings(rows: list[Usage], *, narrow: bool) -> list[str]:
+def _headings(rows: list[UsageTotal], *, narrow: bool) -> list[str]:
     """The headings that are worth a column; on a narrow terminal the most important of them."""
     left_out = {"cached", "seconds", "last"} if narrow else set()
     if not any(row.failed for row in rows):

@@ -36,7 +36,7 @@ from everthread.errors import BeyondModel, UnknownBlob
 from everthread.providers.registry import provider
 from everthread.store.log import HEAVY, LARGE, Log
 from everthread.store.scripts.read import own_calls
-from everthread.store.scripts.window import Planned, Seen, Sighted
+from everthread.store.scripts.window import Outlook, Planned, WindowRead
 
 if TYPE_CHECKING:
     from everthread.providers.base import Rendered
@@ -56,7 +56,7 @@ class Context:
     def __init__(self, packing: Packing, rendered: Rendered, estimate: int) -> None:
         self._packing = packing
         self._body = rendered.body
-        plan, head = packing.plan, packing.seen.sighted.head
+        plan, head = packing.plan, packing.seen.outlook.head
         turns = [*packing.older, *packing.turns]
         self.model = f"{plan.model.provider}:{plan.model.name}"
         self.strategy = plan.strategy
@@ -67,8 +67,8 @@ class Context:
         self.sent = sum(len(turn.events) for turn in turns)
         self.past = head.messages_sum - self.sent
         self.at = head.seq + 1
-        self.notes = packing.seen.sighted.notes  # MEMORY.md, where it was read with the rest
-        self.forgotten = packing.seen.sighted.marks.forgotten  # how often something of the conversation was redacted
+        self.notes = packing.seen.outlook.notes  # MEMORY.md, where it was read with the rest
+        self.forgotten = packing.seen.outlook.marks.forgotten  # how often something of the conversation was redacted
         self.memory = max(packing.seen.brief.since, packing.seen.recap.since)
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
         self.window = plan.window
@@ -121,7 +121,7 @@ class Context:
         return msgspec.structs.replace(account, degraded=self.degraded)
 
 
-class Known(msgspec.Struct, kw_only=True):
+class Findings(msgspec.Struct, kw_only=True):
     """What a build has found out when it reads the same moment once more: which turns fit, and the question."""
 
     at: int | None
@@ -129,22 +129,22 @@ class Known(msgspec.Struct, kw_only=True):
     question: Older | None = None
     looked: bool = False
 
-    def planned(self, plan: Plan, sighted: Sighted) -> Planned:
-        choosing = chosen(plan, sighted)
+    def planned(self, plan: Plan, outlook: Outlook) -> Planned:
+        choosing = chosen(plan, outlook)
         if self.fitted:
             choosing = as_packed(*self.fitted, choosing, by_size=plan.by_size)
-        ahead = None if self.fitted else foreseen(plan, sighted)
+        ahead = None if self.fitted else foreseen(plan, outlook)
         return Planned(asking(choosing, self.question), *plan.memory, ahead)
 
     def fits(self, packing: Packing) -> None:
         self.fitted = packing.turns[0].start, packing.older_sent
-        self.at = packing.seen.sighted.head.seq + 1
+        self.at = packing.seen.outlook.head.seq + 1
 
     async def found_question(self, log: Log, line: Line, packing: Packing) -> bool:
         """Look for the turn of the user's newest message before the window, once. Whether there is one."""
         if self.looked:
             return False
-        self.looked, before, now = True, packing.turns[0].start.first, packing.seen.sighted.head.seq + 1
+        self.looked, before, now = True, packing.turns[0].start.first, packing.seen.outlook.head.seq + 1
         self.question = await log.look(line, at=now, ask=lambda _: question(before), nothing=None)
         if self.question:
             self.fits(packing)
@@ -174,17 +174,17 @@ class Contexts:
     async def _build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
         planned: list[Plan] = []
         sources, fence = self.sources(), await log.fence(way)
-        known = Known(at=asked.at)
+        known = Findings(at=asked.at)
 
-        def read_plan(sighted: Sighted) -> Planned:
-            planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
-            return known.planned(planned[0], sighted)
+        def read_plan(outlook: Outlook) -> Planned:
+            planned[:] = [plan(asked, sources, outlook, fence, self.learnt)]
+            return known.planned(planned[0], outlook)
 
         form = tried = 0
         while True:
             forgotten = self._turn_cache.forgotten
             seen = await log.window(way, at=known.at, plan=read_plan, notes=asked.notes_of)
-            line = way = seen.sighted.line  # from now on it stays the same branch
+            line = way = seen.outlook.line  # from now on it stays the same branch
             # What was read before something was redacted is used this once, and not remembered; nor what has no size.
             remembers = self._turn_cache.forgotten == forgotten and not asked.uncounted
             turn_cache = self._turn_cache if remembers else TurnCache()
@@ -207,7 +207,7 @@ class Contexts:
             # The form adds more than was reckoned with: once more, with less of the history.
             if packing.form <= form or not can_give_way(packing) or tried >= 2 * TRIES:
                 return Context(packing, rendered, estimate - form + packing.form)
-            form, known.at = packing.form, seen.sighted.head.seq + 1
+            form, known.at = packing.form, seen.outlook.head.seq + 1
 
     async def steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it; none where nothing can be
@@ -221,10 +221,10 @@ class Contexts:
         planned: list[Plan] = []
         sources, fence, none = self.sources(), await log.fence(way), list[Move]()
 
-        def ask(sighted: Sighted) -> Lookups[list[Move]]:
-            planned[:] = [plan(asked, sources, sighted, fence, self.learnt)]
-            assert sighted.newest is not None
-            asking = moves(sighted.newest, planned[0].size, planned[0].room, limit)
+        def ask(outlook: Outlook) -> Lookups[list[Move]]:
+            planned[:] = [plan(asked, sources, outlook, fence, self.learnt)]
+            assert outlook.newest is not None
+            asking = moves(outlook.newest, planned[0].size, planned[0].room, limit)
             return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
 
         found = await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
@@ -241,7 +241,7 @@ class Contexts:
 
 def holding(context: Context, asked: Asked) -> Asked:
     """The same question with MEMORY.md as it was read for this context, for as long as that is not forgotten."""
-    since = context._packing.seen.sighted.notes_since
+    since = context._packing.seen.outlook.notes_since
     return msgspec.structs.replace(asked, notes=context.notes, notes_since=since)
 
 
@@ -254,7 +254,7 @@ async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
         contexts.forget()
 
 
-def _packed(plan: Plan, seen: Seen, turn_cache: TurnCache, **given: Any) -> tuple[Packing, int]:
+def _packed(plan: Plan, seen: WindowRead, turn_cache: TurnCache, **given: Any) -> tuple[Packing, int]:
     """What was read, packed, and its estimate."""
     packing = Packing(plan, seen, turn_cache, **given)
     return packing, fit(packing)
@@ -291,7 +291,7 @@ def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> R
     return rendered
 
 
-def _heavy(plan: Plan, seen: Seen) -> bool:
+def _heavy(plan: Plan, seen: WindowRead) -> bool:
     """Whether packing would be felt on the event loop: most measures add up what the log says, some count texts."""
     size = sum(map(len, map(BODY, seen.events)))
     size += sum(len(event.body) for _, events in seen.older for event in events)
@@ -351,13 +351,13 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     return rendered
 
 
-async def _changed(log: Log, line: Line, plan: Plan, seen: Seen) -> int:
+async def _changed(log: Log, line: Line, plan: Plan, seen: WindowRead) -> int:
     """The newest seq at which something else was sent, or otherwise chosen, where thinking is bound to that; else 0."""
     if not plan.model.bound:
         return 0
     given = {"instructions": plan.sections, "tools": plan.tools, "settings": plan.settings}
     now = {name: hash_of(value) for name, value in given.items()}
-    for seq, call in await log.ask(lambda: own_calls(line, last=seen.sighted.head.seq)):
+    for seq, call in await log.ask(lambda: own_calls(line, last=seen.outlook.head.seq)):
         if call.window != plan.window or any(call.inputs.get(name) != hash for name, hash in now.items()):
             return seq
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from everthread.context.pack import Packed, Packing
-from everthread.core.request import ReplyItem, Said
+from everthread.core.request import MessageItem, ReplyItem
 from everthread.core.tokens import BROKEN
 from everthread.providers.prices import input_price
 
@@ -104,7 +104,7 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
 def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
     """Every turn of the branch in order: those that are sent one by one, the others in ranges."""
     lines: list[TurnLine] = []
-    number, first, before, messages = _first_turn(packing), 1, -packing.seen.sighted.head.cleared_sum, 0
+    number, first, before, messages = _first_turn(packing), 1, -packing.seen.outlook.head.cleared_sum, 0
     for turn in (*packing.older, *packing.turns):
         start, count = turn.start, len(turn.events)
         if start.messages > messages:
@@ -135,7 +135,7 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
         )
         number, first, messages = start.number + 1, turn.last + 1, start.messages + count + turn.left
         before = start.before + sum(event.settled for event in turn.events)
-    head = packing.seen.sighted.head
+    head = packing.seen.outlook.head
     if not lines and head.messages_sum:
         return (
             TurnLine(
@@ -154,7 +154,7 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
 
 def _first_turn(packing: Packing) -> int:
     """Turn 0 is there only where somebody else spoke before the user."""
-    return 1 if packing.seen.sighted.marks.opening == "user" else 0
+    return 1 if packing.seen.outlook.marks.opening == "user" else 0
 
 
 def _beginning(turn: Packed) -> str:
@@ -172,7 +172,7 @@ def _why_not(packing: Packing, before: int) -> str:
         why = "no longer in the window"
     else:
         why = "before the cutoff"
-    return f"{why}, or before the last clear" if packing.seen.sighted.head.cleared else why
+    return f"{why}, or before the last clear" if packing.seen.outlook.head.cleared else why
 
 
 def cache_read(packing: Packing) -> int:
@@ -192,7 +192,7 @@ def cache_read(packing: Packing) -> int:
         f"{plan.model.provider}:{plan.model.name}",
     ):
         return 0  # another model's cache has it
-    now = packing.seen.sighted.head.time
+    now = packing.seen.outlook.head.time
     then = next(event.at for event in turn.events if event.seq == reply.seq)
     if now - then > LIFETIMES[plan.settings.cache_ttl]:
         return 0
@@ -214,7 +214,7 @@ def cache_read(packing: Packing) -> int:
 def _newest_reply(packing: Packing) -> tuple[Packed, int] | None:
     for turn in reversed(packing.turns):
         for place in range(len(turn.items) - 1, -1, -1):
-            if not isinstance(turn.items[place], Said):
+            if not isinstance(turn.items[place], MessageItem):
                 return turn, place
     return None
 

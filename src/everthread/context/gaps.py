@@ -24,7 +24,7 @@ from everthread.core.logged import Logged, memorable
 from everthread.core.turns import Head
 from everthread.language import extract
 from everthread.store.log import Log
-from everthread.store.scripts.window import Seen
+from everthread.store.scripts.window import WindowRead
 
 LOOKED_AT = 120  # messages before the window; of an older gap the newest count
 LEAST = 40  # tokens of an extract, however little room there is
@@ -48,18 +48,18 @@ class Gaps:
     def __init__(self) -> None:
         self._made: OrderedDict[tuple[str | int, ...], Gap] = OrderedDict()
 
-    async def told(self, log: Log, line: Line, plan: Plan, seen: Seen) -> Gap:
+    async def told(self, log: Log, line: Line, plan: Plan, seen: WindowRead) -> Gap:
         """What is told of what lies between what is remembered and the window; nothing where nothing does."""
         if not plan.settings.memory or seen.choice is None or not seen.events:
             return NOTHING
-        covered = max(seen.sighted.head.cleared, seen.brief.brief.covers if seen.brief.brief else 0)
+        covered = max(seen.outlook.head.cleared, seen.brief.brief.covers if seen.brief.brief else 0)
         begin = seen.choice.begin.first
         if begin <= covered + 1 or (seen.brief.brief and not seen.brief.behind):
             return NOTHING
         make = _of_session if plan.strategy == "session" else _of_rest
         tokens = max(LEAST, plan.room_in(plan.share_of_extract(seen.brief.brief)))
         sent = [number for turn, _ in seen.older for number in (turn.start.first, turn.last)]
-        place = (line.about, line.branch.number, seen.sighted.marks.forgotten, plan.strategy)
+        place = (line.about, line.branch.number, seen.outlook.marks.forgotten, plan.strategy)
         parts = (covered, begin, tokens, plan.settings.recap_tokens, seen.recap.since, *sent)
         return await self._once((*place, *parts), lambda: make(log, line, plan, seen, covered=covered, tokens=tokens))
 
@@ -75,7 +75,7 @@ class Gaps:
         self._made.clear()
 
 
-async def _of_rest(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: int, tokens: int) -> Gap:
+async def _of_rest(log: Log, line: Line, plan: Plan, seen: WindowRead, *, covered: int, tokens: int) -> Gap:
     """An extract, of all but the session that a recap tells of."""
     assert seen.choice
     page = await log.before(line, seen.choice.begin.first, limit=LOOKED_AT, messages=True)
@@ -90,7 +90,7 @@ async def _of_rest(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: int
     return Gap("", text, first, _without(untold, sent))
 
 
-async def _of_session(log: Log, line: Line, plan: Plan, seen: Seen, *, covered: int, tokens: int) -> Gap:
+async def _of_session(log: Log, line: Line, plan: Plan, seen: WindowRead, *, covered: int, tokens: int) -> Gap:
     """The session before this one, what has left of this one, and where others lie of which nothing is told."""
     assert seen.choice
     begin = seen.choice.begin.first

@@ -15,7 +15,7 @@ from everthread.context.items import stub
 from everthread.context.pack import Packing
 from everthread.context.plan import pins_left, without_lookups
 from everthread.core.parts import Text
-from everthread.core.request import Item, Said
+from everthread.core.request import Item, MessageItem
 from everthread.core.sections import spans, untold
 from everthread.core.strategies import fewer
 from everthread.core.window import rung
@@ -229,7 +229,7 @@ def _has_lookups(packing: Packing) -> bool:
 
 def _messages_of(item: Item) -> int:
     """The most messages that a provider's form makes of an item."""
-    if isinstance(item, Said):
+    if isinstance(item, MessageItem):
         return 1
     shows = any(not isinstance(part, Text) for answer in item.answers for part in answer.parts)
     return len(item.parts) + len(item.answers) + shows

@@ -16,7 +16,7 @@ from everthread.core.events import Assistant, Event, Redacted, System, ToolCall,
 from everthread.core.fence import BREAK, INSTRUCTIONS, RESULT, Fence
 from everthread.core.logged import Logged
 from everthread.core.parts import Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, ReplyItem, Said, Ways, clean, compact, object_of, spelled
+from everthread.core.request import Answer, Call, Item, MessageItem, ReplyItem, Ways, clean, compact, object_of, spelled
 from everthread.core.sections import quoted
 from everthread.core.tokens import CALL_WRAPPING, STUB_HEAD, STUB_TAIL
 
@@ -107,7 +107,7 @@ class Items:
 
     # -- what was said -------------------------------------------------------------------------------------
 
-    def _said(self, logged: Logged) -> Said:
+    def _said(self, logged: Logged) -> MessageItem:
         event = logged.event
         if logged.kind == "system":
             self.simple = False  # some forms have a fence for it
@@ -121,7 +121,7 @@ class Items:
             parts = _GONE
         if logged.kind == "system" and self.ways.as_user:
             parts = self._fenced(logged.seq, INSTRUCTIONS, parts)
-        return Said(role=logged.kind, parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+        return MessageItem(role=logged.kind, parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
 
     def _shown(self, seq: int, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts of a message, its text shortened where it had to be."""
@@ -266,7 +266,7 @@ class Items:
             return (self._cleaned(Text(text=stub(logged))), *self._parts(others))
         return self._parts(event.parts)
 
-    def _late(self, logged: Logged, full: bool) -> Said:
+    def _late(self, logged: Logged, full: bool) -> MessageItem:
         self._note("results told as text, because their tool call is not right before them")
         event = logged.event
         name = (event.name or self._names.get(event.id, event.id)) if isinstance(event, ToolResult) else ""
@@ -275,7 +275,7 @@ class Items:
         about = (f' of="{name}"' if is_told else "") + (' error="true"' if error else "")
         announced = isinstance(event, ToolResult) and event.id in self._announced
         parts = self._fenced(0 if announced else logged.seq, RESULT, self._result(logged, full), about)
-        return Said(role="user", parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+        return MessageItem(role="user", parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
 
     # -- what the user did not say ---------------------------------------------------------------------------
 

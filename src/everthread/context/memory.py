@@ -16,7 +16,7 @@ from everthread.core.sections import exchange, fenced, spans, untold
 from everthread.core.tokens import count
 from everthread.language.digest import within
 from everthread.providers.summariser import summariser
-from everthread.store.scripts.window import Seen
+from everthread.store.scripts.window import WindowRead
 
 EXCHANGE = 40  # tokens of the exchange in which something is told before the window
 LEAST = 24  # tokens of a text of memory's that is worth its fence
@@ -25,7 +25,7 @@ LEAST = 24  # tokens of a text of memory's that is worth its fence
 class FromMemory:
     """What memory has of what is left out, where the strategy wants it, in the order of what it is about."""
 
-    def __init__(self, plan: Plan, seen: Seen, gap: Gap) -> None:
+    def __init__(self, plan: Plan, seen: WindowRead, gap: Gap) -> None:
         self.plan = plan
         self.seen = seen
         self._gap = gap
@@ -50,7 +50,7 @@ class FromMemory:
         about = {"covers": last, "first": gap.first, "recall": recalls}
         self._tell("uncovered", self._fenced("extract", gap.extract, room, **about))
         self._say_what_is_missing(last)
-        if self.seen.sighted.opening:
+        if self.seen.outlook.opening:
             self._say_what_has_left(last)
         if plan.strategy == "session":
             self._as_exchange("untold", "recap", "uncovered")
@@ -58,7 +58,7 @@ class FromMemory:
     def _say_what_has_left(self, last: int) -> None:
         """What was shown with the instructions that open the conversation: their text alone is sent for ever."""
         pinned = {event.seq for _, events in self.seen.older for event in events}
-        opened = [event for event in self.seen.sighted.opening if event.seq <= last and event.seq not in pinned]
+        opened = [event for event in self.seen.outlook.opening if event.seq <= last and event.seq not in pinned]
         if left := sum(len(media_of(event.event)) for event in opened):
             told = "images and files of the opening instructions that are no longer in the window"
             self.degraded.append(f"{told}: {left}")
@@ -89,7 +89,7 @@ class FromMemory:
         if self.plan.strategy == "importance":
             self._tell("summary", self._fenced("summary", brief.text, room - EXCHANGE, **about))
             self._as_exchange("summary")
-            if first > self.seen.sighted.head.cleared + 1:
+            if first > self.seen.outlook.head.cleared + 1:
                 self.degraded.append(f"what is remembered begins at event {first}")
         else:
             self._tell("brief", self._fenced("brief", brief.text, room, covers=brief.covers, recall=recalls))

@@ -20,12 +20,12 @@ from everthread.core.estimates import Measure
 from everthread.core.events import media_of
 from everthread.core.logged import Logged
 from everthread.core.parts import Reasoning
-from everthread.core.request import Item, ReplyItem, Said
+from everthread.core.request import Item, MessageItem, ReplyItem
 from everthread.core.sections import Asides
 from everthread.core.strategies import ASKED
 from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING
 from everthread.core.window import Start, excess
-from everthread.store.scripts.window import Seen
+from everthread.store.scripts.window import WindowRead
 
 DECLARED = 16  # tokens of a tool that only its name is known of, beside that
 
@@ -61,7 +61,14 @@ class SoFar(NamedTuple):
 
 class Packing:
     def __init__(
-        self, plan: Plan, seen: Seen, turn_cache: TurnCache, *, changed: int = 0, gap: Gap = NOTHING, form: int = 0
+        self,
+        plan: Plan,
+        seen: WindowRead,
+        turn_cache: TurnCache,
+        *,
+        changed: int = 0,
+        gap: Gap = NOTHING,
+        form: int = 0,
     ) -> None:
         self._turn_cache = turn_cache
         self.plan = plan
@@ -74,7 +81,7 @@ class Packing:
         self.shortened: dict[int, str] = {}
         self.form = form  # tokens that the form of the request adds to what the log has counted
         self.clock = plan.settings.clock
-        self._changed = max(changed, seen.sighted.changed, seen.brief.since, seen.recap.since)
+        self._changed = max(changed, seen.outlook.changed, seen.brief.since, seen.recap.since)
         self.gave_way = False
         self.degraded += plan.notes
         if seen.choice:
@@ -186,7 +193,7 @@ class Packing:
     # -- packing -------------------------------------------------------------------------------------------
 
     def _take(self) -> None:
-        choice, newest = self.seen.choice, self.seen.sighted.newest
+        choice, newest = self.seen.choice, self.seen.outlook.newest
         assert choice
         assert newest
         for turn, events in self.seen.older:
@@ -209,7 +216,7 @@ class Packing:
     def fold(self) -> None:
         """Items and sizes of all turns that are in."""
         self._items = items = Items(self.plan.measure.text, self.shortened, fence=self.plan.fence, ways=self.plan.ways)
-        opening = {event.seq for event in self.seen.sighted.opening}
+        opening = {event.seq for event in self.seen.outlook.opening}
         newest = self.turns[-1] if self.turns else None
         changes, counts = bool(self.shortened), self.plan.measure.counter is not None
         for turn in (*self.older, *self.turns):
@@ -261,7 +268,7 @@ class Packing:
         for turn in self.turns:
             turn.aside = 0
             for place, item in enumerate(turn.items):
-                if not isinstance(item, Said) or item.role != "user":
+                if not isinstance(item, MessageItem) or item.role != "user":
                     continue
                 returned = place == 0 and previous is not None and previous.session != item.session
                 pause = item.time - previous.at if previous and returned else 0

@@ -25,7 +25,7 @@ from everthread.errors import NoModel
 from everthread.providers.models import Limits, Model, model, warn
 from everthread.providers.registry import provider
 from everthread.store.scripts.lookups import Ahead
-from everthread.store.scripts.window import Sighted
+from everthread.store.scripts.window import Outlook
 
 # Which memory goes with which strategy: the kind of its summary, whether the recap goes along, and the settings
 # that say how much room they may take.
@@ -141,13 +141,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(
-    asked: Asked, sources: Sequence[Source], sighted: Sighted, fence: Fence, learnt: Learnt = NOTHING_LEARNT
+    asked: Asked, sources: Sequence[Source], outlook: Outlook, fence: Fence, learnt: Learnt = NOTHING_LEARNT
 ) -> Plan:
-    resolved, passed_over = _resolved(asked, sources, sighted)
+    resolved, passed_over = _resolved(asked, sources, outlook)
     settings = resolved.settings
     model, place = _model(settings), place_of(settings)
     measure = _measure(asked, model, settings, learnt.factors.get(place))
-    sections = _sections(asked, sighted, settings, fence)
+    sections = _sections(asked, outlook, settings, fence)
     window = settings.model_window or asked.window or min(model.window, learnt.windows.get(place, model.window))
     limit = max(0, window - settings.reply_tokens)
     budget = _budget(resolved, model, limit)
@@ -159,8 +159,8 @@ def plan(
     fixed = offered.tokens + output_tokens + measure.tokens(size + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
     whole = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
-    pins, room = _pinned(sighted.pins, whole, settings)
-    running = sighted.head.state in ("open", "waiting")
+    pins, room = _pinned(outlook.pins, whole, settings)
+    running = outlook.head.state in ("open", "waiting")
     return Plan(
         resolved=resolved,
         model=model,
@@ -179,22 +179,22 @@ def plan(
         shares=shares,
         room=room,
         pins=pins,
-        notes=(*left_out, *_uncounted(asked, settings), *passed_over, *_pins_passed_over(sighted, pins)),
+        notes=(*left_out, *_uncounted(asked, settings), *passed_over, *_pins_passed_over(outlook, pins)),
         running=running,
-        size=sighted.size if running else sighted.settled,
+        size=outlook.size if running else outlook.settled,
     )
 
 
-def _resolved(asked: Asked, sources: Sequence[Source], sighted: Sighted) -> tuple[Resolved, list[str]]:
+def _resolved(asked: Asked, sources: Sequence[Source], outlook: Outlook) -> tuple[Resolved, list[str]]:
     """The settings in force, and those that could not be used."""
     given = Source("the settings given", asked.settings)
-    conversation = usable(from_conversation(msgspec.json.decode(sighted.marks.conversation)))
-    branch = from_branch(sighted.settings)
+    conversation = usable(from_conversation(msgspec.json.decode(outlook.marks.conversation)))
+    branch = from_branch(outlook.settings)
     record = (asked.record,) if asked.record else ()
     resolved = resolve(*sources, *asked.sources, conversation, branch, *record, given)
     notes = [f"passed over: {problem}" for problem in (*conversation.passed_over, *branch.passed_over)]
-    if sighted.unread:
-        notes.append(f"passed over: settings of this branch that are damaged: {sighted.unread}")
+    if outlook.unread:
+        notes.append(f"passed over: settings of this branch that are damaged: {outlook.unread}")
     return resolved, notes
 
 
@@ -216,14 +216,14 @@ def _measure(asked: Asked, model: Model, settings: Settings, learnt: float | Non
     return measure_of(model, settings, learnt if asked.factor is None else asked.factor)
 
 
-def _sections(asked: Asked, sighted: Sighted, settings: Settings, fence: Fence) -> dict[str, str]:
+def _sections(asked: Asked, outlook: Outlook, settings: Settings, fence: Fence) -> dict[str, str]:
     """The instructions by section: those given, MEMORY.md, and those that open the conversation."""
     told = _told(asked.instructions, settings.instructions, fence)
     # Until the turn ends it stays as it is, because it stands before all that is cached; unless it was forgotten.
-    held = asked.notes if sighted.notes and asked.notes_since in (0, sighted.notes_since) else None
-    notes = sighted.notes if held is None else held
+    held = asked.notes if outlook.notes and asked.notes_since in (0, outlook.notes_since) else None
+    notes = outlook.notes if held is None else held
     sections = instructions_of(_noted(told, notes, settings, fence))
-    opening = clean("\n\n".join(event.text for event in sighted.opening if event.text.strip()))
+    opening = clean("\n\n".join(event.text for event in outlook.opening if event.text.strip()))
     if opening := without(fence, opening):
         sections["opening"] = opening
     return sections
@@ -253,10 +253,10 @@ def _uncounted(asked: Asked, settings: Settings) -> Iterator[str]:
         )
 
 
-def _pins_passed_over(sighted: Sighted, kept: tuple[Older, ...]) -> Iterator[str]:
-    if left := len(sighted.pins) - len(kept):
+def _pins_passed_over(outlook: Outlook, kept: tuple[Older, ...]) -> Iterator[str]:
+    if left := len(outlook.pins) - len(kept):
         yield f"pinned turns that do not fit into the share for pins: {left}"
-    if sighted.more_pins:
+    if outlook.more_pins:
         yield "there may be more pinned turns than were looked at"
 
 
@@ -265,15 +265,15 @@ def place_of(settings: Settings) -> str:
     return f"{settings.model}@{settings.address}" if settings.address else settings.model
 
 
-def chosen(plan: Plan, sighted: Sighted) -> Lookups[Choice]:
+def chosen(plan: Plan, outlook: Outlook) -> Lookups[Choice]:
     """What the strategy chooses, and the pinned turns that it left out."""
-    assert sighted.newest is not None
+    assert outlook.newest is not None
     view = View(
-        newest=sighted.newest,
+        newest=outlook.newest,
         size=plan.size,
         room=plan.room,
-        messages=sighted.head.messages_sum,
-        session_first=sighted.head.session_first,
+        messages=outlook.head.messages_sum,
+        session_first=outlook.head.session_first,
         last_messages=plan.settings.messages,
         active_messages=plan.settings.active_messages,
     )
@@ -284,11 +284,11 @@ def chosen(plan: Plan, sighted: Sighted) -> Lookups[Choice]:
     return msgspec.structs.replace(choice, older=tuple(both))
 
 
-def foreseen(plan: Plan, sighted: Sighted) -> Ahead | None:
+def foreseen(plan: Plan, outlook: Outlook) -> Ahead | None:
     """What the choice will ask for, where it is by size alone."""
-    if plan.strategy != "budget" or sighted.newest is None:
+    if plan.strategy != "budget" or outlook.newest is None:
         return None
-    return Ahead(excess(sighted.newest, plan.size, plan.room), plan.room.step)
+    return Ahead(excess(outlook.newest, plan.size, plan.room), plan.room.step)
 
 
 def as_packed(begin: Start, older: Container[int], choosing: Lookups[Choice], *, by_size: bool) -> Lookups[Choice]:

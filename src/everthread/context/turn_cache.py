@@ -20,7 +20,7 @@ MOST = 8_000_000  # bytes of events, as they are stored
 Name = tuple[str, Ways]
 
 
-class Kept(NamedTuple):
+class CachedTurn(NamedTuple):
     events: list[Logged]
     items: list[Item]
     calls: dict[str, str]  # names by their ids
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 class TurnCache:
     def __init__(self, most: int = MOST) -> None:
-        self._kept: OrderedDict[Name, Kept] = OrderedDict()
+        self._kept: OrderedDict[Name, CachedTurn] = OrderedDict()
         self._most = most
         self._size = 0
         self.forgotten = 0  # times
@@ -51,7 +51,7 @@ class TurnCache:
         if items.plain and sum(items.repaired.values()) == repairs and items.added == added:
             calls = {call.id: call.name for call in items.fresh}
             size = sum([len(event.body) for event in events])
-            self._keep(name, Kept(events, made.copy(), calls, size, items.simple))
+            self._keep(name, CachedTurn(events, made.copy(), calls, size, items.simple))
         items.simple = items.simple and simple
         return made
 
@@ -61,7 +61,7 @@ class TurnCache:
         self._size = 0
         self.forgotten += 1
 
-    def _keep(self, name: Name, kept: Kept) -> None:
+    def _keep(self, name: Name, kept: CachedTurn) -> None:
         old = self._kept.pop(name, None)
         self._kept[name] = kept
         self._size += kept.size - (old.size if old else 0)

@@ -50,7 +50,7 @@ class Begun(NamedTuple):
     tokens_before: int = 0
 
 
-class Left(NamedTuple):
+class Departure(NamedTuple):
     """What is known of the place where a line left a branch: the head there, the newest turn that had begun on that
     branch, if any, and the seq of the newest marker of each of `KINDS` on it, 0 where there is none."""
 
@@ -103,7 +103,7 @@ class Piece(msgspec.Struct, frozen=True, eq=False):
         return Segment(self.branch, max(self.first, first), min(self.last, last))
 
 
-def piece_of(branch: int, first: int, past: Piece | None, left: Left) -> Piece:
+def piece_of(branch: int, first: int, past: Piece | None, left: Departure) -> Piece:
     """The piece of a branch up to where it was left; `past` is the piece before it."""
     inherited = past.marks if past else NONE
     return Piece(
@@ -187,11 +187,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         piece = self.piece(seq)
         return piece.branch if piece else self.branch.number
 
-    def grown(self, branch: Branch, left: Left) -> Line:
+    def grown(self, branch: Branch, left: Departure) -> Line:
         """The line of a branch that leaves this one where `left` says, on the branch itself or on an ancestor."""
         return Line(tenant=self.tenant, conversation=self.conversation, branch=branch, past=self._until(left))
 
-    def _until(self, left: Left) -> Piece | None:
+    def _until(self, left: Departure) -> Piece | None:
         if left.end.seq == 0:
             return None
         piece = self.piece(left.end.seq)
@@ -212,7 +212,7 @@ class Current(NamedTuple):
         return f"{self.tenant}/{self.conversation}"
 
 
-def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Left]]) -> Line:
+def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Departure]]) -> Line:
     """The line of a branch, from the branch and its ancestors in that order, each with where it left its parent."""
     past: Piece | None = None
     for (_, left), (parent, _) in reversed(list(pairwise(lineage))):

@@ -1,7 +1,7 @@
 """The neutral request: what every provider is told, before any of them is told it in its own form.
 
-A request is made of items. `Said` is one message of the user or of the application; `ReplyItem` is what one model
-call gave, with exactly one answer for each of its tool calls. How events become items is `context.items`.
+A request is made of items. A `MessageItem` is one message of the user or of the application; a `ReplyItem` is what one
+model call gave, with exactly one answer for each of its tool calls. How events become items is `context.items`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     meta: dict[str, str] = {}
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class MessageItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`aside`: what was so at that moment (time, a pause), told in a marked block after the text."""
 
     role: str  # user or system
@@ -71,7 +71,7 @@ class ReplyItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int = 0
 
 
-Item = Said | ReplyItem
+Item = MessageItem | ReplyItem
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from everthread.core.fence import QUOTE, Fence
 from everthread.core.logged import moment
 from everthread.core.parts import Text
-from everthread.core.request import Item, ReplyItem, Said, clean
+from everthread.core.request import Item, MessageItem, ReplyItem, clean
 from everthread.errors import BadValue
 
 ORDER = ("persona", "user", "memory", "skills")
@@ -103,7 +103,7 @@ def spans(events: Sequence[tuple[int, int]]) -> str:
 
 def exchange(told: str) -> tuple[Item, Item]:
     """Something told before the window, as if the user had told it and the model had taken note."""
-    return Said(role="user", parts=(Text(text=told),)), ReplyItem(parts=(Text(text="Noted, as background."),))
+    return MessageItem(role="user", parts=(Text(text=told),)), ReplyItem(parts=(Text(text="Noted, as background."),))
 
 
 # -- what was so at the moment of a message ----------------------------------------------------------------

@@ -12,7 +12,7 @@ from everthread.jobs.worker import Job, Worker
 from everthread.memory import brief, name, recap, summary
 from everthread.memory.branch import Memory, Unusable
 from everthread.memory.due import Due
-from everthread.memory.standing import Looked, look
+from everthread.memory.standing import MemoryState, look
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import Owner
 
@@ -28,10 +28,10 @@ class _IsDue(Protocol):
     def __call__(self, memory: Memory, due: Due, *, all: bool) -> bool: ...
 
 
-def _made(what: str, is_due: _IsDue, make: Callable[[Memory, Due], Awaitable[None]]) -> Job[Looked]:
+def _made(what: str, is_due: _IsDue, make: Callable[[Memory, Due], Awaitable[None]]) -> Job[MemoryState]:
     """The job that makes something to be remembered."""
 
-    async def do(looked: Looked, lease: Lease | None) -> bool:
+    async def do(looked: MemoryState, lease: Lease | None) -> bool:
         looked.memory.lease = lease
         try:
             await make(looked.memory, looked.due)
@@ -43,19 +43,19 @@ def _made(what: str, is_due: _IsDue, make: Callable[[Memory, Due], Awaitable[Non
     return Job(name=what, due=lambda looked, all: is_due(looked.memory, looked.due, all=all), do=do)
 
 
-async def _finish_forgetting(looked: Looked, _: Lease | None) -> bool:
+async def _finish_forgetting(looked: MemoryState, _: Lease | None) -> bool:
     """Do what a process that died has left."""
     await looked.memory.log.forgetting.finish_later()
     return True
 
 
-async def _index(looked: Looked, _: Lease | None) -> bool:
+async def _index(looked: MemoryState, _: Lease | None) -> bool:
     conversation = looked.memory.conversation
     await looked.memory.log.recall.index_these(Owner(conversation.tenant, conversation.user), looked.unindexed)
     return True
 
 
-JOBS: tuple[Job[Looked], ...] = (
+JOBS: tuple[Job[MemoryState], ...] = (
     Job(name="forget", due=lambda looked, _: looked.half_forgotten, do=_finish_forgetting, alone=False),
     Job(name="index", due=lambda looked, _: bool(looked.unindexed), do=_index, alone=False),
     _made("recap", recap.is_due, recap.make),

@@ -38,7 +38,7 @@ READ = 24_000  # characters that are looked at
 LEAVES = 80  # values of a JSON text
 
 
-class Found(NamedTuple):
+class Entity(NamedTuple):
     """`value` is exact; `text` adds the words that it belongs to; `rarity` says how telling it is, 0 to 3."""
 
     kind: Kind
@@ -51,12 +51,12 @@ _NAME_KEYS = ("first_name", "last_name")
 _GROUPS: dict[str, Kind] = {"shell": "command", "cjknumber": "number", "cjkdate": "date", "honoured": "name"}
 
 
-def found(text: str, most: int = MOST) -> list[Found]:
+def found(text: str, most: int = MOST) -> list[Entity]:
     """What must be kept of a text, in its order, each once."""
     return _each_once(_all_in(text[:READ]), most)
 
 
-def of_json(text: str, most: int = MOST) -> list[Found] | None:
+def of_json(text: str, most: int = MOST) -> list[Entity] | None:
     """What must be kept of a text that is JSON, each with its key; None where it is not JSON."""
     body = _decoded(text)
     if body is None:
@@ -70,8 +70,8 @@ def pairs_of_json(text: str) -> list[tuple[str, str]]:
     return [] if body is None else [(key, str(value)) for key, value in _leaves(body)]
 
 
-def _each_once(founds: Iterable[Found], most: int) -> list[Found]:
-    seen: dict[tuple[str, str], Found] = {}
+def _each_once(founds: Iterable[Entity], most: int) -> list[Entity]:
+    seen: dict[tuple[str, str], Entity] = {}
     for one in founds:
         seen.setdefault((one.kind, one.text), one)
         if len(seen) == most:
@@ -79,7 +79,7 @@ def _each_once(founds: Iterable[Found], most: int) -> list[Found]:
     return list(seen.values())
 
 
-def _all_in(text: str) -> Iterator[Found]:
+def _all_in(text: str) -> Iterator[Entity]:
     german = len(set(GERMAN.findall(text))) > 2
     at = 0
     while match := PATTERN.search(text, at):
@@ -89,7 +89,7 @@ def _all_in(text: str) -> Iterator[Found]:
             yield one
 
 
-def _end_of_command(match: re.Match[str], one: Found | None) -> int:
+def _end_of_command(match: re.Match[str], one: Entity | None) -> int:
     """Where a command ends: what follows it in the sentence is read by itself."""
     return match.start() + len(one.value if one else match[0].partition(" ")[0])
 
@@ -135,19 +135,19 @@ def _fields(value: dict[str, object], *, named: bool) -> list[tuple[str, object]
     return list(islice(((key, inner) for key, inner in value.items() if key not in told), LEAVES))
 
 
-def _of_leaf(key: str, value: object) -> Iterable[Found]:
+def _of_leaf(key: str, value: object) -> Iterable[Entity]:
     if isinstance(value, bool):
         return ()
     if isinstance(value, int | float):
-        return (Found("number", str(value), f"{key} {value}".strip(), _rarity_of_number(str(value))),)
+        return (Entity("number", str(value), f"{key} {value}".strip(), _rarity_of_number(str(value))),)
     return _of_value(key, str(value))
 
 
-def _of_value(key: str, text: str) -> Iterable[Found]:
+def _of_value(key: str, text: str) -> Iterable[Entity]:
     if key in COMMAND_KEYS and text.strip():
         return (_command(text.strip().split("\n")[0]),)
     if kind := _kind_of_value(key, text):
-        return (Found(kind, text, text if kind in ("name", "url", "path") else f"{key} {text}".strip(), 2),)
+        return (Entity(kind, text, text if kind in ("name", "url", "path") else f"{key} {text}".strip(), 2),)
     return found(text[:1_000], most=10) if len(text) > 12 else ()
 
 
@@ -168,24 +168,24 @@ def _nothing(_text: str, _match: re.Match[str], _german: bool) -> None:
     return None
 
 
-def _code(_text: str, match: re.Match[str], _german: bool) -> Found | None:
+def _code(_text: str, match: re.Match[str], _german: bool) -> Entity | None:
     code = match[0][1:-1].strip()
     inner = PATTERN.match(code)
     if inner and inner.end() == len(code) and (group := str(inner.lastgroup)) in ("path", "url", "email", "id", "date"):
-        return Found(group, code, code, 2)  # type: ignore[arg-type]
+        return Entity(group, code, code, 2)  # type: ignore[arg-type]
     return _command(code) if len(code) > 1 and not code.isdigit() else None
 
 
-def _command(line: str) -> Found:
+def _command(line: str) -> Entity:
     line = line if len(line) <= LONGEST else f"{line[: LONGEST - 2]} …"
-    return Found("command", line, line, 2 + (" " in line))
+    return Entity("command", line, line, 2 + (" " in line))
 
 
-def _shell(_text: str, match: re.Match[str], _german: bool) -> Found:
+def _shell(_text: str, match: re.Match[str], _german: bool) -> Entity:
     return _command(match[0].strip().partition(" ")[2].strip())
 
 
-def _typed(text: str, match: re.Match[str], _german: bool) -> Found | None:
+def _typed(text: str, match: re.Match[str], _german: bool) -> Entity | None:
     """A command in running text, up to where the sentence goes on."""
     words = _until_sentence(match[0].split(" "))
     told = RUN.search(text, max(0, match.start() - 24), match.start())
@@ -209,41 +209,41 @@ def _may_be_prose(words: list[str]) -> bool:
     return words[0] in ORDINARY or words[1].lower() in SMALL
 
 
-def _url(_text: str, match: re.Match[str], _german: bool) -> Found:
+def _url(_text: str, match: re.Match[str], _german: bool) -> Entity:
     url = match[0].rstrip(".,;:!?)]*_'")
     if match[0].count("(") and url + ")" == match[0][: len(url) + 1]:
         url += ")"
-    return Found("url", url, url if len(url) <= LONGEST * 2 else f"{url[: LONGEST * 2]}…", 2)
+    return Entity("url", url, url if len(url) <= LONGEST * 2 else f"{url[: LONGEST * 2]}…", 2)
 
 
-def _email(text: str, match: re.Match[str], _german: bool) -> Found:
+def _email(text: str, match: re.Match[str], _german: bool) -> Entity:
     email = match[0].rstrip(".-")
-    return Found("email", email, _labelled(text, match.start(), email), 3)
+    return Entity("email", email, _labelled(text, match.start(), email), 3)
 
 
-def _path(_text: str, match: re.Match[str], _german: bool) -> Found | None:
+def _path(_text: str, match: re.Match[str], _german: bool) -> Entity | None:
     path = match[0].rstrip(".")
     if not path.strip("/.~") or (path.count("/") < 2 and path.replace("/", "").isdigit()):
         return None
-    return Found("path", path, path, 2 + ("/" in path or "\\" in path))
+    return Entity("path", path, path, 2 + ("/" in path or "\\" in path))
 
 
-def _date(text: str, match: re.Match[str], _german: bool) -> Found:
-    return Found("date", match[0], _around(text, match), 1 if TIME.fullmatch(match[0]) else 2)
+def _date(text: str, match: re.Match[str], _german: bool) -> Entity:
+    return Entity("date", match[0], _around(text, match), 1 if TIME.fullmatch(match[0]) else 2)
 
 
-def _phone(text: str, match: re.Match[str], _german: bool) -> Found | None:
+def _phone(text: str, match: re.Match[str], _german: bool) -> Entity | None:
     digits = sum(map(str.isdigit, match[0]))
-    return Found("phone", match[0], _labelled(text, match.start(), match[0]), 3) if 7 <= digits <= 15 else None
+    return Entity("phone", match[0], _labelled(text, match.start(), match[0]), 3) if 7 <= digits <= 15 else None
 
 
-def _number(text: str, match: re.Match[str], _german: bool) -> Found | None:
+def _number(text: str, match: re.Match[str], _german: bool) -> Entity | None:
     number = match[0].strip()
     if match.end() < len(text) and text[match.end()] in ".)" and _opens(text, match.start()):
         return None  # of a list
     around = _around(text, match)
     rarity = _rarity_of_number(number)
-    return Found("number", number, around, rarity) if rarity or around != number else None
+    return Entity("number", number, around, rarity) if rarity or around != number else None
 
 
 def _rarity_of_number(number: str) -> int:
@@ -251,14 +251,14 @@ def _rarity_of_number(number: str) -> int:
     return min(3, (digits > 2) + (digits > 4) + (not number.isdigit()))
 
 
-def _id(text: str, match: re.Match[str], _german: bool) -> Found | None:
+def _id(text: str, match: re.Match[str], _german: bool) -> Entity | None:
     value = match[0]
     if ORDINAL.fullmatch(value):
         return None
-    return Found("id", value, _labelled(text, match.start(), value), 3 if len(value) > 5 else 2)
+    return Entity("id", value, _labelled(text, match.start(), value), 3 if len(value) > 5 else 2)
 
 
-def _name(text: str, match: re.Match[str], german: bool) -> Found | None:
+def _name(text: str, match: re.Match[str], german: bool) -> Entity | None:
     if _belongs_to_next(text, match.end()):
         return None
     given = match[0].rstrip("'’-&").split(" ")
@@ -269,7 +269,7 @@ def _name(text: str, match: re.Match[str], german: bool) -> Found | None:
     if len(words) < (2 if begins or german else 1):
         return None
     name = " ".join(words).removesuffix("'s").removesuffix("’s")
-    return Found("name", name, name, min(2, len(words) - 1 + any(map(str.isdigit, name))))
+    return Entity("name", name, name, min(2, len(words) - 1 + any(map(str.isdigit, name))))
 
 
 def _belongs_to_next(text: str, end: int) -> bool:
@@ -289,11 +289,11 @@ def _without_starters(words: list[str]) -> list[str]:
     return words
 
 
-def _honoured(_text: str, match: re.Match[str], _german: bool) -> Found:
-    return Found("name", match[0], match[0], 1)
+def _honoured(_text: str, match: re.Match[str], _german: bool) -> Entity:
+    return Entity("name", match[0], match[0], 1)
 
 
-_MAKERS: dict[str, Callable[[str, re.Match[str], bool], Found | None]] = {
+_MAKERS: dict[str, Callable[[str, re.Match[str], bool], Entity | None]] = {
     "skip": _nothing,
     "code": _code,
     "shell": _shell,

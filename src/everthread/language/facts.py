@@ -134,7 +134,7 @@ def _of_user(event: User, seq: int) -> Iterator[Fact]:
     yield from _exact(entities.found(text), seq, "user")
 
 
-def _in_result(text: str) -> list[entities.Found]:
+def _in_result(text: str) -> list[entities.Entity]:
     found = entities.of_json(text, OF_RESULT) if len(text) <= JSON_READ else None
     return entities.found(text[:READ_OF_RESULT], OF_RESULT) if found is None else found
 
@@ -193,7 +193,7 @@ def _stated(stated: Statement, seq: int) -> Fact:
     )
 
 
-def _exact(found: Iterable[entities.Found], seq: int, by: Speaker) -> Iterator[Fact]:
+def _exact(found: Iterable[entities.Entity], seq: int, by: Speaker) -> Iterator[Fact]:
     for one in found:
         # A rare number is the same wherever it stands; "3" is nothing without its words, and little with them.
         plain = one.kind in ("number", "date")

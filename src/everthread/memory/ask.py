@@ -12,7 +12,7 @@ from everthread.agent.runtime import Runtime
 from everthread.config import Settings
 from everthread.core.events import MEMORY, Assistant, ModelCall, text_of
 from everthread.core.parts import Text
-from everthread.core.request import Request, Said, clean
+from everthread.core.request import MessageItem, Request, clean
 from everthread.errors import BrokenOff
 from everthread.providers.base import Media
 from everthread.providers.models import Model
@@ -57,7 +57,7 @@ def _request(settings: Settings, about: Model, *, instructions: str, text: str, 
     request = Request(
         model=about.name,
         instructions=(instructions,),
-        items=(Said(role="user", parts=(Text(text=clean(text)),), seq=at),),
+        items=(MessageItem(role="user", parts=(Text(text=clean(text)),), seq=at),),
         reply_tokens=settings.summary_reply_tokens,
         temperature=settings.summary_temperature,
         # Summing up takes no long thought, and the reply's limit is for both.

@@ -12,7 +12,7 @@ import msgspec
 
 from everthread.config import Settings
 from everthread.core.events import MEMORY, ModelCall
-from everthread.store.beside.usage import Called, calls_of
+from everthread.store.beside.usage import RecentCall, calls_of
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
 from everthread.store.log import Log
@@ -30,7 +30,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     dollars: float = 0.0
     since: int = 0
     failures: int = 0
-    newest: Called | None = None
+    newest: RecentCall | None = None
 
     def wait(self, settings: Settings, now: int) -> float:
         """Seconds until a model may be called; 0 where it may now."""

@@ -39,7 +39,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     dollars: float = 0.0
 
 
-class Looked(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryState(msgspec.Struct, frozen=True, kw_only=True):
     """A branch as it was found: what to make its memory with, what is due, and what was spent. `model`: the one that
     memory has, whether or not it may be asked now; `wait`: seconds until it may. Also what else there is to do: events
     that the index of recall lacks, and whether something is half-forgotten."""
@@ -78,14 +78,14 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
 async def look(
     runtime: Runtime, conversation: Conversation, branch: int | None, *, failed: bool = False, as_is: bool = False
-) -> Looked:
+) -> MemoryState:
     """How a branch stands now. `failed`: the model has just failed; what can be told without it serves until the model
     may be asked again. `as_is`: extracts are taken as they are, though a model could do better."""
     now, owner = runtime.log.now, Owner(conversation.tenant, conversation.user)
     await runtime.log.conversations.mine(conversation)
     agent = await runtime.agent(conversation.tenant, conversation.agent)
 
-    def script() -> Script[Looked]:
+    def script() -> Script[MemoryState]:
         found = yield from find(owner, conversation.id)
         line = yield from line_of(found.tenant, found.id, branch, known=runtime.log.lines)
         settings = (yield from runtime.resolving(found, line, agent)).settings
@@ -93,7 +93,7 @@ async def look(
         spent = yield from spending(found, now)
         model, wait = memory.model, spent.wait(settings, now) if memory.model else 0.0
         memory.model = "" if wait or failed else model
-        return Looked(
+        return MemoryState(
             memory=memory,
             model=model,
             due=(yield from due(line, capable=bool(memory.model) and not as_is)),

@@ -18,7 +18,7 @@ import msgspec
 from everthread.core.fence import BREAK, DIGITS, RESULT, Fence, ending
 from everthread.core.images import dimensions, media_type_of
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, clean, object_of
+from everthread.core.request import Answer, Call, Item, MessageItem, ReplyItem, Request, clean, object_of
 from everthread.core.tokens import is_text
 from everthread.providers.models import Model
 
@@ -218,7 +218,7 @@ def told(request: Request, media: Media) -> Request:
 
 
 def _told_item(item: Item, media: Media) -> Item:
-    if isinstance(item, Said):
+    if isinstance(item, MessageItem):
         return msgspec.structs.replace(item, parts=_told_parts(item.parts, media))
     told = [msgspec.structs.replace(answer, parts=_told_parts(answer.parts, media)) for answer in item.answers]
     return msgspec.structs.replace(item, answers=tuple(told))
@@ -250,7 +250,7 @@ def flattened(request: Request, media: Media) -> Request:
     for item in request.items:
         if isinstance(item, ReplyItem) and item.answers:
             items.append(ReplyItem(parts=tuple(map(_flat, item.parts)), model=item.model, seq=item.seq))
-            items += [Said(role="user", parts=_flat_answer(answer, media), seq=answer.seq) for answer in item.answers]
+            items += [_told(answer, media) for answer in item.answers]
         else:
             items.append(item)
     told = (request.fence.told,) if request.fence and request.fence.told not in request.instructions else ()
@@ -259,6 +259,11 @@ def flattened(request: Request, media: Media) -> Request:
 
 def _flat(part: Part | Call) -> Part:
     return Text(text=f"[tool call {part.name}: {part.arguments}]") if isinstance(part, Call) else part
+
+
+def _told(answer: Answer, media: Media) -> MessageItem:
+    """An answer as a message of its own."""
+    return MessageItem(role="user", parts=_flat_answer(answer, media), seq=answer.seq)
 
 
 def _flat_answer(answer: Answer, media: Media) -> tuple[Text, ...]:

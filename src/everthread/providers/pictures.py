@@ -33,7 +33,7 @@ FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "imag
 _kept: OrderedDict[tuple[str, Bounds], tuple[str, str] | tuple[()]] = OrderedDict()  # empty: it cannot be scaled
 
 
-class Sent(NamedTuple):
+class SentPicture(NamedTuple):
     """A picture or file in a request: its type and its bytes in base64, where they are known."""
 
     is_image: bool
@@ -48,15 +48,15 @@ class Bounds(NamedTuple):
     side: int
 
 
-class Form(NamedTuple):
+class PictureForm(NamedTuple):
     """How a provider writes pictures: what one of its blocks shows, and the blocks for a picture and for a text."""
 
-    read: Callable[[Block], Sent | None]
+    read: Callable[[Block], SentPicture | None]
     picture: Callable[[str, str], Block]
     text: Callable[[str], Block]
 
 
-def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> list[str]:
+def keep(messages: list[Block], form: PictureForm, limits: Limits, media: Media) -> list[str]:
     """Change the blocks that the provider would refuse. Returns what was changed, in words."""
     if not media.shows or not limits.media:
         return []
@@ -70,13 +70,13 @@ def keep(messages: list[Block], form: Form, limits: Limits, media: Media) -> lis
     return [f"{SCALED}: {scaled}"] if scaled else []
 
 
-def _bounds(shown: list[tuple[Block, Sent]], limits: Limits) -> Bounds:
+def _bounds(shown: list[tuple[Block, SentPicture]], limits: Limits) -> Bounds:
     many = 0 < limits.many_images < sum(sent.is_image for _, sent in shown)
     side = limits.many_image_side if many else limits.image_side
     return Bounds(limits.image_bytes or sys.maxsize, side or sys.maxsize)
 
 
-def _keep_bytes(shown: list[tuple[Block, Sent]], form: Form, limits: Limits, media: Media) -> None:
+def _keep_bytes(shown: list[tuple[Block, SentPicture]], form: PictureForm, limits: Limits, media: Media) -> None:
     """Keep the newest, as long as there is room for their bytes."""
     left = limits.media_bytes or sys.maxsize
     for block, _ in reversed(shown):
@@ -86,12 +86,12 @@ def _keep_bytes(shown: list[tuple[Block, Sent]], form: Form, limits: Limits, med
             _tell(block, sent, form, media, "too much for one request, not sent")
 
 
-def of_data_url(url: str, *, is_image: bool = True) -> Sent:
+def of_data_url(url: str, *, is_image: bool = True) -> SentPicture:
     """What a data URL holds; only its kind, where it is an address."""
     if not url.startswith("data:"):
-        return Sent(is_image)
+        return SentPicture(is_image)
     about, _, data = url.partition(",")
-    return Sent(is_image, about.removeprefix("data:").partition(";")[0], data)
+    return SentPicture(is_image, about.removeprefix("data:").partition(";")[0], data)
 
 
 def forget() -> None:
@@ -109,14 +109,14 @@ def _blocks(pieces: list[Block]) -> Iterator[Block]:
             yield piece
 
 
-def _tell(block: Block, sent: Sent, form: Form, media: Media, why: str) -> None:
+def _tell(block: Block, sent: SentPicture, form: PictureForm, media: Media, why: str) -> None:
     size = sides(*dimensions(base64.b64decode(sent.data)))
     media.unsent += 1
     block.clear()
     block.update(form.text(in_brackets("image" if sent.is_image else "file", sent.media_type, size, why=why)))
 
 
-def _scale(block: Block, sent: Sent, form: Form, bounds: Bounds, media: Media) -> bool:
+def _scale(block: Block, sent: SentPicture, form: PictureForm, bounds: Bounds, media: Media) -> bool:
     """Scale a picture that is too large. Returns whether it was scaled."""
     if not sent.is_image or _fits(sent, bounds):
         return False
@@ -129,7 +129,7 @@ def _scale(block: Block, sent: Sent, form: Form, bounds: Bounds, media: Media) -
     return True
 
 
-def _fits(sent: Sent, bounds: Bounds) -> bool:
+def _fits(sent: SentPicture, bounds: Bounds) -> bool:
     if len(sent.data) > bounds.bytes:
         return False
     return bounds.side == sys.maxsize or max(dimensions(base64.b64decode(sent.data))) <= bounds.side

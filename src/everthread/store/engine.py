@@ -138,7 +138,7 @@ class Bells:
         return bool(self._waiting)
 
 
-class Statement(NamedTuple):
+class SqlStatement(NamedTuple):
     sql: str
     names: tuple[str, ...]
 
@@ -147,7 +147,7 @@ class Statement(NamedTuple):
 
 
 @cache
-def statements(placeholder: str) -> dict[str, Statement]:
+def statements(placeholder: str) -> dict[str, SqlStatement]:
     """The queries by name. `placeholder` is how the engine writes its nth parameter, such as "${n}"."""
     text = files("everthread.store").joinpath("sql/queries.sql").read_text("utf-8")
     found = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
@@ -161,7 +161,7 @@ _LATERAL = re.compile(r"LATERAL \(\s+SELECT e\.\* FROM (events AS e)\s+WHERE (.*
 _NUMBERS = re.compile(r"CAST\(CAST\(j\.(value) AS text\) AS bigint\)|(?<=e\.branch = )CAST\(j\.(key) AS integer\)")
 
 
-def _statement(body: str, placeholder: str) -> Statement:
+def _statement(body: str, placeholder: str) -> SqlStatement:
     sql = "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
     if placeholder.startswith("?"):
         sql = _LATERAL.sub(r"\1\nWHERE \2 AND", sql)
@@ -173,4 +173,4 @@ def _statement(body: str, placeholder: str) -> Statement:
             names.append(match[1])
         return placeholder.format(n=names.index(match[1]) + 1)
 
-    return Statement(re.sub(r":(\w+)", number, sql), tuple(names))
+    return SqlStatement(re.sub(r":(\w+)", number, sql), tuple(names))

@@ -60,7 +60,7 @@ from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries, W
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.read import Newest
 from everthread.store.scripts.restore import OwnedDocument, Whole
-from everthread.store.scripts.window import Planned, Seen, Sighted
+from everthread.store.scripts.window import Outlook, Planned, WindowRead
 from everthread.store.verbs.calibrations import Calibrations
 from everthread.store.verbs.conversations import Conversations
 from everthread.store.verbs.documents import Documents
@@ -315,18 +315,18 @@ class Log:
         return await self._engine.read(lambda: read.sessions(line, limit=limit))
 
     async def window(
-        self, way: Line | Current, *, at: int | None, plan: Callable[[Sighted], Planned], notes: str = ""
-    ) -> Seen:
+        self, way: Line | Current, *, at: int | None, plan: Callable[[Outlook], Planned], notes: str = ""
+    ) -> WindowRead:
         """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest. `notes`: a
         document of the user's that is read along."""
         asking, forgets = window.Asking(at, notes, self._lines, self._windows), self._windows.forgets
         seen = await self._engine.read(lambda: window.window(way, asking, plan))
         if at is None and seen.read and self._windows.forgets == forgets:
-            self._windows.keep(seen.sighted.line, seen.read)
+            self._windows.keep(seen.outlook.line, seen.read)
         return seen
 
     async def look(
-        self, way: Line | Current, *, at: int | None, ask: Callable[[Sighted], Lookups[T]], nothing: T, notes: str = ""
+        self, way: Line | Current, *, at: int | None, ask: Callable[[Outlook], Lookups[T]], nothing: T, notes: str = ""
     ) -> T:
         """What a question in the form of `core.window` comes to; `nothing` where no turns are."""
         asking = window.Asking(at, notes, self._lines)

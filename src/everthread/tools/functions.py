@@ -18,7 +18,7 @@ R = TypeVar("R", covariant=True)
 Approval = bool | Callable[[dict[str, Any]], bool]
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What `tool` was told of a function; what is empty is taken from the function."""
 
     name: str = ""
@@ -30,7 +30,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class FunctionTool(Generic[P, R]):
     """A function, and what was said of it."""
 
-    def __init__(self, function: Callable[P, R], said: Said) -> None:
+    def __init__(self, function: Callable[P, R], said: ToolOptions) -> None:
         self.function = function
         self.said = said
         functools.update_wrapper(self, function)
@@ -69,4 +69,4 @@ def tool(function: Any = None, **said: Any) -> Any:
     """
     if function is None:
         return functools.partial(tool, **said)
-    return FunctionTool(function, Said(**said))
+    return FunctionTool(function, ToolOptions(**said))

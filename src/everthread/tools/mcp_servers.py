@@ -23,7 +23,7 @@ from everthread.core.parts import Part
 from everthread.errors import BadTool, MissingExtra
 
 if TYPE_CHECKING:
-    from everthread.tools.mcp_sessions import Session
+    from everthread.tools.mcp_sessions import McpSession
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class McpServer:
         self.command, self.url, self.cwd = tuple(command), url, cwd
         self.env, self.headers = dict(env or {}), dict(headers or {})
         self.approval, self.seconds = approval, seconds
-        self._session: Session | None = None
+        self._session: McpSession | None = None
         self._tools: tuple[Listed, ...] | None = None
         self._opening = asyncio.Lock()
         self._holders: set[object] = set()  # who has opened it, and not let go of it
@@ -114,7 +114,7 @@ class McpServer:
         except ValueError:
             raise BadTool(self.name, "a lone $ stands in its env or headers; write $$ for the sign itself") from None
 
-    async def _connected(self) -> Session:
+    async def _connected(self) -> McpSession:
         async with self._opening:
             if self._session is None or self._session.lost:
                 await self._end()

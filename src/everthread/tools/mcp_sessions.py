@@ -35,7 +35,7 @@ _GONE = (types.CONNECTION_CLOSED, types.INVALID_REQUEST)  # the second is what a
 logger = logging.getLogger("everthread.tools.mcp")
 
 
-class Session:
+class McpSession:
     """A session. `lost`: it has ended, or its connection is broken. `tools`: what the server listed."""
 
     def __init__(self, server: McpServer) -> None:
@@ -113,9 +113,9 @@ class Session:
             self._ready.set()
 
 
-async def begin(server: McpServer) -> Session:
+async def begin(server: McpServer) -> McpSession:
     """A session in which tools can be called. Raises BadTool."""
-    session = Session(server)
+    session = McpSession(server)
     await session.begun()
     return session
 

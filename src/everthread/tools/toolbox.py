@@ -24,7 +24,7 @@ from everthread.core.request import Tool, object_of
 from everthread.errors import BadTool, BadValue, EverthreadError
 from everthread.tools import schemas
 from everthread.tools.context import ToolContext
-from everthread.tools.functions import Approval, FunctionTool, Said
+from everthread.tools.functions import Approval, FunctionTool, ToolOptions
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
 from everthread.tools.results import Quoting, in_a_line, shortened
 from everthread.tools.running import Ended, OutOfTime, in_time, outcome_of
@@ -285,11 +285,11 @@ def _bound(given: Any) -> Bound:
         keys = ("name", "description", "schema", *_KEYS)
         return _of_mapping({key: getattr(given, key) for key in keys if hasattr(given, key)})
     if callable(given) and not isinstance(given, type):
-        return _of_function(given, Said())
+        return _of_function(given, ToolOptions())
     raise BadTool(getattr(given, "name", given), f"it cannot be run; {_FORMS}")
 
 
-def _of_function(function: Callable[..., Any], said: Said) -> Bound:
+def _of_function(function: Callable[..., Any], said: ToolOptions) -> Bound:
     name = said.name or getattr(getattr(function, "func", function), "__name__", type(function).__name__)
     if name == "<lambda>":
         raise BadTool(name, "it has no name; give it one with tool(…, name=…)")

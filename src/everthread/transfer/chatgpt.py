@@ -27,7 +27,7 @@ from everthread.core.events import Assistant, Event, System, ToolCall, ToolResul
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.errors import BadFormat
 from everthread.providers.checks import a_string, unexpected, unknown
-from everthread.transfer.given import Given, text_or_null, text_part
+from everthread.transfer.given import ExportedObject, text_or_null, text_part
 from everthread.transfer.strands import MOST, Exported, Timed, Tree, ordered
 
 _Role = Literal["system", "user", "assistant", "tool"]
@@ -69,9 +69,9 @@ _Calls = tuple[_Call, ...]
 
 def from_chatgpt(conversation: dict[str, Any], *, where: str = "conversation") -> Exported:
     """One conversation of the export's list; `where` is what errors call it."""
-    given = Given.of(conversation, where)
+    given = ExportedObject.of(conversation, where)
     mapping = given.needed_object("mapping")
-    nodes = {id: Given.of(node, mapping.at(id)) for id, node in mapping.fields.items()}
+    nodes = {id: ExportedObject.of(node, mapping.at(id)) for id, node in mapping.fields.items()}
     tree = Tree()
     calls: dict[str | None, _Calls] = {None: ()}
     for id, after in ordered(_parents(nodes), lambda id: nodes[id].at("parent")):
@@ -88,7 +88,7 @@ def from_chatgpt(conversation: dict[str, Any], *, where: str = "conversation") -
     )
 
 
-def _parents(nodes: dict[str, Given]) -> dict[str, str | None]:
+def _parents(nodes: dict[str, ExportedObject]) -> dict[str, str | None]:
     """Each node's parent, siblings in the order in which their parent names them, before those it does not name."""
     ranks: dict[tuple[str | None, str], int] = {}
     parents: dict[str, str | None] = {}
@@ -103,7 +103,7 @@ def _parents(nodes: dict[str, Given]) -> dict[str, str | None]:
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-def _read(node: Given, id: str, calls: _Calls) -> tuple[list[Timed], _Calls]:
+def _read(node: ExportedObject, id: str, calls: _Calls) -> tuple[list[Timed], _Calls]:
     """What the message of a node says, if anything, and the tool calls on its line after it."""
     if node.get("message") is None:
         return [], calls
@@ -113,7 +113,7 @@ def _read(node: Given, id: str, calls: _Calls) -> tuple[list[Timed], _Calls]:
     return [(time, event) for event in events], calls
 
 
-def _events(message: Given, id: str, calls: _Calls) -> tuple[list[Event], _Calls]:
+def _events(message: ExportedObject, id: str, calls: _Calls) -> tuple[list[Event], _Calls]:
     author = message.needed_object("author")
     content = message.object("content")
     kind, parts = content.get("content_type"), _content(content)
@@ -129,7 +129,7 @@ def _events(message: Given, id: str, calls: _Calls) -> tuple[list[Event], _Calls
             return _tool(result, calls)
 
 
-def _role(author: Given, kind: object) -> _Role:
+def _role(author: ExportedObject, kind: object) -> _Role:
     """Who speaks; custom instructions and memories are the system's, whoever is named as their author."""
     role: _Role = author.get("role")
     if role not in _ROLES:
@@ -137,12 +137,12 @@ def _role(author: Given, kind: object) -> _Role:
     return "system" if kind in _INSTRUCTIONS else role
 
 
-def _user(message: Given, parts: tuple[Part, ...], calls: _Calls) -> tuple[list[Event], _Calls]:
+def _user(message: ExportedObject, parts: tuple[Part, ...], calls: _Calls) -> tuple[list[Event], _Calls]:
     said = parts + _attached(message, parts)
     return ([User(parts=said)], ()) if said else ([], calls)
 
 
-def _assistant(message: Given, parts: tuple[Part, ...], id: str, calls: _Calls) -> tuple[list[Event], _Calls]:
+def _assistant(message: ExportedObject, parts: tuple[Part, ...], id: str, calls: _Calls) -> tuple[list[Event], _Calls]:
     tool = _called(message, parts)
     if not tool:
         return _reply(message, parts), calls
@@ -152,7 +152,7 @@ def _assistant(message: Given, parts: tuple[Part, ...], id: str, calls: _Calls) 
     return [*_reply(message, beside), call], (*calls, _Call(id, tool))
 
 
-def _called(message: Given, parts: tuple[Part, ...]) -> str:
+def _called(message: ExportedObject, parts: tuple[Part, ...]) -> str:
     """The tool that a message is for, if any."""
     recipient = message.text("recipient")
     # What is said to "assistant" is said to itself: no tool has that name.
@@ -161,7 +161,7 @@ def _called(message: Given, parts: tuple[Part, ...]) -> str:
     return recipient
 
 
-def _reply(message: Given, parts: tuple[Part, ...]) -> list[Event]:
+def _reply(message: ExportedObject, parts: tuple[Part, ...]) -> list[Event]:
     about = message.object("metadata")
     finish = about.object("finish_details")
     broke_off = finish.get("type") == "interrupted" or message.get("status") == "in_progress"
@@ -191,7 +191,7 @@ def _answered(name: str, calls: _Calls) -> _Call | None:
     return next(iter((*waiting[:1], *same[-1:], *others[-1:])), None)
 
 
-def _attached(message: Given, shown: tuple[Part, ...]) -> tuple[Part, ...]:
+def _attached(message: ExportedObject, shown: tuple[Part, ...]) -> tuple[Part, ...]:
     """The files beside a message, but for those that it shows itself."""
     pointers = [part.url for part in shown if isinstance(part, Image | File)]
     attachments = message.object("metadata").objects("attachments")
@@ -202,7 +202,7 @@ def _is_shown(id: str, pointers: list[str]) -> bool:
     return bool(id) and any(id in pointer for pointer in pointers)
 
 
-def _file(attachment: Given) -> File:
+def _file(attachment: ExportedObject) -> File:
     media_type = attachment.get("mime_type") or attachment.get("mimeType")
     return File(
         url=attachment.text("id"),
@@ -214,7 +214,7 @@ def _file(attachment: Given) -> File:
 # -- content -----------------------------------------------------------------------------------------------
 
 
-def _content(content: Given) -> tuple[Part, ...]:
+def _content(content: ExportedObject) -> tuple[Part, ...]:
     said = "\n".join(filter(None, map(content.text, _fields(content))))
     if content.get("content_type") in _REASONING:
         return tuple(Reasoning(text=text) for text in (*_thoughts(content), said) if text)
@@ -223,7 +223,7 @@ def _content(content: Given) -> tuple[Part, ...]:
     return (*parts, *screenshot, *text_part(said))
 
 
-def _fields(content: Given) -> tuple[str, ...]:
+def _fields(content: ExportedObject) -> tuple[str, ...]:
     """The fields that hold what is said; those of an unknown type are guessed where one of them is there."""
     kind = content.get("content_type") if content.fields else "text"
     if isinstance(kind, str) and kind in _FIELDS:
@@ -233,7 +233,7 @@ def _fields(content: Given) -> tuple[str, ...]:
     return _GUESSED
 
 
-def _thoughts(content: Given) -> Iterator[str]:
+def _thoughts(content: ExportedObject) -> Iterator[str]:
     for part, place in content.items("parts"):
         yield a_string(part, place)
     for thought in content.objects("thoughts"):
@@ -244,7 +244,7 @@ def _part(given: object, where: str) -> list[Part]:
     """Text, or what an asset pointer points at. A conversation aloud has its sound, film and frames in one part."""
     if given is None or isinstance(given, str):
         return text_part(given)
-    part = Given.of(given, where)
+    part = ExportedObject.of(given, where)
     if part.get("content_type") == "image_asset_pointer":
         url = part.needed_text("asset_pointer")
         return [Image(url=url, width=_pixels(part, "width"), height=_pixels(part, "height"))]
@@ -255,7 +255,7 @@ def _part(given: object, where: str) -> list[Part]:
     return _nested(part)
 
 
-def _nested(part: Given) -> list[Part]:
+def _nested(part: ExportedObject) -> list[Part]:
     """The parts within a part that has no pointer or text of its own."""
     nested = [(part.get(field), part.at(field)) for field in _NESTED if part.get(field) is not None]
     nested += part.items("frames_asset_pointers")
@@ -264,7 +264,7 @@ def _nested(part: Given) -> list[Part]:
     return [found for one, place in nested for found in _part(one, place)]
 
 
-def _pixels(part: Given, field: str) -> int:
+def _pixels(part: ExportedObject, field: str) -> int:
     given = part.get(field)
     if given is None:
         return 0
@@ -273,13 +273,13 @@ def _pixels(part: Given, field: str) -> int:
     return given
 
 
-def _media_type(part: Given) -> str:
+def _media_type(part: ExportedObject) -> str:
     form = part.get("format")
     sound = part.get("content_type") == "audio_asset_pointer"
     return f"audio/{form}" if sound and isinstance(form, str) else ""
 
 
-def _time(given: Given, field: str) -> int | None:
+def _time(given: ExportedObject, field: str) -> int | None:
     time = given.get(field)
     if time is None:
         return None

@@ -24,7 +24,7 @@ from everthread.core.parts import File, Image, Part, Reasoning, Text, image
 from everthread.errors import BadFormat
 from everthread.providers.blobs import from_base64
 from everthread.providers.checks import a_list, a_string, unexpected, unknown
-from everthread.transfer.given import Given, text_or_null, text_part
+from everthread.transfer.given import ExportedObject, text_or_null, text_part
 from everthread.transfer.strands import MOST, Exported, Tree, ordered
 
 _SENDERS = ("human", "assistant")
@@ -35,7 +35,7 @@ _READABLE = ("title", "name", "file_path", "url", "text")
 
 def from_claude(conversation: dict[str, Any], *, where: str = "conversation") -> Exported:
     """One conversation of the export's list; `where` is what errors call it."""
-    given = Given.of(conversation, where)
+    given = ExportedObject.of(conversation, where)
     messages = _messages(given.get("chat_messages"), given.at("chat_messages"))
     tree = Tree()
     for id, after in ordered(_parents(messages), lambda id: messages[id].at("parent_message_uuid")):
@@ -54,11 +54,11 @@ def from_claude(conversation: dict[str, Any], *, where: str = "conversation") ->
     )
 
 
-def _messages(listed: object, where: str) -> dict[str, Given]:
+def _messages(listed: object, where: str) -> dict[str, ExportedObject]:
     """Each message by its uuid; by its index where it has none."""
-    messages: dict[str, Given] = {}
+    messages: dict[str, ExportedObject] = {}
     for index, one in enumerate(a_list(listed, where)):
-        message = Given.of(one, f"{where}[{index}]")
+        message = ExportedObject.of(one, f"{where}[{index}]")
         id = message.text("uuid") or f"#{index}"
         if id in messages:
             raise BadFormat(f"found the uuid {id!r} a second time", where=message.at("uuid"))
@@ -66,7 +66,7 @@ def _messages(listed: object, where: str) -> dict[str, Given]:
     return messages
 
 
-def _parents(messages: dict[str, Given]) -> dict[str, str | None]:
+def _parents(messages: dict[str, ExportedObject]) -> dict[str, str | None]:
     """What each message answers: the parent it names, or the one before it where no message names one in the list."""
     named = {id: message.text("parent_message_uuid") or None for id, message in messages.items()}
     if any(parent in messages for parent in named.values()):
@@ -77,7 +77,7 @@ def _parents(messages: dict[str, Given]) -> dict[str, str | None]:
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-def _read(message: Given, id: str) -> list[Event]:
+def _read(message: ExportedObject, id: str) -> list[Event]:
     sender = message.get("sender")
     if sender not in _SENDERS:
         raise unknown("sender", sender, _SENDERS, message.where)
@@ -99,7 +99,7 @@ def _say(sender: str, parts: list[Part]) -> User | Assistant:
     return User(parts=tuple(parts)) if sender == "human" else Assistant(parts=tuple(parts))
 
 
-def _content(message: Given, id: str) -> list[Event]:
+def _content(message: ExportedObject, id: str) -> list[Event]:
     """An event for each run of blocks between tools, and the tools, in the order in which they came."""
     events: list[Event] = []
     waiting: list[ToolCall] = []
@@ -112,7 +112,7 @@ def _content(message: Given, id: str) -> list[Event]:
     return events
 
 
-def _tool(block: Given, otherwise: str, waiting: list[ToolCall]) -> ToolCall | ToolResult:
+def _tool(block: ExportedObject, otherwise: str, waiting: list[ToolCall]) -> ToolCall | ToolResult:
     """A call, which waits for its result from then on, or a result; `otherwise` is the id of a call without one."""
     if block.get("type") == "tool_result":
         return _result(block, waiting)
@@ -120,13 +120,13 @@ def _tool(block: Given, otherwise: str, waiting: list[ToolCall]) -> ToolCall | T
     return waiting[-1]
 
 
-def _call(block: Given, otherwise: str) -> ToolCall:
+def _call(block: ExportedObject, otherwise: str) -> ToolCall:
     given = block.get("input")
     arguments = given if isinstance(given, str) else json.dumps({} if given is None else given, ensure_ascii=False)
     return ToolCall(id=block.text("id") or otherwise, name=block.needed_text("name"), arguments=arguments)
 
 
-def _result(block: Given, waiting: list[ToolCall]) -> ToolResult:
+def _result(block: ExportedObject, waiting: list[ToolCall]) -> ToolResult:
     """Answers the tool call it names; without an id the first that waits, of the same name if there is one."""
     id, name = block.text("tool_use_id"), block.text("name")
     answered = [call for call in waiting if call.id == id] if id else sorted(waiting, key=lambda c: c.name != name)
@@ -139,7 +139,7 @@ def _result(block: Given, waiting: list[ToolCall]) -> ToolResult:
     return ToolResult(id=id, name=name, parts=_result_parts(block), error=bool(error))
 
 
-def _result_parts(block: Given) -> tuple[Part, ...]:
+def _result_parts(block: ExportedObject) -> tuple[Part, ...]:
     content = block.get("content")
     if content is None or isinstance(content, str):
         return tuple(text_part(content))
@@ -151,11 +151,11 @@ def _result_parts(block: Given) -> tuple[Part, ...]:
 # -- blocks and files --------------------------------------------------------------------------------------
 
 
-def _parts(blocks: Iterable[Given]) -> list[Part]:
+def _parts(blocks: Iterable[ExportedObject]) -> list[Part]:
     return [part for block in blocks for part in _part(block)]
 
 
-def _part(block: Given) -> list[Part]:
+def _part(block: ExportedObject) -> list[Part]:
     """What a block says, or nothing."""
     match block.get("type"):
         case "text":
@@ -168,7 +168,7 @@ def _part(block: Given) -> list[Part]:
             return [] if kind in _SILENT else [_readable(block, kind)]
 
 
-def _readable(block: Given, kind: object) -> Text:
+def _readable(block: ExportedObject, kind: object) -> Text:
     """What can be read of a block of an unknown type."""
     found = [block.get(field) for field in _READABLE]
     said = [text for text in found if isinstance(text, str) and text]
@@ -177,7 +177,7 @@ def _readable(block: Given, kind: object) -> Text:
     return Text(text="\n".join(said))
 
 
-def _image(block: Given) -> Image:
+def _image(block: ExportedObject) -> Image:
     """By its bytes, its url, or an id that only Claude knows."""
     source = block.object("source")
     if source.get("data") is not None:
@@ -187,7 +187,7 @@ def _image(block: Given) -> Image:
     return Image(url=text_or_null(url, block.where))
 
 
-def _files(message: Given) -> list[Part]:
+def _files(message: ExportedObject) -> list[Part]:
     """Attachments with what was read from them, then the files of which only the name is known."""
     parts: list[Part] = []
     read: set[str] = set()
@@ -201,7 +201,7 @@ def _files(message: Given) -> list[Part]:
     return parts
 
 
-def _time(given: Given, field: str) -> int | None:
+def _time(given: ExportedObject, field: str) -> int | None:
     if given.get(field) is None:
         return None
     text = a_string(given.get(field), given.at(field), understood="a time such as 2024-05-01T10:00:00Z")

@@ -12,12 +12,12 @@ from everthread.core.parts import Part, Text
 from everthread.providers.checks import a_list, a_string, an_object
 
 
-class Given(NamedTuple):
+class ExportedObject(NamedTuple):
     fields: dict[str, Any]
     where: str
 
     @classmethod
-    def of(cls, value: object, where: str) -> Given:
+    def of(cls, value: object, where: str) -> ExportedObject:
         return cls(an_object(value, where), where)
 
     def at(self, field: str) -> str:
@@ -34,20 +34,20 @@ class Given(NamedTuple):
     def needed_text(self, field: str) -> str:
         return a_string(self.get(field), self.at(field))
 
-    def object(self, field: str) -> Given:
-        return Given.of(self.get(field) or {}, self.at(field))
+    def object(self, field: str) -> ExportedObject:
+        return ExportedObject.of(self.get(field) or {}, self.at(field))
 
-    def needed_object(self, field: str) -> Given:
-        return Given.of(self.get(field), self.at(field))
+    def needed_object(self, field: str) -> ExportedObject:
+        return ExportedObject.of(self.get(field), self.at(field))
 
     def items(self, field: str) -> Iterator[tuple[Any, str]]:
         """What a list holds, each with its place."""
         for index, item in enumerate(a_list(self.get(field) or [], self.at(field))):
             yield item, f"{self.at(field)}[{index}]"
 
-    def objects(self, field: str) -> Iterator[Given]:
+    def objects(self, field: str) -> Iterator[ExportedObject]:
         """The objects that a list holds."""
-        return (Given.of(item, place) for item, place in self.items(field))
+        return (ExportedObject.of(item, place) for item, place in self.items(field))
 
 
 def text_or_null(value: object, where: str) -> str:

@@ -31,7 +31,7 @@ from everthread.store.scripts.restore import OwnedDocument, Whole
 _LATEST = microseconds(datetime.max.replace(tzinfo=UTC))
 
 
-class Numbered(NamedTuple):
+class JsonLine(NamedTuple):
     """A JSON value of a file and the line it stands on."""
 
     where: str
@@ -39,7 +39,7 @@ class Numbered(NamedTuple):
 
 
 def read_lines(
-    values: Iterable[Numbered], owner: Owner, *, keep_users: bool = False
+    values: Iterable[JsonLine], owner: Owner, *, keep_users: bool = False
 ) -> Iterator[Whole | OwnedDocument]:
     """The conversations and documents of an export, as the owner's. `keep_users`: of the users whom it names."""
     readings: list[_Reading] = []

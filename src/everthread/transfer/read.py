@@ -31,7 +31,7 @@ from everthread.transfer.claude import from_claude
 from everthread.transfer.detect import Format as Format
 from everthread.transfer.detect import detect
 from everthread.transfer.exported import whole_of
-from everthread.transfer.lines import Numbered, read_lines
+from everthread.transfer.lines import JsonLine, read_lines
 
 _EXPORTS = {"chatgpt": from_chatgpt, "claude": from_claude}
 _UNKNOWN = (
@@ -87,12 +87,12 @@ def _told_apart(lines: Iterable[Whole | OwnedDocument]) -> Contents:
     return contents
 
 
-def _values(path: Path, progress: Progress) -> Iterator[Numbered]:
+def _values(path: Path, progress: Progress) -> Iterator[JsonLine]:
     """One value a line, or one value that fills the file."""
     text = _text(path)
     if path.suffix != ".jsonl":
         try:
-            yield Numbered("line 1", _json(text, ""))
+            yield JsonLine("line 1", _json(text, ""))
             return
         except BadFormat as problem:
             if not _begins_with_a_value(text):
@@ -100,11 +100,11 @@ def _values(path: Path, progress: Progress) -> Iterator[Numbered]:
     yield from _lines(text, progress)
 
 
-def _lines(text: str, progress: Progress) -> Iterator[Numbered]:
+def _lines(text: str, progress: Progress) -> Iterator[JsonLine]:
     for number, line in enumerate(text.split("\n"), 1):
         progress(1)
         if line.strip():
-            yield Numbered(f"line {number}", _json(line, f"line {number}"))
+            yield JsonLine(f"line {number}", _json(line, f"line {number}"))
 
 
 def _text(path: Path) -> str:
@@ -139,7 +139,7 @@ def _json(text: str, where: str) -> Any:
         raise BadFormat("nested too deeply", where=where) from None
 
 
-def _format(values: list[Numbered]) -> Format | None:
+def _format(values: list[JsonLine]) -> Format | None:
     """The format of the first value that has one."""
     first = values[0].value
     if first == [] or _is_message(first):
@@ -160,35 +160,35 @@ def _is_message(value: Any) -> bool:
 # -- histories of other programs ---------------------------------------------------------------------------
 
 
-def _foreign(format: Format, values: list[Numbered], owner: Owner, agent: str) -> list[Whole]:
+def _foreign(format: Format, values: list[JsonLine], owner: Owner, agent: str) -> list[Whole]:
     if format in _EXPORTS:
         return [_exported(format, body, owner, agent) for body in _bodies(values)]
     return _in_order([_of_messages(format, body, owner, agent) for body in _bodies(values)])
 
 
-def _bodies(values: list[Numbered]) -> Iterator[Numbered]:
+def _bodies(values: list[JsonLine]) -> Iterator[JsonLine]:
     """The conversations in a file: one a line, one of lines that are messages each, or a list of them."""
     if _is_message(values[0].value):
-        yield Numbered(f"{values[0].where} on", [numbered.value for numbered in values])
+        yield JsonLine(f"{values[0].where} on", [numbered.value for numbered in values])
         return
     for where, value in values:
         if _is_list_of_conversations(value):
-            yield from (Numbered(f"{where}, [{index}]", item) for index, item in enumerate(value))
+            yield from (JsonLine(f"{where}, [{index}]", item) for index, item in enumerate(value))
         else:
-            yield Numbered(where, value)
+            yield JsonLine(where, value)
 
 
 def _is_list_of_conversations(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and not _is_message(value[0])
 
 
-def _exported(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
+def _exported(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole:
     with _shallow(body.where):
         exported = _EXPORTS[format](body.value, where=body.where)
     return whole_of(exported, owner, agent=agent, name=_title({"name": exported.name}))
 
 
-def _of_messages(format: Format, body: Numbered, owner: Owner, agent: str) -> Whole:
+def _of_messages(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole:
     with _shallow(body.where):
         events = _events(format, body)
     began = now()
@@ -204,7 +204,7 @@ def _of_messages(format: Format, body: Numbered, owner: Owner, agent: str) -> Wh
     return Whole(conversation=conversation, branches=[(main, [Draft(event=event) for event in events])])
 
 
-def _events(format: Format, body: Numbered) -> list[Event]:
+def _events(format: Format, body: JsonLine) -> list[Event]:
     where = f"{body.where}, messages"
     if format == "anthropic":
         return from_anthropic(body.value, where=where)

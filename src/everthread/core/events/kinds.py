@@ -105,7 +105,7 @@ class Command(_Event, tag="command", frozen=True):
     arguments: dict[str, str | int | bool | None] = {}
 
 
-class Settings(_Event, tag="settings", frozen=True):
+class SettingsChanged(_Event, tag="settings", frozen=True):
     values: dict[str, str | int | float | bool | None] = {}
 
     def __post_init__(self) -> None:
@@ -249,7 +249,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 Message = System | User | Assistant | ToolCall | ToolResult
 Remembered = BriefUpdated | SessionEnded | Summary
 Told = SessionStarted | AgentKilled | ModelCall  # of what happened
-Marker = Clear | Mark | Fork | Rewind | Command | Settings | Pin | Remembered | Told | Redacted
+Marker = Clear | Mark | Fork | Rewind | Command | SettingsChanged | Pin | Remembered | Told | Redacted
 Event = Message | Marker | Happening | Other
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
@@ -257,7 +257,7 @@ _CLASSES: dict[str, type[Message | Marker]] = {
     str(c.__struct_config__.tag): c
     for c in (
         *(System, User, Assistant, ToolCall, ToolResult),
-        *(Clear, Mark, Fork, Rewind, Command, Settings, Pin, AgentKilled, Redacted),
+        *(Clear, Mark, Fork, Rewind, Command, SettingsChanged, Pin, AgentKilled, Redacted),
         *(SessionStarted, BriefUpdated, SessionEnded, Summary, ModelCall),
     )
 }

@@ -25,7 +25,7 @@ from everthread.providers.base import (
 )
 from everthread.providers.blobs import to_base64
 from everthread.providers.models import Model
-from everthread.providers.pictures import Form, Sent, keep
+from everthread.providers.pictures import PictureForm, SentPicture, keep
 
 Block = dict[str, Any]
 
@@ -248,18 +248,18 @@ def _source(found: Shown) -> Block:
     return {"type": "url", "url": found.url}
 
 
-def _sent(block: Block) -> Sent | None:
+def _sent(block: Block) -> SentPicture | None:
     if block["type"] not in ("image", "document"):
         return None
     source = block["source"]
-    return Sent(block["type"] == "image", source.get("media_type", ""), source.get("data", ""))
+    return SentPicture(block["type"] == "image", source.get("media_type", ""), source.get("data", ""))
 
 
 def _picture(media_type: str, data: str) -> Block:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
-PICTURES = Form(_sent, _picture, _text)
+PICTURES = PictureForm(_sent, _picture, _text)
 
 
 # -- options and breakpoints -------------------------------------------------------------------------------

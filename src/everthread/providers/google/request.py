@@ -16,7 +16,7 @@ from everthread.core.tokens import is_text
 from everthread.providers.base import Media, Rendered, Shown, echoed, in_words, input_of, shown, with_users_ends
 from everthread.providers.blobs import to_base64
 from everthread.providers.models import Model
-from everthread.providers.pictures import Form, Sent, keep
+from everthread.providers.pictures import PictureForm, SentPicture, keep
 
 Piece = dict[str, Any]
 
@@ -150,12 +150,12 @@ def _taken(found: Shown) -> Piece | None:
     return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}} if found.url else None
 
 
-def _sent(piece: Piece) -> Sent | None:
+def _sent(piece: Piece) -> SentPicture | None:
     match piece:
         case {"inlineData": {"mimeType": media_type, "data": data}}:
-            return Sent(media_type.startswith("image/"), media_type, data)
+            return SentPicture(media_type.startswith("image/"), media_type, data)
         case {"fileData": {"mimeType": media_type}}:
-            return Sent(media_type.startswith("image/"), media_type)
+            return SentPicture(media_type.startswith("image/"), media_type)
         case _:
             return None
 
@@ -172,7 +172,7 @@ def _user(text: str) -> Piece:
     return {"role": "user", "parts": [{"text": text}]}
 
 
-SHOWS = Form(_sent, _picture, _text)
+SHOWS = PictureForm(_sent, _picture, _text)
 
 
 def _is_newer(model: Model) -> bool:

@@ -22,7 +22,7 @@ from everthread.providers.client import Access, Client, Finish, Piece, Replied
 from everthread.providers.local import files as local_files
 from everthread.providers.local import messages as local_messages
 from everthread.providers.local.files import ModelFile
-from everthread.providers.local.server import PROVIDER, Chunk, Place, asked
+from everthread.providers.local.server import PROVIDER, Chunk, LoadedModel, asked
 from everthread.providers.reply import ReplyBuilder, new_id
 
 Body = dict[str, Any]
@@ -61,7 +61,7 @@ class _LocalClient:
     async def _pieces(self, body: Body) -> AsyncGenerator[Piece]:
         file = await asyncio.to_thread(local_files.find, body["model"])
         access = self._access
-        place = Place(file=file, threads=access.threads, window=file.window(access.window))
+        place = LoadedModel(file=file, threads=access.threads, window=file.window(access.window))
         messages = local_messages.plain(body["messages"], tiny=file.tiny)
         spent: list[Usage] = []
         functions = local_messages.offered(body, tiny=file.tiny)
@@ -76,7 +76,7 @@ class _LocalClient:
         yield said.whole(spent)
 
     async def _call(
-        self, place: Place, messages: list[Body], functions: list[Body], spent: list[Usage]
+        self, place: LoadedModel, messages: list[Body], functions: list[Body], spent: list[Usage]
     ) -> ToolCall | None:
         """The tool call that the model chose, whole; or none."""
         chosen = await self._answer(place, *local_messages.choosing(messages, functions), CHOICE_TOKENS, spent)
@@ -89,7 +89,9 @@ class _LocalClient:
             return None
         return ToolCall(id=new_id(), name=name, arguments=arguments)
 
-    async def _answer(self, place: Place, messages: list[Body], schema: Body, most: int, spent: list[Usage]) -> str:
+    async def _answer(
+        self, place: LoadedModel, messages: list[Body], schema: Body, most: int, spent: list[Usage]
+    ) -> str:
         """The model's likeliest answer under a schema; empty where it cannot be asked."""
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         body = _streamed(messages) | {"max_tokens": most, "temperature": 0.0, "response_format": form}

@@ -38,7 +38,7 @@ _BATCH = 256  # tokens of a prompt that are read without interruption: a second 
 _LONGEST_FOLDER = 60  # characters; the path of a socket may have about a hundred
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model as it is loaded: which file, on how many threads, with how large a window."""
 
     file: ModelFile
@@ -47,7 +47,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def asked(place: Place, body: dict[str, Any], *, seconds: float) -> AsyncIterator[AsyncIterator[Chunk]]:
+async def asked(place: LoadedModel, body: dict[str, Any], *, seconds: float) -> AsyncIterator[AsyncIterator[Chunk]]:
     """The chunks of one streamed request, to its end. Raises ModelError."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[Chunk | None] = asyncio.Queue()
@@ -77,7 +77,7 @@ async def asked(place: Place, body: dict[str, Any], *, seconds: float) -> AsyncI
 
 
 async def _chunks(
-    heard: asyncio.Queue[Chunk | None], work: asyncio.Future[None], place: Place, seconds: float
+    heard: asyncio.Queue[Chunk | None], work: asyncio.Future[None], place: LoadedModel, seconds: float
 ) -> AsyncGenerator[Chunk]:
     begun = False
     while (chunk := await _next(heard, seconds, begun=begun)) is not None:
@@ -105,7 +105,7 @@ def _worker() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="everthread-local")
 
 
-def _run(place: Place, body: dict[str, Any], hear: Any, left: threading.Event) -> None:
+def _run(place: LoadedModel, body: dict[str, Any], hear: Any, left: threading.Event) -> None:
     server = _loaded(place)
     if left.is_set():
         return
@@ -115,10 +115,10 @@ def _run(place: Place, body: dict[str, Any], hear: Any, left: threading.Event) -
         raise RequestRefused(PROVIDER, shortened(str(problem))) from None
 
 
-_servers: dict[str, tuple[Place, Any]] = {}  # by path; only the worker's thread looks at it
+_servers: dict[str, tuple[LoadedModel, Any]] = {}  # by path; only the worker's thread looks at it
 
 
-def _loaded(place: Place) -> Any:
+def _loaded(place: LoadedModel) -> Any:
     """The server of a file: one for all requests, reloaded only for a larger window or another number of threads.
     Settings may name any number of files, so only a few stay loaded."""
     path = place.file.path
@@ -131,11 +131,11 @@ def _loaded(place: Place) -> Any:
     return _servers[path][1]
 
 
-def _serves(loaded: Place, place: Place) -> bool:
+def _serves(loaded: LoadedModel, place: LoadedModel) -> bool:
     return loaded.window >= place.window and (loaded.file, loaded.threads) == (place.file, place.threads)
 
 
-def _start(place: Place) -> Any:
+def _start(place: LoadedModel) -> Any:
     parameters = _parameters(place)
     short = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_FOLDER else None
     with tempfile.TemporaryDirectory(prefix="everthread-", dir=short) as folder:
@@ -147,7 +147,7 @@ def _start(place: Place) -> Any:
             raise NoModelFile(place.file.name, why) from None
 
 
-def _parameters(place: Place) -> Any:
+def _parameters(place: LoadedModel) -> Any:
     parameters = xllamacpp.CommonParams()
     parameters.model.path = place.file.path
     parameters.model_alias = {place.file.name}

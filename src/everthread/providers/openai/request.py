@@ -10,12 +10,12 @@ import re
 from typing import Any, assert_never
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool, clean
+from everthread.core.request import Answer, Call, Item, MessageItem, ReplyItem, Request, Tool, clean
 from everthread.core.tokens import is_text
 from everthread.providers.base import BEGAN, BEGINS, IMAGES, PDF, Media, Rendered, Shown, in_words, shown, told_in_words
 from everthread.providers.blobs import to_base64, to_data_url
 from everthread.providers.models import Model
-from everthread.providers.pictures import Form, Sent, keep, of_data_url
+from everthread.providers.pictures import PictureForm, SentPicture, keep, of_data_url
 
 Message = dict[str, Any]
 
@@ -80,7 +80,7 @@ def _messages(item: Item, media: Media, model: Model) -> list[Message]:
     return [{"role": "user", "content": _content(item, media)}]
 
 
-def _content(said: Said, media: Media) -> str | list[Message]:
+def _content(said: MessageItem, media: Media) -> str | list[Message]:
     if len(said.parts) == 1 and not said.aside and type(only := said.parts[0]) is Text:
         return only.text  # nearly all there are
     if (text := as_one_text(said)) is not None:
@@ -91,7 +91,7 @@ def _content(said: Said, media: Media) -> str | list[Message]:
     return [*parts, _text(said.aside)] if said.aside else parts
 
 
-def as_one_text(said: Said) -> str | None:
+def as_one_text(said: MessageItem) -> str | None:
     """What was said, with its aside, where it is all text."""
     texts = [part.text for part in said.parts if isinstance(part, Text)]
     if len(texts) < len(said.parts):
@@ -134,14 +134,14 @@ def _file(part: File, data: bytes, media: Media) -> Message | None:
     return _text(media.read(data)) if is_text(part.media_type) else None
 
 
-def _sent(piece: Message) -> Sent | None:
+def _sent(piece: Message) -> SentPicture | None:
     match piece:
         case {"type": "image_url", "image_url": {"url": url}}:
             return of_data_url(url)
         case {"type": "file", "file": {"file_data": url}}:
             return of_data_url(url, is_image=False)
         case {"type": "input_audio", "input_audio": {"data": data, "format": form}}:
-            return Sent(False, f"audio/{form}", data)
+            return SentPicture(False, f"audio/{form}", data)
         case _:
             return None
 
@@ -154,7 +154,7 @@ def _text(text: str) -> Message:
     return {"type": "text", "text": text}
 
 
-PICTURES = Form(_sent, _picture, _text)
+PICTURES = PictureForm(_sent, _picture, _text)
 
 
 def _reply(reply: ReplyItem, media: Media, most: int) -> list[Message]:

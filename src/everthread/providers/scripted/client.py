@@ -34,7 +34,7 @@ _NOW = re.compile(r"\s*<now>[^<]*</now>\Z")  # is told to the model, and was not
 _MOST = 1_000_000  # tokens of a reply where no limit was set
 
 
-class Called(msgspec.Struct, frozen=True):
+class ScriptedCall(msgspec.Struct, frozen=True):
     """A tool call to make. `arguments` is the text that the model writes, whether or not it is JSON."""
 
     name: str
@@ -54,7 +54,7 @@ class Broken(msgspec.Struct, frozen=True):
     after_words: int = 0
 
 
-Said = str | Called | Thought | Broken
+Said = str | ScriptedCall | Thought | Broken
 ScriptedReply = Said | Sequence[Said] | ModelError | Callable[[Body], "ScriptedReply"]
 
 
@@ -64,7 +64,7 @@ class _Script:
         self.pace = pace
         self._named = 0
 
-    def event(self, called: Called) -> ToolCall:
+    def event(self, called: ScriptedCall) -> ToolCall:
         """The tool call, with an id: its own, or the next of this script."""
         self._named += not called.id
         return ToolCall(id=called.id or f"call_{self._named}", name=called.name, arguments=called.arguments)
@@ -84,10 +84,10 @@ def script(name: str, *replies: ScriptedReply, pace: float = 0.0) -> str:
     return f"{PROVIDER}:{name}"
 
 
-def call(name: str, arguments: str | dict[str, Any] = "{}", *, id: str = "") -> Called:
+def call(name: str, arguments: str | dict[str, Any] = "{}", *, id: str = "") -> ScriptedCall:
     """A tool call, for a reply. Without an id it gets one of its own."""
     written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return Called(name, written, id)
+    return ScriptedCall(name, written, id)
 
 
 def thought(text: str) -> Thought:
@@ -161,7 +161,7 @@ class _Whole:
         self._reply = ReplyBuilder(f"{PROVIDER}:{name}")
         self._reply.reported = name
         self._room = limit
-        self._calls: list[Called] = []
+        self._calls: list[ScriptedCall] = []
         self._finish: Finish = "stop"
 
     def take(self, reply: list[Said]) -> Iterator[TextDelta | ReasoningDelta]:
@@ -181,7 +181,7 @@ class _Whole:
     def _spoken(self, reply: list[Said]) -> Iterator[tuple[Said, str]]:
         """The words, one by one, each with what it is a part of; tool calls on the way are put aside."""
         for one in reply:
-            if isinstance(one, Called):
+            if isinstance(one, ScriptedCall):
                 self._calls.append(one)
             else:
                 yield from ((one, word) for word in _words(one))

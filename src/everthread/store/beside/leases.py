@@ -7,7 +7,7 @@ longer than the clocks of several machines may differ.
 
 What is written under a lease carries it (`Lease`), and is refused in the same transaction once another has it: a
 process that slept through its lease writes nothing more. With the lease of a turn stands what has come of its running
-reply (`Kept`); the append of the reply empties it, in that same transaction.
+reply (`PartialReply`); the append of the reply empties it, in that same transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_NAME = 400
 T = TypeVar("T")
 
 
-class Name(NamedTuple):
+class LeaseName(NamedTuple):
     """What is leased: a free text within a tenant."""
 
     tenant: str
@@ -61,7 +61,7 @@ class Held:
         self.given_back, self.open, self.until = True, False, 0
 
 
-class Kept(NamedTuple):
+class PartialReply(NamedTuple):
     """What has come of a reply that followed event `at`, as text that only its runner understands."""
 
     holder: str
@@ -82,8 +82,8 @@ def of_turns(conversation: str, branch: int | None = None) -> str:
     return f"turn/{conversation}/{'' if branch is None else branch}"
 
 
-def name_of(tenant: str, name: str) -> Name:
-    return Name(tenant, check_name("name", name, most=LONGEST_NAME))
+def name_of(tenant: str, name: str) -> LeaseName:
+    return LeaseName(tenant, check_name("name", name, most=LONGEST_NAME))
 
 
 def check(holder: str, seconds: float) -> float:
@@ -97,7 +97,7 @@ def term(holder: str, now: int, seconds: float) -> Term:
     return Term(holder, bounded(now + math.ceil(seconds * 1_000_000)))
 
 
-def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[str]]:
+def take(name: LeaseName, term: Term, *, now: int, over: str) -> Script[Outcome[str]]:
     """Take it, unless another has it: then nothing is written, which would wake everybody who waits for it."""
     found = yield from newest(name)
     if found and found.until > now and found.holder not in (term.holder, over):
@@ -105,15 +105,15 @@ def take(name: Name, term: Term, *, now: int, over: str) -> Script[Outcome[str]]
     return Outcome("", [Tell("take_lease", [{**name._asdict(), **term._asdict(), "now": now, "over": over}])])
 
 
-def taken(lease: Lease, ask: Callable[[Kept], Script[T]]) -> Script[tuple[str, T | None] | None]:
+def taken(lease: Lease, ask: Callable[[PartialReply], Script[T]]) -> Script[tuple[str, T | None] | None]:
     """Who has it, and what a script finds where that is the lease's holder; None where nobody has it any more."""
-    kept = yield from partial(Name(lease.tenant, lease.name))
+    kept = yield from partial(LeaseName(lease.tenant, lease.name))
     if kept is None:
         return None
     return kept.holder, (yield from ask(kept)) if kept.holder == lease.holder else None
 
 
-def nothing_more(_: Kept) -> Script[None]:
+def nothing_more(_: PartialReply) -> Script[None]:
     yield from ()
 
 
@@ -122,7 +122,7 @@ def renew(lease: Lease, until: int) -> Script[Outcome[None]]:
     return Outcome(None, [Tell("renew_lease", [{**lease._asdict(), "until": until}])])
 
 
-def release(name: Name, holder: str, *, open: bool = False) -> Script[Outcome[None]]:
+def release(name: LeaseName, holder: str, *, open: bool = False) -> Script[Outcome[None]]:
     """Give it back; with a partial reply that nobody could write down, or something left open, it only runs out."""
     yield from ()
     given = {**name._asdict(), "holder": holder, "open": int(open)}
@@ -147,10 +147,10 @@ def keep(lease: Lease, conversation: str, *, at: int, text: str, forgotten: int)
     return Outcome(None, [Tell("lock_lease", [lease._asdict()]), Tell("keep_partial", [row])])
 
 
-def partial(name: Name) -> Script[Kept | None]:
+def partial(name: LeaseName) -> Script[PartialReply | None]:
     """What has come of the running reply, and whose it is; None where nobody has the lease."""
     rows = yield Ask("partial", name._asdict())
-    return Kept(*rows[0]) if rows else None
+    return PartialReply(*rows[0]) if rows else None
 
 
 def give_back(lease: Lease) -> Tell:
@@ -158,7 +158,7 @@ def give_back(lease: Lease) -> Tell:
     return Tell("release_lease", [lease._asdict()])
 
 
-def newest(name: Name) -> Script[Term | None]:
+def newest(name: LeaseName) -> Script[Term | None]:
     """Who took it last and has not released it, whether or not it has run out."""
     rows = yield Ask("lease", name._asdict())
     return Term(*rows[0]) if rows else None

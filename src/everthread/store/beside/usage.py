@@ -27,7 +27,7 @@ MOST = 2**40  # of anything in one model call
 LONGEST = 400  # characters of a name
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class UsageTotal(msgspec.Struct, frozen=True, kw_only=True):
     """Totals of the model calls of one turn, session, conversation, day, model or user; what they are not by is empty.
 
     Tokens are the providers' figures. `price` is in US dollars, without the `unpriced` model calls, of which none is
@@ -59,7 +59,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 SUMS = ("failed", "input", "output", "cache_read", "cache_write", "reasoning", "ms")
 
 
-class Figures(NamedTuple):
+class CallFigures(NamedTuple):
     """What is kept of a model call beside its event."""
 
     seq: int
@@ -78,9 +78,9 @@ class Figures(NamedTuple):
     failed: int
 
 
-def figures(event: ModelCall, head: Head) -> Figures:
+def figures(event: ModelCall, head: Head) -> CallFigures:
     """The figures of a model call, given the head of its branch after it."""
-    return Figures(
+    return CallFigures(
         head.seq,
         head.turn,
         head.session,
@@ -107,10 +107,10 @@ def _name(text: str) -> str:
     return text[:LONGEST].encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def stored(place: Mapping[str, Any], first: int, last: int) -> Script[list[Figures]]:
+def stored(place: Mapping[str, Any], first: int, last: int) -> Script[list[CallFigures]]:
     """The figures that are kept of a branch's model calls from seq `first` to seq `last`."""
     rows = yield Ask("model_calls", {**place, "first": first, "last": last})
-    return [Figures(*row) for row in rows]
+    return [CallFigures(*row) for row in rows]
 
 
 class Span(NamedTuple):
@@ -128,7 +128,7 @@ def span(by: By, since: int, until: int, limit: int) -> Span:
     return Span(by, bounded(since), bounded(until), min(max(0, limit), ENDLESS))
 
 
-def of_owner(owner: Owner, conversation: str, span: Span) -> Script[list[Usage]]:
+def of_owner(owner: Owner, conversation: str, span: Span) -> Script[list[UsageTotal]]:
     """Of a user, or of one of the user's conversations; without a user there is none."""
     check_name("conversation", conversation, empty=True)
     if not owner.user:
@@ -139,7 +139,7 @@ def of_owner(owner: Owner, conversation: str, span: Span) -> Script[list[Usage]]
     return [_usage(row, span.by) for row in rows]
 
 
-class Called(NamedTuple):
+class RecentCall(NamedTuple):
     """A model call as far as limits and pauses go by it."""
 
     conversation: str
@@ -150,19 +150,19 @@ class Called(NamedTuple):
     failed: int
 
 
-def calls_of(owner: Owner, agent: str, since: int) -> Script[list[Called]]:
+def calls_of(owner: Owner, agent: str, since: int) -> Script[list[RecentCall]]:
     """The model calls that an agent made for a user since then, oldest first."""
     rows = yield Ask("calls_of_agent", {**owner._asdict(), "agent": agent, "since": since})
-    return [Called(*row) for row in rows]
+    return [RecentCall(*row) for row in rows]
 
 
-def of_tenant(tenant: str, span: Span) -> Script[list[Usage]]:
+def of_tenant(tenant: str, span: Span) -> Script[list[UsageTotal]]:
     rows = yield Ask("usage_of_tenant", {"tenant": check_name("tenant", tenant), **span._asdict()})
     return [_usage(row, span.by) for row in rows]
 
 
-def _usage(row: Row, by: By) -> Usage:
-    values = dict(zip(Usage.__struct_fields__, row, strict=True))
+def _usage(row: Row, by: By) -> UsageTotal:
+    values = dict(zip(UsageTotal.__struct_fields__, row, strict=True))
     sums = {name: int(values[name]) for name in SUMS}  # decimals, where a database adds up in those
     day = f"{moment(values['day'] * DAY):%Y-%m-%d}" if by == "day" else ""
-    return Usage(**{**values, **sums, "day": day, "price": float(values["price"])})
+    return UsageTotal(**{**values, **sums, "day": day, "price": float(values["price"])})

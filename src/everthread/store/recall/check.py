@@ -11,7 +11,7 @@ from everthread.core.logged import Logged, logged
 from everthread.language.ranking import SLOTS, runs_of, slots_of, unpack_seqs
 from everthread.store.conversations import Owner
 from everthread.store.engine import Ask, Row, Script
-from everthread.store.recall.index import Hash, Known, hashing, known_of, said_in
+from everthread.store.recall.index import Hash, IndexedConversation, hashing, known_of, said_in
 
 PAGE = 16  # blocks
 EVENTS = 1_000
@@ -48,7 +48,7 @@ def _check(where: dict[str, Any]) -> Script[list[str]]:
 class _Checking:
     """What the blocks of a conversation have, added up."""
 
-    def __init__(self, where: dict[str, Any], known: Known, number: Hash) -> None:
+    def __init__(self, where: dict[str, Any], known: IndexedConversation, number: Hash) -> None:
         self._where, self._known, self._number = where, known, number
         self.has: dict[int, set[int]] = defaultdict(set)  # by branch the seqs
         self.events = self.words = self.slots = self.emptied = 0

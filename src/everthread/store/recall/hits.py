@@ -23,7 +23,7 @@ from everthread.errors import BadValue
 from everthread.language.words import query_of, source_of, words_of
 from everthread.store.conversations import Owner
 from everthread.store.log import HEAVY, Log
-from everthread.store.recall.search import Found
+from everthread.store.recall.search import FoundEvent
 from everthread.store.times import FOREVER
 
 Scope = Literal["conversation", "user"]
@@ -116,7 +116,7 @@ class _Reading:
         self._told: set[tuple[str, int]] = set()
         self._lines: dict[tuple[str, int], Line] = {}
 
-    async def hits(self, found: list[Found], neighbours: int, limit: int) -> list[Hit]:
+    async def hits(self, found: list[FoundEvent], neighbours: int, limit: int) -> list[Hit]:
         """A hit that stands next to a better one is told there, and takes no place of its own."""
         hits: list[Hit] = []
         self._found = {(one.conversation, one.seq) for one in found}
@@ -149,7 +149,7 @@ class _Reading:
                 self._told.add(place)
                 yield neighbour
 
-    async def _neighbours(self, found: Found, most: int) -> list[Neighbour]:
+    async def _neighbours(self, found: FoundEvent, most: int) -> list[Neighbour]:
         """The nearest on either side that say something."""
         if most < 1:
             return []
@@ -162,7 +162,7 @@ class _Reading:
         after = [neighbour for neighbour in telling if neighbour.seq > found.seq]
         return [*before[-most:], *after[:most]]
 
-    async def _line(self, found: Found) -> Line:
+    async def _line(self, found: FoundEvent) -> Line:
         line, key = self._line_asked, (found.conversation, found.branch)
         if found.conversation == line.conversation and line.owner(found.seq) == found.branch:
             return line
@@ -172,7 +172,7 @@ class _Reading:
         return self._lines[key]
 
 
-def _hit(found: Found, text: str, neighbours: tuple[Neighbour, ...]) -> Hit:
+def _hit(found: FoundEvent, text: str, neighbours: tuple[Neighbour, ...]) -> Hit:
     event = found.event
     return Hit(
         text=text,

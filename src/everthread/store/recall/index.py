@@ -37,7 +37,7 @@ class Unindexed(NamedTuple):
     begun: bool
 
 
-class Known(NamedTuple):
+class IndexedConversation(NamedTuple):
     """What the index has of a conversation: its number here, the slots taken, events and words, and whose it is."""
 
     number: int
@@ -107,13 +107,13 @@ def advance(owner: Owner, found: Unindexed) -> Script[Outcome[bool]]:
     rows = yield Ask("events_up", {**where, "first": progress[0][0] + 1, "last": ENDLESS, "limit": BATCH})
     if not rows:
         return Outcome(False)
-    made = Made(known, hashing(owner), (yield from _open(known)))
+    made = IndexPart(known, hashing(owner), (yield from _open(known)))
     for event in logged(rows):
         made.take(event)
     return Outcome(len(rows) == BATCH, [*made.writes(), Tell("update_recall_branch", [{**where, "last": rows[-1][1]}])])
 
 
-def _open(known: Known) -> Script[int | None]:
+def _open(known: IndexedConversation) -> Script[int | None]:
     """The session in which the block that is not full begins, if there is such a block."""
     if known.slots % SLOTS == 0:
         return None
@@ -122,9 +122,9 @@ def _open(known: Known) -> Script[int | None]:
     return rows[0][3] if rows else None
 
 
-def known_of(tenant: str, conversation: str) -> Script[Known | None]:
+def known_of(tenant: str, conversation: str) -> Script[IndexedConversation | None]:
     rows = yield Ask("recall_conversation", {"tenant": tenant, "conversation": conversation})
-    return Known(*rows[0]) if rows else None
+    return IndexedConversation(*rows[0]) if rows else None
 
 
 def hashing(owner: Owner) -> Hash:
@@ -142,7 +142,7 @@ def hashing(owner: Owner) -> Hash:
     return number
 
 
-class Said(NamedTuple):
+class IndexedEvent(NamedTuple):
     """What the index has of an event: its words and how often it has each, how many they are, and whether it asks."""
 
     words: dict[str, int]
@@ -156,7 +156,7 @@ class Said(NamedTuple):
         return ((word, forms[min(times, len(forms)) - 1]) for word, times in self.words.items())
 
 
-def said_in(event: Logged) -> Said | None:
+def said_in(event: Logged) -> IndexedEvent | None:
     """None where an event has no words, or cannot be read: whoever reads it reports the damage, which must not stop the
     indexing of others."""
     try:
@@ -167,7 +167,7 @@ def said_in(event: Logged) -> Said | None:
     if not words:
         return None
     more = dict.fromkeys((*speakers_of(text), *days_of(event.at)), 1)
-    return Said({**words, **more}, sum(words.values()), asks(text))
+    return IndexedEvent({**words, **more}, sum(words.values()), asks(text))
 
 
 class _Block:
@@ -178,7 +178,7 @@ class _Block:
         self.events: list[Logged] = []
         self.words: dict[int, list[str]] = defaultdict(list)
 
-    def take(self, event: Logged, said: Said, number: Hash) -> None:
+    def take(self, event: Logged, said: IndexedEvent, number: Hash) -> None:
         for word, posting in said.postings(self.slot + len(self.events), event, first=self.session):
             self.words[number(word)].append(posting)
         self.events.append(event)
@@ -197,10 +197,10 @@ class _Block:
         }
 
 
-class Made:
+class IndexPart:
     """What a stretch of a branch adds to the index. `session`: in which the block that is not full begins."""
 
-    def __init__(self, known: Known, number: Hash, session: int | None) -> None:
+    def __init__(self, known: IndexedConversation, number: Hash, session: int | None) -> None:
         self._known, self._number, self._session = known, number, session
         self._blocks: dict[int, _Block] = {}
         self.slots, self.events, self.words = known.slots, known.events, known.words

@@ -45,7 +45,7 @@ READ, LARGEST = 20, 640  # events that are read at once
 ALL = (0, 2**62)  # blocks
 
 
-class Found(NamedTuple):
+class FoundEvent(NamedTuple):
     """Something that recall found. Its place is the event's."""
 
     conversation: str
@@ -89,7 +89,7 @@ class Wanted(NamedTuple):
         )
 
 
-def recall(owner: Owner, text: str, wanted: Wanted, *, limit: int) -> Script[list[Found]]:
+def recall(owner: Owner, text: str, wanted: Wanted, *, limit: int) -> Script[list[FoundEvent]]:
     """The best of what is in the index, best first; without a user nothing."""
     query = query_of(text)
     if not owner.user or limit < 1:
@@ -254,14 +254,14 @@ class _Search:
 
 def _read(
     owner: Owner, wanted: Wanted, scope: _Scope, ranked: list[tuple[int, float]], limit: int
-) -> Script[list[Found]]:
+) -> Script[list[FoundEvent]]:
     """The events of the best places that the log agrees are wanted."""
-    found: list[Found] = []
+    found: list[FoundEvent] = []
     for piece in _pieces(ranked, max(READ, 2 * limit)):
         spots = yield from _spots(owner, scope, piece)
         events = yield from _events(owner.tenant, [spot for spot, _ in spots])
         scored = [(spot, events[spot], score) for spot, score in spots if spot in events]
-        found += [Found(spot.conversation, score, event) for spot, event, score in scored if wanted.holds(event)]
+        found += [FoundEvent(spot.conversation, score, event) for spot, event, score in scored if wanted.holds(event)]
         if len(found) >= limit:
             break
     return found[:limit]

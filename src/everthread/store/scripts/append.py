@@ -294,13 +294,13 @@ def _speaks_now(batch: Batch) -> bool:
     return any(item.kind in MESSAGES for item in batch.items) and all(item.draft.time is None for item in batch.items)
 
 
-class Numbered(NamedTuple):
+class NumberedEvents(NamedTuple):
     events: list[Logged]
     heads: list[Head]
     writes: list[Tell]
 
 
-def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()) -> Numbered:
+def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()) -> NumberedEvents:
     """The events with their numbers, times and ids after `head`, and the statements that write them. `begun`: what
     stands before them, and is not theirs."""
     events, heads, rows, calls = [], [], [], []
@@ -331,7 +331,7 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun:
             *_uses(place, batch, own),
             *_receipt(place, batch, own),
         ]
-    return Numbered(events, heads, writes)
+    return NumberedEvents(events, heads, writes)
 
 
 def _blobs(place: Place, batch: Batch) -> list[Tell]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
-from everthread.core.branches import ENDLESS, Begun, Branch, Left, Line, line_of
+from everthread.core.branches import ENDLESS, Begun, Branch, Departure, Line, line_of
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
@@ -76,18 +76,18 @@ def _heads(key: dict[str, str], spots: dict[int, int]) -> Script[dict[int, Head]
     return {row[0]: Head(*row) for row in rows}
 
 
-def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Left:
+def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Departure:
     """From a row of the lineage, the heads where branches were left, and those with which their turns had begun."""
     at, marks = row[2], row[3:]
     if at not in ends:  # nothing is shared, or the event is missing
-        return Left(Head(seq=at))
+        return Departure(Head(seq=at))
     first = begun.get(ends[at].turn_first)
     turn = (
         Begun(first.seq, first.settled_before, first.turn, first.messages_before, first.tokens_before)
         if first
         else None
     )
-    return Left(ends[at], turn, tuple([mark or 0 for mark in marks]))
+    return Departure(ends[at], turn, tuple([mark or 0 for mark in marks]))
 
 
 def branches(tenant: str, conversation: str) -> Script[list[Branch]]:
@@ -153,19 +153,19 @@ def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool
     return Outcome(grown, [*writes, _point(grown)] if point else writes)
 
 
-def _fork_point(line: Line, at: int) -> Script[Left]:
+def _fork_point(line: Line, at: int) -> Script[Departure]:
     if at == 0:
-        return Left(Head())
+        return Departure(Head())
     newest = yield from head(line)
     if not 0 < at <= newest.seq:
         raise UnknownSeq(at, last=newest.seq)
     return (yield from _left(line, at))
 
 
-def _left(line: Line, at: int) -> Script[Left]:
+def _left(line: Line, at: int) -> Script[Departure]:
     """What is so after event `at`, for a branch that leaves the line there."""
     if at == 0:
-        return Left(Head())
+        return Departure(Head())
     rows = yield Ask("left_at", {**_key(line), "branch": line.owner(at), "seq": at})
     return left_of(rows[0] if rows else (None,), at=at)
 
@@ -215,10 +215,10 @@ def _branch(row: Row) -> Branch:
     return Branch(number=number, name=name, parent=parent, at=at, time=time)
 
 
-def left_of(row: Row, *, at: int) -> Left:
+def left_of(row: Row, *, at: int) -> Departure:
     """From the columns of a head, of the first event of its turn, and of markers."""
     if row[0] is None:  # nothing is shared, or the event is missing
-        return Left(Head(seq=at))
+        return Departure(Head(seq=at))
     fields = len(Head.__struct_fields__)
     end, begun, marks = row[:fields], row[fields : fields + len(Begun._fields)], row[fields + len(Begun._fields) :]
-    return Left(Head(*end), Begun(*begun) if begun[0] else None, tuple([mark or 0 for mark in marks]))
+    return Departure(Head(*end), Begun(*begun) if begun[0] else None, tuple([mark or 0 for mark in marks]))

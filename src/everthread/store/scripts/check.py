@@ -16,14 +16,14 @@ from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Event, ModelCall, Redacted, decode
 from everthread.core.parts import blob_hash
 from everthread.core.turns import Head, advance
-from everthread.store.beside.usage import Figures, figures, stored
+from everthread.store.beside.usage import CallFigures, figures, stored
 from everthread.store.conversations import settings_of
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.recall import check
 from everthread.store.scripts import check_forgotten
 from everthread.store.scripts.append import forgotten, head_of
 from everthread.store.scripts.branch import branches
-from everthread.store.scripts.check_forgotten import Seen
+from everthread.store.scripts.check_forgotten import Noted
 
 PAGE = 1_000
 
@@ -43,7 +43,7 @@ def _check(tenant: str, conversation: str) -> Script[tuple[int, list[str]]]:
     problems: list[str] = []
     count = 0
     receipts = yield Ask("receipts", key)  # before their events: those only grow meanwhile
-    grown, seen = (yield from branches(tenant, conversation)), Seen()
+    grown, seen = (yield from branches(tenant, conversation)), Noted()
     for branch in grown:
         checked, wrong = yield from _check_branch(tenant, conversation, branch, seen)
         count += checked
@@ -75,7 +75,7 @@ def _check_details(user: str, current: int, settings: str, grown: list[Branch]) 
     return [] if user else ["it is nobody's"]
 
 
-def _check_branch(tenant: str, conversation: str, branch: Branch, seen: Seen) -> Script[tuple[int, list[str]]]:
+def _check_branch(tenant: str, conversation: str, branch: Branch, seen: Noted) -> Script[tuple[int, list[str]]]:
     key = {"tenant": tenant, "conversation": conversation, "branch": branch.number}
     head, problems = yield from _start(tenant, conversation, branch)
     first, count = branch.at + 1, 0
@@ -94,7 +94,7 @@ def _check_branch(tenant: str, conversation: str, branch: Branch, seen: Seen) ->
     return count, problems
 
 
-def _check_page(head: Head, rows: Sequence[Row], branch: int, seen: Seen) -> tuple[Head, list[str]]:
+def _check_page(head: Head, rows: Sequence[Row], branch: int, seen: Noted) -> tuple[Head, list[str]]:
     """The head after the last of these events, and what is wrong with them."""
     problems: list[str] = []
     for kind, body, *columns in rows:
@@ -163,18 +163,18 @@ def _check_figures(key: dict[str, Any], rows: Sequence[Row], first: int, last: i
     ]
 
 
-def _miscounted(expected: Figures | None, kept: Figures | None) -> str:
+def _miscounted(expected: CallFigures | None, kept: CallFigures | None) -> str:
     if kept is None:
         return "is not counted"
     if expected is None:
         return "is counted, but is not there"
-    wrong = [f for f in Figures._fields if getattr(expected, f) != getattr(kept, f)]
+    wrong = [f for f in CallFigures._fields if getattr(expected, f) != getattr(kept, f)]
     return f"is counted with wrong {', '.join(wrong)}"
 
 
-def _figures(rows: Sequence[Row]) -> tuple[dict[int, Figures], set[int]]:
+def _figures(rows: Sequence[Row]) -> tuple[dict[int, CallFigures], set[int]]:
     """By seq, those of the model calls among events; and the seqs of those that cannot be read."""
-    found, unreadable = dict[int, Figures](), set[int]()
+    found, unreadable = dict[int, CallFigures](), set[int]()
     for kind, body, *columns in rows:
         if kind != "model_call":
             continue

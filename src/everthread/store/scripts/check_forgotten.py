@@ -31,7 +31,7 @@ class Moment(NamedTuple):
         return self.seq < other.seq if self.branch == other.branch else self.time < other.time
 
 
-class Seen:
+class Noted:
     """What of a conversation's events matters here, noted while they are read."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Seen:
                 self.redactions.append((when, number, of))
 
 
-def check(key: dict[str, Any], grown: list[Branch], seen: Seen, receipts: Sequence[Row]) -> Script[list[str]]:
+def check(key: dict[str, Any], grown: list[Branch], seen: Noted, receipts: Sequence[Row]) -> Script[list[str]]:
     """What is wrong, each in words. Of what came since the events were read, nothing is said."""
     problems = [*_memory(key["conversation"], grown, seen), *_receipts(receipts, seen)]
     problems += yield from _shown(key, seen)
@@ -72,7 +72,7 @@ def check(key: dict[str, Any], grown: list[Branch], seen: Seen, receipts: Sequen
     return problems
 
 
-def _memory(conversation: str, grown: list[Branch], seen: Seen) -> Iterator[str]:
+def _memory(conversation: str, grown: list[Branch], seen: Noted) -> Iterator[str]:
     """What memory made after an event and before its redaction has to be redacted with it."""
     for when, number, of in seen.redactions:
         if of not in seen.tombstones[number]:  # anybody may append a command that says so
@@ -83,13 +83,13 @@ def _memory(conversation: str, grown: list[Branch], seen: Seen) -> Iterator[str]
             yield f"event {of} is {HALF}: {what} was made after it and is still there"
 
 
-def _made_between(of: int, when: Moment, branches: Iterable[int], seen: Seen) -> list[Moment]:
+def _made_between(of: int, when: Moment, branches: Iterable[int], seen: Noted) -> list[Moment]:
     """What memory made on these branches after event `of` and before a moment."""
     made = [one for branch in branches for one in seen.memory[branch]]
     return [one for one in made if of < one.seq and one.before(when)]
 
 
-def _shown(key: dict[str, Any], seen: Seen) -> Script[list[str]]:
+def _shown(key: dict[str, Any], seen: Noted) -> Script[list[str]]:
     rows = yield Ask("blob_uses", key)
     noted = {(branch, seq, hash) for hash, branch, seq in rows if seq <= seen.last.get(branch, 0)}
     problems = [
@@ -101,7 +101,7 @@ def _shown(key: dict[str, Any], seen: Seen) -> Script[list[str]]:
     return problems + [f"no event shows the image or file {hash[:12]}…" for (hash,) in unused]
 
 
-def _not_shown(noted: set[tuple[int, int, str]], seen: Seen) -> Iterator[str]:
+def _not_shown(noted: set[tuple[int, int, str]], seen: Noted) -> Iterator[str]:
     for branch, seq, hash in sorted(noted):
         if seq in seen.tombstones[branch]:
             yield f"event {seq} is {HALF}: the image or file {hash[:12]}… is still there"
@@ -109,7 +109,7 @@ def _not_shown(noted: set[tuple[int, int, str]], seen: Seen) -> Iterator[str]:
             yield f"event {seq} does not show the image or file {hash[:12]}…, which is noted of it"
 
 
-def _receipts(receipts: Sequence[Row], seen: Seen) -> Iterator[str]:
+def _receipts(receipts: Sequence[Row], seen: Noted) -> Iterator[str]:
     for name, branch, first, last, hash in receipts:
         if last > seen.last.get(branch, 0):
             yield f"event {last}, which was appended with the key {name!r}, is missing"
@@ -117,7 +117,7 @@ def _receipts(receipts: Sequence[Row], seen: Seen) -> Iterator[str]:
             yield f"event {gone[0]} is {HALF}: a hash of it is still there"
 
 
-def _quotes(key: dict[str, Any], branch: int, seen: Seen) -> Script[list[str]]:
+def _quotes(key: dict[str, Any], branch: int, seen: Noted) -> Script[list[str]]:
     asked = {**key, "branch": branch, "first": 1, "last": seen.last.get(branch, 0), "tombstone": TOMBSTONE}
     rows = yield Ask("quotes_of_results", asked)
     problems = [*_still_quoted(rows, seen.tombstones[branch])]

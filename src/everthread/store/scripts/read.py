@@ -16,7 +16,7 @@ from everthread.core.events import MEMORY, UNANSWERED, ModelCall
 from everthread.core.logged import Logged, logged
 from everthread.core.turns import Head, Session, State, Turn, session_of, turn_of
 from everthread.store.beside.documents import Document, document
-from everthread.store.beside.leases import Kept, Name, of_turns, partial
+from everthread.store.beside.leases import LeaseName, PartialReply, of_turns, partial
 from everthread.store.conversations import Owner
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.scripts.along import (
@@ -41,7 +41,7 @@ CALLS = 1_000  # model calls of a turn that are added up
 RECORDS = 200  # newest model calls among which the conversation's own are looked for
 
 
-class Made(NamedTuple):
+class OwnCall(NamedTuple):
     """A model call, and the seq of its record."""
 
     seq: int
@@ -55,7 +55,7 @@ class Newest(NamedTuple):
     events: list[Logged]
     seq: int
     state: State
-    running: Kept | None
+    running: PartialReply | None
 
     @property
     def whole(self) -> bool:
@@ -68,7 +68,7 @@ def news(line: Line, after: int | None) -> Script[Newest]:
     events = (yield from onward(line, first=after + 1, limit=NEWS)) if after is not None and after < newest.seq else []
     seq = events[-1].seq if events else newest.seq if after is None else after
     name = of_turns(line.conversation, line.branch.number)
-    return Newest(events, seq, newest.state, (yield from partial(Name(line.tenant, name))))
+    return Newest(events, seq, newest.state, (yield from partial(LeaseName(line.tenant, name))))
 
 
 def ended(line: Line, at: int | None) -> Script[Done | None]:
@@ -93,11 +93,11 @@ class Standing(NamedTuple):
 
     branch: int
     head: Head
-    kept: Kept
+    kept: PartialReply
     document: Document | None
 
 
-def standing(place: Place, wanted: tuple[Owner, str] | None, kept: Kept) -> Script[Standing]:
+def standing(place: Place, wanted: tuple[Owner, str] | None, kept: PartialReply) -> Script[Standing]:
     branch, found = yield from newest_head(place._asdict())  # raises when the conversation has been erased
     return Standing(branch, found, kept, (yield from document(*wanted, version=None)) if wanted else None)
 
@@ -195,10 +195,10 @@ def newest_markers(
     return logged((yield from markers(line, kind, first=first, last=last, limit=limit)))
 
 
-def own_calls(line: Line, *, first: int = 1, last: int = ENDLESS, limit: int = RECORDS) -> Script[list[Made]]:
+def own_calls(line: Line, *, first: int = 1, last: int = ENDLESS, limit: int = RECORDS) -> Script[list[OwnCall]]:
     """The conversation's own model calls, newest first: those among the newest `limit` that memory did not make."""
     rows = yield from newest_markers(line, "model_call", first=first, last=last, limit=limit)
-    made = [Made(row.seq, row.event) for row in rows if isinstance(row.event, ModelCall)]
+    made = [OwnCall(row.seq, row.event) for row in rows if isinstance(row.event, ModelCall)]
     return [one for one in made if one.call.agent != MEMORY]
 
 

@@ -23,7 +23,7 @@ from everthread.store.scripts.read import head, newest_markers
 PAGE, PAGES = 16, 16
 
 
-class Remembered(NamedTuple):
+class Recollection(NamedTuple):
     """`behind`: what it covers ends before the window begins. `since`: seq of the newest marker it is made of."""
 
     brief: BriefUpdated | Summary | None = None
@@ -48,16 +48,16 @@ def as_begun(line: Line, newest: Head, kind: str, latest: int) -> Script[tuple[H
 
 def brief(
     line: Line, newest: Head, kind: str, cutoff: int, *, latest: int, ahead: list[Row] | None = None
-) -> Script[Remembered]:
+) -> Script[Recollection]:
     """The earliest version that covers every message before the cutoff, if possible one that is no extract; else the
     last that was made before the cutoff, or the first after it. Never one from before the user's correction.
 
     `latest`: the seq of the newest version. `ahead`: the answer to `versions_at`, if it is there already."""
     if cutoff <= newest.cleared + 1:
-        return Remembered()
+        return Recollection()
     said, versions = yield from _two(line, newest, kind, cutoff, latest, ahead)
     if said <= newest.cleared:
-        return Remembered()
+        return Recollection()
     if (found := _mostly(said, versions)) is not None:
         return found
     latest_of_all = yield from _newest(line, newest, kind)
@@ -69,7 +69,7 @@ def brief(
     return (yield from _before(line, newest, kind, max(said, latest_of_all.corrected))) or first_behind
 
 
-def _before(line: Line, newest: Head, kind: str, last: int) -> Script[Remembered | None]:
+def _before(line: Line, newest: Head, kind: str, last: int) -> Script[Recollection | None]:
     """The last version that was made up to event `last`."""
     earlier = yield from newest_markers(line, kind, first=newest.cleared + 1, last=last, limit=PAGE)
     # One that was under way when somebody cleared tells of what was cleared.
@@ -79,7 +79,7 @@ def _before(line: Line, newest: Head, kind: str, last: int) -> Script[Remembered
 
 def _after(
     line: Line, newest: Head, kind: str, said: int, latest: _Latest
-) -> Script[tuple[Remembered | None, Remembered]]:
+) -> Script[tuple[Recollection | None, Recollection]]:
     """The first version after message `said` that covers it, if possible one that is no extract; and the first that
     does not cover it."""
     first, versions = max(said + 1, latest.corrected), _Versions(said, newest.cleared)
@@ -100,8 +100,8 @@ class _Versions:
 
     def __init__(self, said: int, cleared: int) -> None:
         self._said, self._cleared = said, cleared
-        self.extract: Remembered | None = None
-        self.behind = Remembered()
+        self.extract: Recollection | None = None
+        self.behind = Recollection()
 
     def take(self, row: Logged, *, or_extract: bool) -> bool:
         """Whether it is the one. `or_extract`: there is none but extracts."""
@@ -134,7 +134,7 @@ def _two(
     return said, logged((yield Ask("versions_along", asked)))
 
 
-def _mostly(said: int, versions: list[Logged]) -> Remembered | None:
+def _mostly(said: int, versions: list[Logged]) -> Recollection | None:
     """The version that is sent, where the newest and the first after the cutoff tell enough."""
     told = _told(versions)
     if len(told) < 2 or len(told) < len(versions):  # or some are redacted, or damaged
@@ -186,27 +186,27 @@ def _is_extract(row: Logged) -> bool:
     return bool(getattr(row.event, "extractive", False))
 
 
-def _remembered(row: Logged, *, behind: bool = False) -> Remembered:
+def _remembered(row: Logged, *, behind: bool = False) -> Recollection:
     assert isinstance(row.event, BriefUpdated | Summary)
-    return Remembered(row.event, behind=behind, since=row.seq)
+    return Recollection(row.event, behind=behind, since=row.seq)
 
 
-def recap(line: Line, newest: Head, begin: Logged, covered: int) -> Script[Remembered]:
+def recap(line: Line, newest: Head, begin: Logged, covered: int) -> Script[Recollection]:
     """The first that a model made of the session before the one in which the window begins, if all of that session came
     after event `covered`. An extract is left out: it says nothing that `context.gaps` does not say without it."""
     wanted = begin.session - 1
     if wanted < 1 or (covered and (yield from head(line, at=covered)).session >= wanted):
-        return Remembered()
+        return Recollection()
     began = (yield from head(line, at=begin.seq)).session_first
     return _recap_of(wanted, (yield from _onward(line, "session_ended", began, newest.seq, limit=PAGE)))
 
 
-def _recap_of(session: int, rows: list[Logged]) -> Remembered:
+def _recap_of(session: int, rows: list[Logged]) -> Recollection:
     for row in readable(rows):
         event = row.event
         if isinstance(event, SessionEnded) and event.session == session and not event.extractive:
-            return Remembered(recap=event, since=row.seq)
-    return Remembered()
+            return Recollection(recap=event, since=row.seq)
+    return Recollection()
 
 
 def _onward(line: Line, kind: str, first: int, last: int, *, limit: int) -> Script[list[Logged]]:

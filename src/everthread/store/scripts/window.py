@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from everthread.core.branches import ENDLESS, KINDS, NONE, Begun, Current, Line
-from everthread.core.events import Settings, System
+from everthread.core.events import SettingsChanged, System
 from everthread.core.logged import Logged, readable
 from everthread.core.strategies import Choice, Older
 from everthread.core.turns import Head
@@ -26,7 +26,7 @@ from everthread.store.scripts.along import span
 from everthread.store.scripts.append import head_of
 from everthread.store.scripts.lookups import Ahead, Foreseen, Lookup, Pins, in_order, tip_of
 from everthread.store.scripts.read import head, newest_markers, onward
-from everthread.store.scripts.remembered import Remembered
+from everthread.store.scripts.remembered import Recollection
 from everthread.store.windows import Circumstances, LastRead, Windows
 
 T = TypeVar("T")
@@ -34,10 +34,10 @@ T = TypeVar("T")
 OPENING = 8  # events among which are the system messages that open a conversation
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
 SETTINGS = 2_000  # newest changes that are looked at
-NOTHING = Remembered()
+NOTHING = Recollection()
 
 
-class Sighted(msgspec.Struct, frozen=True, kw_only=True):
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What is known before anything is chosen. `opening`: the system messages with which the branch begins. `notes`:
     the document that was asked for. `notes_since`: when its first version was written, which is another time once it
     was forgotten; 0 where there is none."""
@@ -51,22 +51,22 @@ class Sighted(msgspec.Struct, frozen=True, kw_only=True):
     settled: int  # and with its large results as stubs
     changed: int  # seq of the newest marker that may have changed what is sent: settings, a pin
     opening: tuple[Logged, ...]
-    settings: tuple[Settings, ...]
+    settings: tuple[SettingsChanged, ...]
     unread: int  # settings that are damaged
     pins: tuple[Older, ...]
     more_pins: bool
     marks: Marks
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class WindowRead(msgspec.Struct, frozen=True, kw_only=True):
     """A window with everything that goes into its context."""
 
-    sighted: Sighted
+    outlook: Outlook
     choice: Choice | None
     older: tuple[tuple[Older, list[Logged]], ...]
     events: list[Logged]
-    brief: Remembered
-    recap: Remembered
+    brief: Recollection
+    recap: Recollection
     read: LastRead | None = None  # for the next time
 
 
@@ -90,24 +90,24 @@ class Asking(NamedTuple):
     windows: Windows | None = None
 
 
-def window(way: Line | Current, asking: Asking, plan: Callable[[Sighted], Planned]) -> Script[Seen]:
-    """The window that `plan` makes of what is sighted."""
-    sighted, since = yield from _sight(way, asking)
-    planned, line = plan(sighted), sighted.line
-    if sighted.newest is None:
-        return Seen(sighted=sighted, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
-    memory = planned.memory if sighted.marks.of(planned.memory) > sighted.head.cleared else ""
-    look = Lookup(line, sighted.head, sighted.newest)
+def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planned]) -> Script[WindowRead]:
+    """The window that `plan` makes of what is outlook."""
+    outlook, since = yield from _sight(way, asking)
+    planned, line = plan(outlook), outlook.line
+    if outlook.newest is None:
+        return WindowRead(outlook=outlook, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
+    memory = planned.memory if outlook.marks.of(planned.memory) > outlook.head.cleared else ""
+    look = Lookup(line, outlook.head, outlook.newest)
     if planned.ahead:
-        before = since.read.foreseen if since.read and since.read.holds(_true_for(sighted, memory)) else None
+        before = since.read.foreseen if since.read and since.read.holds(_true_for(outlook, memory)) else None
         yield from look.foresee(planned.ahead, memory, before, since.said)
     choice = yield from look.drive(planned.choosing)
     older = yield from _older(line, choice)
     events = yield from look.messages(choice.begin)
-    brief = (yield from _brief(look, sighted, memory, choice.begin)) if memory else NOTHING
-    recap = (yield from _recap(sighted, brief, events[0])) if planned.recap and events else NOTHING
-    read = _to_keep(look.foreseen, sighted, memory)
-    return Seen(sighted=sighted, choice=choice, older=older, events=events, brief=brief, recap=recap, read=read)
+    brief = (yield from _brief(look, outlook, memory, choice.begin)) if memory else NOTHING
+    recap = (yield from _recap(outlook, brief, events[0])) if planned.recap and events else NOTHING
+    read = _to_keep(look.foreseen, outlook, memory)
+    return WindowRead(outlook=outlook, choice=choice, older=older, events=events, brief=brief, recap=recap, read=read)
 
 
 def _older(line: Line, choice: Choice) -> Script[tuple[tuple[Older, list[Logged]], ...]]:
@@ -119,17 +119,17 @@ def _older(line: Line, choice: Choice) -> Script[tuple[tuple[Older, list[Logged]
     return tuple(older)
 
 
-def _brief(look: Lookup, sighted: Sighted, kind: str, begin: Start) -> Script[Remembered]:
+def _brief(look: Lookup, outlook: Outlook, kind: str, begin: Start) -> Script[Recollection]:
     """The brief or summary of what was said before the window."""
-    upto, latest, ahead = sighted.head, sighted.marks.of(kind), look.versions(begin)
+    upto, latest, ahead = outlook.head, outlook.marks.of(kind), look.versions(begin)
     if kind == "summary":  # a brief may be one that the user has corrected, which holds at once
-        upto, latest = yield from remembered.as_begun(sighted.line, upto, kind, latest)
-    return (yield from remembered.brief(sighted.line, upto, kind, begin.first, latest=latest, ahead=ahead))
+        upto, latest = yield from remembered.as_begun(outlook.line, upto, kind, latest)
+    return (yield from remembered.brief(outlook.line, upto, kind, begin.first, latest=latest, ahead=ahead))
 
 
-def _recap(sighted: Sighted, brief: Remembered, first: Logged) -> Script[Remembered]:
+def _recap(outlook: Outlook, brief: Recollection, first: Logged) -> Script[Recollection]:
     """The recap of the session before, where the brief does not tell of it."""
-    line, newest, latest = sighted.line, sighted.head, sighted.marks.of("session_ended")
+    line, newest, latest = outlook.line, outlook.head, outlook.marks.of("session_ended")
     if latest <= newest.cleared or (brief.brief and not brief.behind):
         return NOTHING
     upto, _ = yield from remembered.as_begun(line, newest, "session_ended", latest)
@@ -137,14 +137,14 @@ def _recap(sighted: Sighted, brief: Remembered, first: Logged) -> Script[Remembe
     return (yield from remembered.recap(line, upto, first, covered))
 
 
-def _to_keep(foreseen: Foreseen | None, sighted: Sighted, memory: str) -> LastRead | None:
-    if foreseen is None or sighted.newest is None or not foreseen.stays(sighted.newest):
+def _to_keep(foreseen: Foreseen | None, outlook: Outlook, memory: str) -> LastRead | None:
+    if foreseen is None or outlook.newest is None or not foreseen.stays(outlook.newest):
         return None
-    return LastRead(foreseen, sighted.head.seq, _true_for(sighted, memory))
+    return LastRead(foreseen, outlook.head.seq, _true_for(outlook, memory))
 
 
-def _true_for(sighted: Sighted, memory: str) -> Circumstances:
-    return Circumstances(sighted.marks.forgotten, sighted.head.cleared, memory, sighted.marks.of(memory))
+def _true_for(outlook: Outlook, memory: str) -> Circumstances:
+    return Circumstances(outlook.marks.forgotten, outlook.head.cleared, memory, outlook.marks.of(memory))
 
 
 class Since(NamedTuple):
@@ -154,15 +154,15 @@ class Since(NamedTuple):
     said: list[Logged]
 
 
-def look(way: Line | Current, asking: Asking, ask: Callable[[Sighted], Lookups[T]], nothing: T) -> Script[T]:
+def look(way: Line | Current, asking: Asking, ask: Callable[[Outlook], Lookups[T]], nothing: T) -> Script[T]:
     """What a question about the turns of a line comes to; `nothing` where there are none."""
-    sighted, _ = yield from _sight(way, asking)
-    if sighted.newest is None:
+    outlook, _ = yield from _sight(way, asking)
+    if outlook.newest is None:
         return nothing
-    return (yield from Lookup(sighted.line, sighted.head, sighted.newest).drive(ask(sighted)))
+    return (yield from Lookup(outlook.line, outlook.head, outlook.newest).drive(ask(outlook)))
 
 
-def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Sighted, Since]]:
+def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Outlook, Since]]:
     at = asking.at
     line, rows, read = yield from _rows_of(way, asking)
     row = rows[0][:-SAID]
@@ -181,7 +181,7 @@ def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Sighted, Since]]
         if marks.of("pin") > newest.cleared:
             pins = yield from Lookup(line, newest, start).pins()
     said = [row[-SAID:] for row in rows if row[-SAID]]
-    sighted = Sighted(
+    outlook = Outlook(
         line=line,
         head=newest,
         notes=bytes(row[3] or b"").decode("utf-8", "surrogatepass"),
@@ -192,12 +192,12 @@ def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Sighted, Since]]
         changed=max(marks.of("settings"), pins.changed),
         marks=marks,
         opening=tuple(_opening(opening)),
-        settings=tuple(event for row in reversed(changes) if isinstance(event := row.event, Settings)),
+        settings=tuple(event for row in reversed(changes) if isinstance(event := row.event, SettingsChanged)),
         unread=len(found) - len(changes),
         pins=pins.turns,
         more_pins=pins.more,
     )
-    return sighted, Since(read, in_order(said))
+    return outlook, Since(read, in_order(said))
 
 
 MARKS = KINDS[:5]

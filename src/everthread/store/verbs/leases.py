@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from everthread.store.beside import leases
-from everthread.store.beside.leases import Kept, Lease, Name, Term
+from everthread.store.beside.leases import Lease, LeaseName, PartialReply, Term
 from everthread.store.engine import Engine, Script
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class Leases:
         return has
 
     async def take_and_ask(
-        self, lease: Lease, *, seconds: float, over: str = "", ask: Callable[[Kept], Script[T]]
+        self, lease: Lease, *, seconds: float, over: str = "", ask: Callable[[PartialReply], Script[T]]
     ) -> tuple[str, T | None]:
         """The same, and what a script finds that is asked in the same breath, once the lease is the caller's. It is
         given what was kept under the lease."""
@@ -50,7 +50,7 @@ class Leases:
         """Hold a lease for longer, from now on. False where somebody else has taken it."""
         term = leases.term(lease.holder, self._clock(), leases.check(lease.holder, seconds))
         await self._engine.write(lambda: leases.renew(lease, term.until), about=_about(lease), durable=False)
-        found = await self._engine.read(lambda: leases.newest(Name(lease.tenant, lease.name)))
+        found = await self._engine.read(lambda: leases.newest(LeaseName(lease.tenant, lease.name)))
         return found == term
 
     async def release(self, tenant: str, name: str, *, holder: str, open: bool = False) -> None:
@@ -75,11 +75,11 @@ class Leases:
         script = functools.partial(leases.keep, lease, conversation, at=at, text=text, forgotten=forgotten)
         await self._engine.write(script, about=_about(lease), durable=False)
 
-    async def partial(self, tenant: str, name: str) -> Kept | None:
+    async def partial(self, tenant: str, name: str) -> PartialReply | None:
         """What was kept of a reply under a lease, whether or not its holder still lives; None where nobody has it."""
         asked = leases.name_of(tenant, name)
         return await self._engine.read(lambda: leases.partial(asked))
 
 
 def _about(lease: Lease) -> str:
-    return Name(lease.tenant, lease.name).about
+    return LeaseName(lease.tenant, lease.name).about

@@ -14,7 +14,7 @@ from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Engine
 from everthread.store.recall import index, search
 from everthread.store.recall.index import Indexed, Unindexed
-from everthread.store.recall.search import Found, Wanted
+from everthread.store.recall.search import FoundEvent, Wanted
 from everthread.store.times import FOREVER, bounded
 
 AT_ONCE = 20  # events that are indexed on the event loop
@@ -40,7 +40,7 @@ class Recall:
         session: int | None = None,
         limit: int = 5,
         everywhere: bool = False,
-    ) -> list[Found]:
+    ) -> list[FoundEvent]:
         """What an owner's log has on a query, best first: along a line, in all of a conversation, or everywhere.
 
         Times are microseconds since 1970: from `since` until just before `until`. Without a user nothing is found.

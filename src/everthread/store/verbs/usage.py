@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from everthread.store.audit import audit
 from everthread.store.beside import usage
-from everthread.store.beside.usage import By, Usage
+from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import Owner
 from everthread.store.engine import Engine
 from everthread.store.times import FOREVER
@@ -26,14 +26,14 @@ class UsageTotals:
         since: int = 0,
         until: int = FOREVER,
         limit: int = 1000,
-    ) -> list[Usage]:
+    ) -> list[UsageTotal]:
         """Totals of a user's model calls, or of one conversation's, newest first. Without a user there are none."""
         span = usage.span(by, since, until, limit)
         return await self._engine.read(lambda: usage.of_owner(owner, conversation, span), large=True)
 
     async def of_tenant(
         self, tenant: str, *, by: By, since: int = 0, until: int = FOREVER, limit: int = 1000
-    ) -> list[Usage]:
+    ) -> list[UsageTotal]:
         """The same over all users of a tenant. For operators: crosses the walls between users, and is logged."""
         span = usage.span(by, since, until, limit)
         audit.info("an operator listed the usage of tenant %s", tenant)

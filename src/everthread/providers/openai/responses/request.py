@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Said, Tool
+from everthread.core.request import Answer, Call, Item, MessageItem, ReplyItem, Request, Tool
 from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words, told_in_words
 from everthread.providers.models import Model
 from everthread.providers.openai.request import as_one_text, content_part, sampling
-from everthread.providers.pictures import Form, Sent, keep, of_data_url
+from everthread.providers.pictures import PictureForm, SentPicture, keep, of_data_url
 
 Entry = dict[str, Any]
 META = "openai-responses"
@@ -73,7 +73,7 @@ def _entries(item: Item, media: Media, known: set[str]) -> list[Entry]:
     return [{"role": "user", "content": _content(item, media)}]
 
 
-def _content(said: Said, media: Media) -> str | list[Entry]:
+def _content(said: MessageItem, media: Media) -> str | list[Entry]:
     if (text := as_one_text(said)) is not None:
         return text
     parts = _parts(said.parts, media)
@@ -98,7 +98,7 @@ def _input(piece: Entry) -> Entry:
             return {"type": "input_text", "text": piece["text"]}
 
 
-def _sent(piece: Entry) -> Sent | None:
+def _sent(piece: Entry) -> SentPicture | None:
     match piece:
         case {"type": "input_image", "image_url": url}:
             return of_data_url(url)
@@ -116,7 +116,7 @@ def _text(text: str) -> Entry:
     return {"type": "input_text", "text": text}
 
 
-PICTURES = Form(_sent, _picture, _text)
+PICTURES = PictureForm(_sent, _picture, _text)
 
 
 def _reply(reply: ReplyItem, media: Media, known: set[str]) -> list[Entry]:
