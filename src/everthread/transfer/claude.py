@@ -161,7 +161,7 @@ def _part(block: ExportedObject) -> list[Part]:
         case "text":
             return text_part(block.text("text"))
         case "thinking":
-            return [Reasoning(text=thought)] if (thought := block.text("thinking")) else []
+            return text_part(block.text("thinking"), Reasoning)
         case "image":
             return [_image(block)]
         case kind:

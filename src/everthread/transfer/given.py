@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from everthread.core.parts import Part, Text
+from everthread.core.parts import Part, Reasoning, Text
 from everthread.providers.checks import a_list, a_string, an_object
 
 
@@ -54,6 +54,6 @@ def text_or_null(value: object, where: str) -> str:
     return "" if value is None else a_string(value, where, understood="a string or null")
 
 
-def text_part(text: str | None) -> list[Part]:
+def text_part(text: str | None, kind: type[Text | Reasoning] = Text) -> list[Part]:
     """A text as a part; none where it is empty or null."""
-    return [Text(text=text)] if text else []
+    return [kind(text=text)] if text else []
