@@ -265,9 +265,9 @@ class Chat:
         await printer.listen(reply)
         self._loaded = model
         self.failed = self.failed or bool(printer.failed)
-        assert teller.done
+        assert printer.done
         if not self.json:
-            await self._tell_end(teller.done, printer.failed)
+            await self._tell_end(printer.done, printer.failed)
 
     async def _tell_end(self, done: Done, failed: EverthreadError | None) -> None:
         if done.calls:
