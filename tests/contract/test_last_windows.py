@@ -119,7 +119,7 @@ async def told(address: str, someone: str) -> AsyncIterator[Talk]:
 
 def _kept(talk: Talk) -> str:
     """What is in memory of windows."""
-    return str([read.foreseen.messages for read in talk._log._windows._read.values()])
+    return str([read.messages for read in talk._log._windows._read.values()])
 
 
 @pytest.mark.parametrize("how", ["redact", "erase", "erase_user"])

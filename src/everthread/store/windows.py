@@ -10,35 +10,36 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from everthread.core.branches import Line
 from everthread.core.logged import Logged
 from everthread.store.scripts.lookups import Foreseen
 
+if TYPE_CHECKING:
+    from everthread.store.scripts.window import Outlook
+
 MOST = 8_000_000  # bytes of events, as they are stored
 
 
-class Circumstances(NamedTuple):
-    """What a window is true for: how often something of the conversation was redacted, the newest clear, and the kind
-    of memory that was read along with its newest version."""
-
-    forgotten: int
-    cleared: int
-    memory: str
-    version: int
-
-
 class LastRead(NamedTuple):
-    """A window as it was read, with its last event."""
+    """A window as it was read: where it begins, its messages, and its last event. It is true for as long as nothing is
+    redacted or cleared; what was `foreseen`, while the kind of memory that was read along has no newer version."""
 
-    foreseen: Foreseen
+    begin: int
+    messages: list[Logged]
     upto: int
-    true_for: Circumstances
+    forgotten: int  # how often something of the conversation was redacted
+    cleared: int
+    memory: tuple[str, int]  # its kind and its newest version
+    foreseen: Foreseen | None
     size: int = 0
 
-    def holds(self, now: Circumstances) -> bool:
-        return self.true_for == now
+    def holds(self, now: Outlook) -> bool:
+        return (self.forgotten, self.cleared) == (now.marks.forgotten, now.head.cleared)
+
+    def foreseen_with(self, now: Outlook, memory: str) -> Foreseen | None:
+        return self.foreseen if self.memory == (memory, now.marks.of(memory)) else None
 
 
 class Windows:
@@ -54,7 +55,7 @@ class Windows:
     def keep(self, line: Line, read: LastRead) -> None:
         """Keep a window in place of the one before, and drop those that were read longest ago."""
         self._drop(_key(line))
-        self._read[_key(line)] = read = read._replace(size=_size(read.foreseen.messages))
+        self._read[_key(line)] = read = read._replace(size=_size(read.messages))
         self._size += read.size
         while self._size > self._most:
             self._drop(next(iter(self._read)))

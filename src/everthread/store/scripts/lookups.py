@@ -71,14 +71,13 @@ class Ahead(NamedTuple):
 class Foreseen(NamedTuple):
     """What a window that is begun by size mostly comes to, on the newest piece of a line: the turns that begin in the
     step of the grid up to `line` and the last before them, as (seq, settled_before, turn, messages_before); which of
-    them the window begins with; its messages; and the versions of memory that `versions_at` gives for it."""
+    them the window begins with; and the versions of memory that `versions_at` gives for it."""
 
     line: int
     step: int
     starts: Sequence[Row]
     before: Sequence[Row]
     begin: Row
-    messages: list[Logged]
     versions: list[Row] | None
 
     def around(self, low: int) -> Sequence[Row] | None:
@@ -93,11 +92,9 @@ class Foreseen(NamedTuple):
         that begins in this one."""
         return newest.first > int(self.starts[-1][0])
 
-    def onward(self, low: int, said: list[Logged]) -> Foreseen | None:
-        """The same after more was said, where the window still begins there: with at least `low` tokens before it."""
-        if not self.line - self.step < low <= self.begin[1]:
-            return None
-        return self._replace(messages=[*self.messages, *said])
+    def holds(self, low: int, step: int) -> bool:
+        """Whether the window still begins there when at least `low` tokens have to stand before it."""
+        return step == self.step and self.line - step < low <= int(self.begin[1])
 
 
 class Pins(NamedTuple):
@@ -117,32 +114,37 @@ class Lookup:
         self._newest = newest
         self._tip, self._past = tip_of(line, head.seq)
         self.foreseen: Foreseen | None = None
+        self._said: dict[int, list[Logged]] = {}  # by the seq that it begins with
 
-    def foresee(self, ahead: Ahead, memory: str, before: Foreseen | None, said: list[Logged]) -> Script[None]:
+    def know(self, begin: int, said: list[Logged]) -> None:
+        """What was said from an event on is known already."""
+        self._said[begin] = said
+
+    def foresee(self, ahead: Ahead, memory: str, before: Foreseen | None) -> Script[None]:
         """Ask at once for what a window that is begun by size mostly comes to, with its messages and a kind of memory;
-        or for nothing, where that is what it came to `before`, and what was `said` since.
+        or for nothing, where that is what it came to `before`.
 
         Only what the newest piece has. Where it comes to something else after all, that is asked for as ever."""
         low, step = self._head.cleared_sum + ahead.excess, max(1, ahead.step)
-        if before is not None and before.step == step:
-            self.foreseen = before.onward(low, said)
-        if self.foreseen is None and not any(self._from_pieces(low)):
+        if before is not None and before.holds(low, step):
+            self.foreseen = before
+        elif not any(self._from_pieces(low)):
             asked = {**span(self._line, self._cut(None)), **self._bounds(None, low), "step": step, "kind": memory}
-            self.foreseen = self._seen_ahead(step, (yield Ask("window_ahead", asked)))
+            self._see_ahead(step, (yield Ask("window_ahead", asked)))
 
-    def _seen_ahead(self, step: int, rows: Sequence[Row]) -> Foreseen | None:
+    def _see_ahead(self, step: int, rows: Sequence[Row]) -> None:
         starts, before = sorted(_begun_by(rows, -1)), _begun_by(rows, -2)
         begins = [start for start in (*before, *starts) if start[0] < self._newest.first]
         if not starts or not begins:
-            return None
+            return
         floor = self._head.cleared_sum
-        return Foreseen(
+        self.know(begins[-1][0], in_order(row for row in rows if row[0] > 0))
+        self.foreseen = Foreseen(
             line=floor - (floor - starts[0][1]) // step * step,
             step=step,
             starts=starts,
             before=before,
             begin=begins[-1],
-            messages=in_order(row for row in rows if row[0] > 0),
             versions=self._versions(rows),
         )
 
@@ -155,8 +157,8 @@ class Lookup:
 
     def messages(self, begin: Start) -> Script[list[Logged]]:
         """What was said from the beginning of a turn on."""
-        if self.foreseen is not None and self.foreseen.begin[0] == begin.first:
-            return self.foreseen.messages
+        if begin.first in self._said:
+            return self._said[begin.first]
         return (yield from onward(self._line, first=begin.first, last=self._head.seq, messages=True))
 
     def versions(self, begin: Start) -> list[Row] | None:

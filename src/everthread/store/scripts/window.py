@@ -27,7 +27,7 @@ from everthread.store.scripts.append import head_of
 from everthread.store.scripts.lookups import Ahead, Foreseen, Lookup, Pins, in_order, tip_of
 from everthread.store.scripts.read import head, newest_markers, onward
 from everthread.store.scripts.remembered import Recollection
-from everthread.store.windows import Circumstances, LastRead, Windows
+from everthread.store.windows import LastRead, Windows
 
 T = TypeVar("T")
 
@@ -98,15 +98,17 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planne
         return WindowRead(outlook=outlook, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
     memory = planned.memory if outlook.marks.of(planned.memory) > outlook.head.cleared else ""
     look = Lookup(line, outlook.head, outlook.newest)
+    read = since.read if since.read and since.read.holds(outlook) else None
+    if read:
+        look.know(read.begin, [*read.messages, *since.said])
     if planned.ahead:
-        before = since.read.foreseen if since.read and since.read.holds(_true_for(outlook, memory)) else None
-        yield from look.foresee(planned.ahead, memory, before, since.said)
+        yield from look.foresee(planned.ahead, memory, read.foreseen_with(outlook, memory) if read else None)
     choice = yield from look.drive(planned.choosing)
     older = yield from _older(line, choice)
     events = yield from look.messages(choice.begin)
     brief = (yield from _brief(look, outlook, memory, choice.begin)) if memory else NOTHING
     recap = (yield from _recap(outlook, brief, events[0])) if planned.recap and events else NOTHING
-    read = _to_keep(look.foreseen, outlook, memory)
+    read = _to_keep(choice, events, look.foreseen, outlook, memory)
     return WindowRead(outlook=outlook, choice=choice, older=older, events=events, brief=brief, recap=recap, read=read)
 
 
@@ -137,14 +139,19 @@ def _recap(outlook: Outlook, brief: Recollection, first: Logged) -> Script[Recol
     return (yield from remembered.recap(line, upto, first, covered))
 
 
-def _to_keep(foreseen: Foreseen | None, outlook: Outlook, memory: str) -> LastRead | None:
-    if foreseen is None or outlook.newest is None or not foreseen.stays(outlook.newest):
-        return None
-    return LastRead(foreseen, outlook.head.seq, _true_for(outlook, memory))
-
-
-def _true_for(outlook: Outlook, memory: str) -> Circumstances:
-    return Circumstances(outlook.marks.forgotten, outlook.head.cleared, memory, outlook.marks.of(memory))
+def _to_keep(
+    choice: Choice, events: list[Logged], foreseen: Foreseen | None, outlook: Outlook, memory: str
+) -> LastRead:
+    marks, newest = outlook.marks, outlook.newest
+    return LastRead(
+        begin=choice.begin.first,
+        messages=events,
+        upto=outlook.head.seq,
+        forgotten=marks.forgotten,
+        cleared=outlook.head.cleared,
+        memory=(memory, marks.of(memory)),
+        foreseen=foreseen if foreseen and newest and foreseen.stays(newest) else None,
+    )
 
 
 class Since(NamedTuple):
