@@ -130,7 +130,7 @@ CONTEXT = {
     "settings": "the settings in force",
     "at": "the seq before which it was built: `context(at=…)` gives it again",
     "memory": "the seq of the newest brief, summary or recap in it; 0 where there is none",
-    "factor": "the model's tokens for one of ours, as reckoned here",
+    "factor": "the model's tokens for each of our own, as reckoned here",
     "canonical": "the request's tokens by our own reckoning, before that factor",
     "inputs": "what else went into it: settings, instructions, tools",
     "window": "the most tokens that the model takes, reply included",

@@ -149,7 +149,7 @@ class Everthread:
         return self.talk(await self.log.conversations.begin(owner, **details))
 
     def talk(self, conversation: Conversation) -> Talk:
-        """A conversation of `et.conversations` in the hand."""
+        """The talk for one of `et.conversations`."""
         return Talk(self.log, conversation, runtime=self._runtime)
 
     @cached_property

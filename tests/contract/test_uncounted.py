@@ -1,6 +1,6 @@
 """A tokenizer that fails costs exactness, never a message: four bytes are taken for a token, and that is said.
 
-And where not even that can be had, the window is so many messages.
+And where not even that can be had, the window is a number of messages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What all turns of an open store share: the log, the making of contexts, the providers' clients, what was learnt.
 
 A client is made when its provider is first called and kept, because a connection that is open answers sooner. What is
-learnt from reported usage (how many of its own tokens a model makes of ours) is written down beside the conversation:
+learnt from reported usage (how many tokens a model counts for each of our own) is written down beside the conversation:
 no turn waits for it. It is learnt for the model at its address: any conversation may name another address, and what is
 said there must not change what others are sent.
 """

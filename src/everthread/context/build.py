@@ -168,7 +168,7 @@ class Contexts:
         try:
             return await self._build(log, way, asked)
         except Uncountable as problem:
-            _log.warning("Tokens could not be counted (%s): so many messages are sent.", problem)
+            _log.warning("Tokens could not be counted (%s): messages are sent by their number.", problem)
             return await self._build(log, way, msgspec.structs.replace(asked, uncounted=str(problem)))
 
     async def _build(self, log: Log, way: Line | Current, asked: Asked) -> Context:

@@ -49,7 +49,7 @@ def can_give_way(packing: Packing) -> bool:
 
 
 def _messages_leave(packing: Packing) -> None:
-    """Turns, where the provider takes so many messages only: by half of those, so that the cutoff seldom steps."""
+    """Turns, where a provider limits the number of messages: half of that at once, so that the cutoff seldom steps."""
     most = packing.plan.model.limits.messages - BESIDE
     if most <= 0 or not packing.turns:
         return

@@ -106,7 +106,7 @@ class FromMemory:
             self.before = exchange("\n\n".join(told))
 
     def _fenced(self, kind: str, text: str, room: int, **about: Any) -> str:
-        """A text of memory's in its fence, with as much of it as so many tokens of the request take."""
+        """A text of memory in its fence, cut to its share of the request."""
         measure, fence = self.plan.measure, self.plan.fence
         told = fenced(fence, kind, text, **about) if text.strip() else ""
         room = max(room, measure.tokens(FENCE + LEAST))

@@ -60,11 +60,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     record: Source | None = None  # more specific than all but what was asked: of the model call that is gone on from
     factor: float | None = None  # in place of what was learnt: that of an earlier request, 0 for none
     window: int = 0  # likewise
-    uncounted: str = ""  # why nothing can be counted: then so many messages are sent
+    uncounted: str = ""  # why nothing can be counted: then messages are sent by their number
 
 
 class Learnt(msgspec.Struct, frozen=True):
-    """What providers told of models, by model and address: their tokens for one of ours, and the most they take."""
+    """What providers told of models, by model and address: their tokens for each of our own, and the most they take."""
 
     factors: dict[str, float] = {}
     windows: dict[str, int] = {}
@@ -126,7 +126,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.share_of_brief(brief) // (2 if brief else 1)
 
     def room_in(self, share: int) -> int:
-        """The tokens of a text that may take so many of the request, in our own."""
+        """How long a text may be, in our own tokens, that has this share of the request."""
         own = share if self.measure.counter else int(share / self.measure.factor)
         return max(0, own - FENCE)
 

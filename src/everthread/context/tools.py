@@ -1,9 +1,8 @@
 """Tools as the caller gives them, made into one form, in the order of their names.
 
-Ours is name, description and schema. Those who have tools for OpenAI or Anthropic already may give them as they are:
-what such a tool says beyond these three is about that provider's own request and is left out. What a provider runs by
-itself is no tool of ours. The order is fixed, because tools stand first in a request: in another order they would be
-other bytes, and all of the prompt cache lost.
+That form is name, description and schema. Tools made for OpenAI or Anthropic may be given as they are: what they say
+beyond these three concerns that provider's own request and is left out. Tools that a provider runs itself are not taken.
+The order is fixed, because tools stand first in a request: in another order the whole prompt cache would be lost.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ def weight(event: Event) -> int:
 
 
 def markers(events: Sequence[Event], tries: Tries) -> Batch:
-    """Markers of ours, on their way in by themselves."""
+    """Markers that the log itself writes, with nothing beside them."""
     return Batch([_marker(event) for event in events], tries=tries)
 
 
