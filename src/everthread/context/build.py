@@ -129,12 +129,12 @@ class Findings(msgspec.Struct, kw_only=True):
     question: Older | None = None
     looked: bool = False
 
-    def planned(self, plan: Plan, outlook: Outlook) -> Planned:
+    def planned(self, plan: Plan, outlook: Outlook) -> Planned[Plan]:
         choosing = chosen(plan, outlook)
         if self.fitted:
             choosing = as_packed(*self.fitted, choosing, by_size=plan.by_size)
         ahead = None if self.fitted else foreseen(plan, outlook)
-        return Planned(asking(choosing, self.question), *plan.memory, ahead)
+        return Planned(plan, asking(choosing, self.question), *plan.memory, ahead)
 
     def fits(self, packing: Packing) -> None:
         self.fitted = packing.turns[0].start, packing.older_sent
@@ -172,42 +172,40 @@ class Contexts:
             return await self._build(log, way, msgspec.structs.replace(asked, uncounted=str(problem)))
 
     async def _build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
-        planned: list[Plan] = []
         sources, fence = self.sources(), await log.fence(way)
         known = Findings(at=asked.at)
 
-        def read_plan(outlook: Outlook) -> Planned:
-            planned[:] = [plan(asked, sources, outlook, fence, self.learnt)]
-            return known.planned(planned[0], outlook)
+        def planning(outlook: Outlook) -> Planned[Plan]:
+            return known.planned(plan(asked, sources, outlook, fence, self.learnt), outlook)
 
         form = tried = 0
         while True:
             forgotten = self._turn_cache.forgotten
-            seen = await log.window(way, at=known.at, plan=read_plan, notes=asked.notes_of)
+            seen, made = await log.window(way, at=known.at, plan=planning, notes=asked.notes_of)
             line = way = seen.outlook.line  # from now on it stays the same branch
             # What was read before something was redacted is used this once, and not remembered; nor what has no size.
             remembers = self._turn_cache.forgotten == forgotten and not asked.uncounted
             turn_cache = self._turn_cache if remembers else TurnCache()
-            gap = await self._gaps.told(log, line, planned[0], seen)
-            changed = await _changed(log, line, planned[0], seen)
-            heavy = _heavy(planned[0], seen)
+            gap = await self._gaps.told(log, line, made, seen)
+            changed = await _changed(log, line, made, seen)
+            heavy = _heavy(made, seen)
             # Threads remember nothing for one another.
             remembered = TurnCache() if heavy else turn_cache
-            pack = partial(_packed, planned[0], seen, remembered, changed=changed, gap=gap, form=form)
+            pack = partial(_packed, made, seen, remembered, changed=changed, gap=gap, form_tokens=form)
             packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
             # Nobody asks anything in the window: once more, of the same moment, with the turn of the question.
             if packing.unasked and await known.found_question(log, line, packing):
                 continue
             tried += 1
             # Turns left that memory was not read for: once more, of the same moment, with those that fitted.
-            if packing.has_stepped and planned[0].settings.memory and tried < TRIES:
+            if packing.has_stepped and made.settings.memory and tried < TRIES:
                 known.fits(packing)
                 continue
             rendered = await _rendered(log, line, packing, heavy=heavy)
             # The form adds more than was reckoned with: once more, with less of the history.
-            if packing.form <= form or not can_give_way(packing) or tried >= 2 * TRIES:
-                return Context(packing, rendered, estimate - form + packing.form)
-            form, known.at = packing.form, seen.outlook.head.seq + 1
+            if packing.form_tokens <= form or not can_give_way(packing) or tried >= 2 * TRIES:
+                return Context(packing, rendered, estimate - form + packing.form_tokens)
+            form, known.at = packing.form_tokens, seen.outlook.head.seq + 1
 
     async def steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it; none where nothing can be
@@ -218,17 +216,16 @@ class Contexts:
             return []
 
     async def _steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
-        planned: list[Plan] = []
-        sources, fence, none = self.sources(), await log.fence(way), list[Move]()
+        sources, fence, none = self.sources(), await log.fence(way), list[StepLine]()
 
-        def ask(outlook: Outlook) -> Lookups[list[Move]]:
-            planned[:] = [plan(asked, sources, outlook, fence, self.learnt)]
-            assert outlook.newest is not None
-            asking = moves(outlook.newest, planned[0].size, planned[0].room, limit)
-            return asking if planned[0].strategy == "budget" else _nothing()  # the others do not step
+        def ask(outlook: Outlook) -> Lookups[list[StepLine]]:
+            made = plan(asked, sources, outlook, fence, self.learnt)
+            if made.strategy != "budget" or outlook.newest is None:  # the others do not step
+                return none
+            found = yield from moves(outlook.newest, made.size, made.room, limit)
+            return [_step_line(move, made.measure) for move in found]
 
-        found = await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
-        return [_step_line(move, planned[0].measure) for move in found]
+        return await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
 
     def forget(self) -> None:
         """What is remembered of turns: something in them was to be gone."""
@@ -279,15 +276,15 @@ def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> R
     from everthread.providers.weigh import weigh
 
     rendered = render(packing, blobs, key=key)
-    plan, packing.form = packing.plan, 0
+    plan, packing.form_tokens = packing.plan, 0
     spelt = packing.calls and plan.ways.spelt
     if packing.simple and not spelt and not rendered.flat:  # all is sent as the log has counted it
         put_in = [STAND_INS[what] for what in rendered.repaired if what in STAND_INS]
-        packing.form = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
+        packing.form_tokens = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
         return rendered
     told = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
     told += packing.section_tokens().get("tools", 0)
-    packing.form = max(0, told - packing.estimate())
+    packing.form_tokens = max(0, told - packing.estimate())
     return rendered
 
 
@@ -296,11 +293,6 @@ def _heavy(plan: Plan, seen: WindowRead) -> bool:
     size = sum(map(len, map(BODY, seen.events)))
     size += sum(len(event.body) for _, events in seen.older for event in events)
     return size > (HEAVY if plan.measure.counter else LARGE)
-
-
-def _nothing() -> Lookups[list[Move]]:
-    yield from ()
-    return []
 
 
 def _step_line(move: Move, measure: Measure) -> StepLine:

@@ -68,7 +68,7 @@ class Packing:
         *,
         changed: int = 0,
         gap: Gap = NOTHING,
-        form: int = 0,
+        form_tokens: int = 0,
     ) -> None:
         self._turn_cache = turn_cache
         self.plan = plan
@@ -79,7 +79,7 @@ class Packing:
         self.older: list[Packed] = []
         self.turns: list[Packed] = []
         self.shortened: dict[int, str] = {}
-        self.form = form  # tokens that the form of the request adds to what the log has counted
+        self.form_tokens = form_tokens  # which the form of the request adds to what the log has counted
         self.clock = plan.settings.clock
         self._changed = max(changed, seen.outlook.changed, seen.brief.since, seen.recap.since)
         self.gave_way = False
@@ -112,8 +112,8 @@ class Packing:
             found["tools"] = measure.tokens(declared) + self.plan.model.hidden
         if self.plan.output_tokens:
             found["output"] = self.plan.output_tokens
-        if self.form:
-            found["form"] = self.form
+        if self.form_tokens:
+            found["form"] = self.form_tokens
         if self.before:
             told = [part.text for item in self.before for part in item.parts if hasattr(part, "text")]
             found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))

@@ -1,7 +1,7 @@
 """Tools as the caller gives them, made into one form, in the order of their names.
 
 That form is name, description and schema. Tools made for OpenAI or Anthropic may be given as they are: what they say
-beyond these three concerns that provider's own request and is left out. Tools that a provider runs itself are not taken.
+beyond these three concerns only that provider and is left out. Tools that a provider runs itself are not taken.
 The order is fixed, because tools stand first in a request: in another order the whole prompt cache would be lost.
 """
 

@@ -77,6 +77,7 @@ LARGE = 1024 * 1024  # and writing
 LOOK = 2.0  # seconds after which a follower looks for itself, should a bell not ring
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 Clock = Callable[[], int]
 Gap = Callable[[], Awaitable[int | None]]
@@ -315,15 +316,15 @@ class Log:
         return await self._engine.read(lambda: read.sessions(line, limit=limit))
 
     async def window(
-        self, way: Line | Current, *, at: int | None, plan: Callable[[Outlook], Planned], notes: str = ""
-    ) -> WindowRead:
-        """The turns that `plan` chooses, as they stood before event `at`, and what memory has of the rest. `notes`: a
-        document of the user's that is read along."""
+        self, way: Line | Current, *, at: int | None, plan: Callable[[Outlook], Planned[P]], notes: str = ""
+    ) -> tuple[WindowRead, P]:
+        """The turns that a plan chooses, as they stood before event `at`, what memory has of the rest, and the plan.
+        `notes`: a document of the user's that is read along."""
         asking, forgets = window.Asking(at, notes, self._lines, self._windows), self._windows.forgets
-        seen = await self._engine.read(lambda: window.window(way, asking, plan))
+        seen, made = await self._engine.read(lambda: window.window(way, asking, plan))
         if at is None and seen.read and self._windows.forgets == forgets:
             self._windows.keep(seen.outlook.line, seen.read)
-        return seen
+        return seen, made
 
     async def look(
         self, way: Line | Current, *, at: int | None, ask: Callable[[Outlook], Lookups[T]], nothing: T, notes: str = ""

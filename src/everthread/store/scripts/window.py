@@ -8,7 +8,7 @@ with the first alone where that is what it came to before (`store.windows`), whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ from everthread.store.scripts.remembered import Recollection
 from everthread.store.windows import LastRead, Windows
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 OPENING = 8  # events among which are the system messages that open a conversation
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
@@ -70,10 +71,11 @@ class WindowRead(msgspec.Struct, frozen=True, kw_only=True):
     read: LastRead | None = None  # for the next time
 
 
-class Planned(NamedTuple):
+class Planned(NamedTuple, Generic[P]):
     """What is to be read: the turns that `choosing` comes to, and the kind of summary that goes with them. `ahead`:
-    what it will probably ask for, where it chooses by size."""
+    what it will probably ask for, where it chooses by size. `made`: the plan itself, for whoever made it."""
 
+    made: P
     choosing: Lookups[Choice]
     memory: str
     recap: bool
@@ -90,12 +92,13 @@ class Asking(NamedTuple):
     windows: Windows | None = None
 
 
-def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planned]) -> Script[WindowRead]:
-    """The window that `plan` makes of what is outlook."""
+def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planned[P]]) -> Script[tuple[WindowRead, P]]:
+    """The window that comes of a plan, and the plan."""
     outlook, since = yield from _sight(way, asking)
     planned, line = plan(outlook), outlook.line
     if outlook.newest is None:
-        return WindowRead(outlook=outlook, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
+        empty = WindowRead(outlook=outlook, choice=None, older=(), events=[], brief=NOTHING, recap=NOTHING)
+        return empty, planned.made
     memory = planned.memory if outlook.marks.of(planned.memory) > outlook.head.cleared else ""
     look = Lookup(line, outlook.head, outlook.newest)
     read = since.read if since.read and since.read.holds(outlook) else None
@@ -108,8 +111,16 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planne
     events = yield from look.messages(choice.begin)
     brief = (yield from _brief(look, outlook, memory, choice.begin)) if memory else NOTHING
     recap = (yield from _recap(outlook, brief, events[0])) if planned.recap and events else NOTHING
-    read = _to_keep(choice, events, look.foreseen, outlook, memory)
-    return WindowRead(outlook=outlook, choice=choice, older=older, events=events, brief=brief, recap=recap, read=read)
+    seen = WindowRead(
+        outlook=outlook,
+        choice=choice,
+        older=older,
+        events=events,
+        brief=brief,
+        recap=recap,
+        read=_to_keep(choice, events, look.foreseen, outlook, memory),
+    )
+    return seen, planned.made
 
 
 def _older(line: Line, choice: Choice) -> Script[tuple[tuple[Older, list[Logged]], ...]]:
