@@ -16,7 +16,7 @@ OF_CONTEXT = ("cutoff", "sent", "past", "estimate", "budget", "degraded")  # wha
 
 
 class Figures:
-    """`priced`: whether a price is known of everything so far."""
+    """What a turn has taken so far. `priced`: whether the price of all of it is known."""
 
     def __init__(self) -> None:
         self.calls, self.price, self.priced, self.model = 0, 0.0, True, ""
@@ -24,7 +24,7 @@ class Figures:
         self._usage = Usage()
 
     def begin(self, model: str) -> None:
-        """A model call is made."""
+        """A model call begins."""
         self.calls += 1
         self.model = model
 

@@ -1,9 +1,9 @@
 """One at a time, in any number of processes: one turn on a branch, one worker at what memory has to do there.
 
-Whoever is at it holds a lease in the store and renews it. Within a process turns wait in the order in which they found
-their branch; a lease of another process is waited for, or taken over when it has run out or its process is seen to be
-gone. A turn whose lease was taken over (it was asleep for long) is ended: `Held.lost` says so, and what it would still
-write is refused by the store.
+Whoever does the work holds a lease in the store and renews it. Within a process, turns wait in the order in which they
+came. A lease of another process is waited for, or taken over once it has run out or its process is seen to be gone. A
+turn whose lease was taken over (its machine slept for too long) is ended: `Held.lost` says so, and the store refuses
+whatever it would still write.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Queues:
         waits: Callable[[], None] = lambda: None,
         ask: Callable[[PartialReply], Script[T]],
     ) -> AsyncIterator[tuple[Held, T]]:
-        """Be the one who runs a turn of this branch, and know what `ask` finds then. TurnBusy: somebody does, and we
-        were not to wait. `waits` is called when we have to."""
+        """Hold the lease of this branch's turns, and give what the script `ask` finds once it is held. TurnBusy:
+        another turn has it, and we were not to `wait`. `waits` is called if we have to."""
         name = leases.of_turns(line.conversation, line.branch.number)
         place = f"{line.tenant}/{name}"
         if place in _within.get():
@@ -67,7 +67,7 @@ class Queues:
                 async with leased(log, line, name, wait=wait, waits=waits, running=running, ask=ask) as taken:
                     if taken is None:
                         raise TurnBusy(line.conversation, "in another process")
-                    taken[0].open = True  # until somebody has looked what the holder before has left
+                    taken[0].open = True  # until it is known what the holder before has left
                     yield taken
             finally:
                 _within.reset(inside)
@@ -84,10 +84,10 @@ async def leased(
     running: asyncio.Task[Any] | None = None,
     ask: Callable[[PartialReply], Script[T]],
 ) -> AsyncIterator[tuple[Held, T] | None]:
-    """Hold a lease that concerns a branch, and know what `ask` finds then; None where another has it, and it was not to
-    be waited for. `running` is cancelled if it is lost."""
+    """Hold a lease that concerns a branch, and give what the script `ask` finds once it is held; None where another has
+    it and we were not to `wait`. `running` is cancelled if the lease is lost."""
     held = Held(Lease(line.tenant, name, holder()))
-    ours = True  # until we know better: who is cancelled while taking it may have it
+    ours = True  # until we know better: if we are cancelled while taking it, we may have it
     try:
         taken = await _take(log, held, wait=wait, waits=waits, ask=ask)
         ours = taken is not None
@@ -106,6 +106,7 @@ async def leased(
 async def _take(
     log: Log, held: Held, *, wait: bool, waits: Callable[[], None], ask: Callable[[PartialReply], Script[T]]
 ) -> tuple[Held, T] | None:
+    """Try until the lease is ours; None where another has it and we were not to wait. `over`: a holder that is dead."""
     over, waited = "", False
     while True:
         held.until = log.now + int(SECONDS * 1e6)
@@ -124,7 +125,7 @@ async def _take(
 
 
 async def _keep(log: Log, held: Held, running: asyncio.Task[Any] | None) -> None:
-    """Renew the lease. Should somebody else have had it, what we were at is theirs."""
+    """Renew the lease again and again. If another has taken it, the work is theirs: `running` is cancelled."""
     while True:
         await asyncio.sleep(SECONDS / 3)
         until = log.now + int(SECONDS * 1e6)

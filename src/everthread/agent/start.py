@@ -1,4 +1,4 @@
-"""Starting a turn: its runner has the branch alone, agent and tools are ready, and the turn does what was asked for.
+"""Starting a turn: take the branch for it alone, get its agent and tools ready, and do what was asked for.
 
 That is one of three things: say something, go on with a turn that was cut short, or settle a tool call that waits.
 """
@@ -33,7 +33,8 @@ Act = Callable[[TurnRunner], Awaitable[None]]
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn is started with. `wait`: for a turn of the branch that is under way; else TurnBusy is raised."""
+    """What a turn is started with. `wait`: whether to wait for a turn that is under way on the branch; else TurnBusy is
+    raised. `detached`: whether it begins at once, and goes on when its caller has gone."""
 
     asked: Asked
     instructions: Instructions = None
@@ -63,8 +64,8 @@ async def _run(
 async def _branch_alone(
     runtime: Runtime, talk: ToolContext, place: Place, given: Given, tell: Tell
 ) -> AsyncIterator[tuple[Line, Held, Standing]]:
-    """The branch, for us alone: the one that is current when it is our turn, not when we began to wait. Its agent may
-    have changed a moment ago, and is read then, too."""
+    """The branch, for this turn alone: the one that is current once we hold the lease, not when we began to wait. The
+    agent's document is read then, too, because it may have changed meanwhile."""
     conversation, waits = talk.conversation, partial(tell, Notice(text=WAITS))
     ask = partial(standing, place, kept_as(conversation.tenant, conversation.agent))
     while True:

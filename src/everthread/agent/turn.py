@@ -61,11 +61,11 @@ from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox, ToolContext
 
 SAID_AGAIN = (
-    "The same was said before and had no reply, so it stands there twice now: `talk.resume()` goes on without saying "
-    "it again, and with a key it is said once."
+    "The same was said before and had no reply, so the log has it twice now. `talk.resume()` would have gone on "
+    "without saying it again; with a key, it is said only once."
 )
 CANCELLED, STOPPED = "cancelled", "stopped"
-FORGOTTEN = "What the tool gave quotes something that was redacted meanwhile. Look again."
+FORGOTTEN = "The tool's result quotes something that was redacted meanwhile. Look again."
 
 Tell = Callable[[Delta], None]
 Accept = Callable[[Logged], None]
@@ -84,7 +84,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnRunner:
-    """A turn as its runner has it. Its verbs raise what went wrong, after the last delta; it is in the log as well."""
+    """A turn as its runner sees it. Its verbs raise what went wrong, after the last delta; the log says it as well."""
 
     def __init__(
         self,
@@ -98,7 +98,8 @@ class TurnRunner:
         accept: Accept,
     ) -> None:
         self._runtime, self._talk, self._live, self._held = runtime, talk, run, run.held
-        self.head, self._left = standing.head, standing.kept  # after the newest event that we know of
+        self.head = standing.head  # after the newest event that we know of
+        self._left = standing.kept  # what came of a reply of the runner before
         self.line = run.line
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
@@ -108,7 +109,7 @@ class TurnRunner:
         self._answered: Logged | None = None  # the tool call that was approved, and runs
         self._figures = Figures()
         self._begun = False  # whether the turn is ours to go on with
-        self._limits = Settings()
+        self._limits = Settings()  # from the first context on: its settings, for the whole turn
         for note in prepared.notes:
             self._tell(Notice(text=note))
 
@@ -121,12 +122,12 @@ class TurnRunner:
     # -- from the outside --------------------------------------------------------------------------------------
 
     async def say(self, message: Event, *, key: str = "") -> None:
-        """Append a message and go on until the agent is idle. What was said before, by its key, is not said again."""
+        """Append a message and go on until the agent is idle. What was said with the same key is not said again."""
 
         async def begin() -> bool:
             await self.close_left()
             head = self.head
-            await self._offer(head, message, key)
+            await self._warn_if_said_again(head, message, key)
             logged, new = await finished(self._take(message, key, head))
             if new:
                 self._greet(head, logged)
@@ -140,7 +141,7 @@ class TurnRunner:
         await self._run(begin)
 
     async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
-        """Append the message, or find the one that was said before, by its key. And whether it is new."""
+        """Append the message, or find the one that was said before with the same key; and whether it is new."""
         kept, lease = self._kept([message]), self._held.lease
         [logged], self.head = await self._runtime.log.go_on(self._place, kept, key=key, under=lease, gap=self._gap)
         new = logged.branch == self._place.branch and logged.seq > head.seq
@@ -150,13 +151,13 @@ class TurnRunner:
             self._live.moved(logged.seq)
         return logged, new
 
-    async def _offer(self, head: Head, message: Event, key: str) -> None:
-        """Say so where the same was said last and had no reply."""
+    async def _warn_if_said_again(self, head: Head, message: Event, key: str) -> None:
+        """Tell the caller where the same was said last and had no reply."""
         if not key and await is_said_again(self._runtime.log, self.line, head, message):
             self._tell(Notice(text=SAID_AGAIN))
 
     def _greet(self, head: Head, message: Logged) -> None:
-        """Say so where a message begins a new session."""
+        """Tell the caller where a message begins a new session."""
         if head.session and message.session != head.session:
             pause = ago((message.at - head.spoken_time) / 1e6)
             self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
@@ -176,7 +177,7 @@ class TurnRunner:
         await self._run(begin)
 
     async def close_left(self) -> list[Event]:
-        """Close a turn that was left open by a runner that is gone. What was written."""
+        """Close a turn that was left open by a runner that is gone; returns what was written."""
         events = await left_open(self._runtime.log, self.line, self.head, self._left)
         if events:
             await finished(self._write(as_of(self.head, events)))
@@ -184,7 +185,7 @@ class TurnRunner:
         return events
 
     async def _go_on(self, head: Head) -> bool:
-        """From the newest event on, with nothing to append before the model is called."""
+        """Go on from the newest event, with nothing to append before the model is called."""
         await self._keep_memory(head.turn_first, head.seq)
         await self._runtime.log.leases.hold(self._held.lease, at=head.seq)
         self._live.moved(head.seq)
@@ -220,7 +221,7 @@ class TurnRunner:
         self._asked = await with_same_memory(self._runtime.log, self.line, self._asked, first, last)
 
     async def _repeat(self, message: Logged) -> None:
-        """Tell the caller the reply that a message had when it was first said. Others have heard it."""
+        """Tell the caller the reply that a message had when it was first said. Listeners have heard it already."""
         for text in await first_reply(self._runtime.log, self._talk.conversation, message):
             self._tell_caller(TextDelta(text=text))
 
@@ -276,12 +277,12 @@ class TurnRunner:
         figures = self._figures
         figures.check(self._limits)
         if self._limits.turn_dollars and not figures.priced and figures.calls == 1:
-            self._tell(Notice(text=f"No price is known of {figures.model}, so turn_dollars cannot be held."))
+            self._tell(Notice(text=f"No price is known of {figures.model}, so turn_dollars cannot be checked."))
 
     # -- the model ---------------------------------------------------------------------------------------------
 
     async def _reply(self, context: Context) -> tuple[Event, ...]:
-        """What the model said and called, appended. Too long: once more, smaller. Down: the fallback, if any."""
+        """Append what the model says and calls. Too long: built again, smaller. Down: the fallback replies, if any."""
         try:
             return await self._call(context)
         except TooLong as problem:
@@ -313,7 +314,7 @@ class TurnRunner:
         return tuple(said)
 
     def _asking(self, event: Assistant | ToolCall) -> Assistant | ToolCall:
-        """The event; a tool call that somebody must agree to says that it waits."""
+        """The event; a tool call that needs approval says that it waits for it."""
         if isinstance(event, ToolCall) and self._toolbox.needs_approval(event):
             return msgspec.structs.replace(event, waits_for="approval")
         return event
@@ -323,7 +324,7 @@ class TurnRunner:
         return self._calling.said if self._calling else ""
 
     async def _failed(self, problem: ModelError) -> None:
-        """The record of a model call of which nothing came, and that is made again otherwise."""
+        """Append the record of a model call that gave nothing and will be made again in another way."""
         assert self._calling
         record, self._calling = self._calling.failed(str(problem)), None
         await self._append(record)
@@ -331,7 +332,7 @@ class TurnRunner:
     # -- tools -------------------------------------------------------------------------------------------------
 
     async def _run_tools(self, calls: Sequence[ToolCall]) -> bool:
-        """All at once; their results are appended in the order of the calls. Whether the turn goes on at once."""
+        """Run all at once; append the results in the order of the calls. Whether the turn goes on without waiting."""
         for call in calls:
             waits = bool(call.waits_for)
             self._tell(CallDelta(id=call.id, name=call.name, arguments=call.arguments, approval=waits))
@@ -385,13 +386,13 @@ class TurnRunner:
         raise problem from cause
 
     async def _cancelled(self) -> None:
-        """Somebody ended the turn; or it is another's by now, and nothing may be written any more."""
+        """Close a turn that somebody ended; but write nothing more where its lease is another's by now."""
         if self._held.lost:
             raise TakenOver(self._held.lease.name)
         await self._surely(self._end(STOPPED if self._live.stopped else CANCELLED))
 
     async def _surely(self, ending: Awaitable[Head]) -> Head:
-        """The last thing that is done; where it cannot be, the end is told all the same."""
+        """Do the last thing of the turn, even if it is cancelled. Where that fails, the end is told all the same."""
         try:
             return await finished(ending)
         except TakenOver:
@@ -401,8 +402,7 @@ class TurnRunner:
             raise
 
     async def _end(self, reason: str) -> Head:
-        """Keep what had come of the reply, and close the turn as interrupted, unless it has come to its end, or waits
-        for approval."""
+        """Keep what had come of the reply, and close the turn as interrupted, unless it is over or awaits approval."""
         if self._held.given_back:
             return await self._done()
         came: list[Event] = []
@@ -440,10 +440,10 @@ class TurnRunner:
         return logged
 
     async def _gap(self) -> int | None:
-        """The pause that ends a session, with what was asked for this turn."""
+        """The pause that ends a session, by the settings of this turn."""
         return await self._runtime.session_gap(self._talk.conversation, self.line.branch.number, self._asked.settings)
 
     def _kept(self, events: Sequence[Event]) -> list[Event]:
-        """As the log keeps them: where this call was to be without memory, memory is not told of them later either."""
+        """Events as the log keeps them: those of a turn that was to be without memory say so, and memory skips them."""
         off = self._asked.settings.get("memory") is False
         return [unremembered(event) for event in events] if off else list(events)

@@ -1,7 +1,7 @@
 """The deltas of a turn on a terminal or in a pipe: the reply on standard output, everything else on standard error.
 
-So `everthread ask … > file` holds the reply and nothing but the reply, to the letter. A terminal is shown nothing that
-would steer it.
+So `everthread ask … > file` holds the reply and nothing but the reply, to the letter. A terminal is shown no
+character that would control it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ReplyPrinter:
         self._unfinished = "" if text.endswith("\n") else "err"
 
     def _aside(self, text: str, *, colour: str = "") -> None:
-        """A line beside the reply, after which one waits again."""
+        """A line beside the reply. The spinner comes back after it."""
         self._end_line()
         self._spinner.hide()
         tell(text, colour=colour)
@@ -124,7 +124,7 @@ class ReplyPrinter:
     def _stopped(self, words: str) -> None:
         if self._form != "words":
             return
-        if self._raw and sys.stderr.isatty():  # there stands the ^C that the terminal has shown
+        if self._raw and sys.stderr.isatty():  # the terminal has shown ^C on this line
             click.echo(err=True)
         self._aside(words, colour="yellow")
 
@@ -136,7 +136,7 @@ class ReplyPrinter:
 
 
 def error_as_json(problem: EverthreadError) -> dict[str, Any]:
-    """`kept`: the seq of the message, where its turn can be gone on with."""
+    """An error as a line of JSON. `kept`: the seq of the message, where its turn can be resumed."""
     kept = {"kept": problem.kept} if problem.kept else {}
     return {"kind": "error", "error": problem.sentence, "name": type(problem).__name__, **kept}
 

@@ -47,7 +47,7 @@ _log = logging.getLogger("everthread.tokens")
 T = TypeVar("T")
 
 TRIES = 3
-BODY = attrgetter("body")  # for every event of a window: quicker than naming it
+BODY = attrgetter("body")  # for every event of a window: quicker than `event.body`
 
 
 class Context:
@@ -95,7 +95,7 @@ class Context:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What went into the request that has no history in the log."""
+        """What went into the request and is not in the log."""
         plan = self._packing.plan
         return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
 
@@ -122,7 +122,7 @@ class Context:
 
 
 class Findings(msgspec.Struct, kw_only=True):
-    """What a build has found out when it reads the same moment once more: which turns fit, and the question."""
+    """What a build has found out when it reads the same moment once more: the turns that fit, and the question."""
 
     at: int | None
     fitted: tuple[Start, set[int]] | None = None
@@ -130,6 +130,7 @@ class Findings(msgspec.Struct, kw_only=True):
     looked: bool = False
 
     def planned(self, plan: Plan, outlook: Outlook) -> Planned[Plan]:
+        """What to read: the turns that the plan chooses, or those that fitted; and the question, if there is one."""
         choosing = chosen(plan, outlook)
         if self.fitted:
             choosing = as_packed(*self.fitted, choosing, by_size=plan.by_size)
@@ -137,6 +138,7 @@ class Findings(msgspec.Struct, kw_only=True):
         return Planned(plan, asking(choosing, self.question), *plan.memory, ahead)
 
     def fits(self, packing: Packing) -> None:
+        """From now on read the turns that fitted here, at the same moment."""
         self.fitted = packing.turns[0].start, packing.older_sent
         self.at = packing.seen.outlook.head.seq + 1
 
@@ -160,11 +162,12 @@ class Contexts:
         self.learnt = Learnt({}, {})
 
     def check(self, asked: Asked) -> None:
-        """Whether the settings that are known before anything is read can be used. Raises BadSetting."""
+        """Check the settings that are known before anything is read. Raises BadSetting."""
         resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
 
     async def build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
-        """What the model is told on this way; where nothing can be counted, as many messages as the settings say."""
+        """The context of a line, or of the current branch. Where tokens cannot be counted, as many messages as the
+        settings say are sent."""
         try:
             return await self._build(log, way, asked)
         except Uncountable as problem:
@@ -178,7 +181,7 @@ class Contexts:
         def planning(outlook: Outlook) -> Planned[Plan]:
             return known.planned(plan(asked, sources, outlook, fence, self.learnt), outlook)
 
-        form = tried = 0
+        form_tokens = tried = 0
         while True:
             forgotten = self._turn_cache.forgotten
             seen, made = await log.window(way, at=known.at, plan=planning, notes=asked.notes_of)
@@ -189,9 +192,9 @@ class Contexts:
             gap = await self._gaps.told(log, line, made, seen)
             changed = await _changed(log, line, made, seen)
             heavy = _heavy(made, seen)
-            # Threads remember nothing for one another.
-            remembered = TurnCache() if heavy else turn_cache
-            pack = partial(_packed, made, seen, remembered, changed=changed, gap=gap, form_tokens=form)
+            # What is packed in a thread has a cache of its own: the shared one is for the event loop alone.
+            own_cache = TurnCache() if heavy else turn_cache
+            pack = partial(_packed, made, seen, own_cache, changed=changed, gap=gap, form_tokens=form_tokens)
             packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
             # Nobody asks anything in the window: once more, of the same moment, with the turn of the question.
             if packing.unasked and await known.found_question(log, line, packing):
@@ -203,9 +206,9 @@ class Contexts:
                 continue
             rendered = await _rendered(log, line, packing, heavy=heavy)
             # The form adds more than was reckoned with: once more, with less of the history.
-            if packing.form_tokens <= form or not can_give_way(packing) or tried >= 2 * TRIES:
-                return Context(packing, rendered, estimate - form + packing.form_tokens)
-            form, known.at = packing.form_tokens, seen.outlook.head.seq + 1
+            if packing.form_tokens <= form_tokens or not can_give_way(packing) or tried >= 2 * TRIES:
+                return Context(packing, rendered, estimate - form_tokens + packing.form_tokens)
+            form_tokens, known.at = packing.form_tokens, seen.outlook.head.seq + 1
 
     async def steps(self, log: Log, way: Line | Current, asked: Asked, *, limit: int) -> list[StepLine]:
         """The newest steps of the stepped cutoff, as the log and the settings of now have it; none where nothing can be
@@ -228,7 +231,7 @@ class Contexts:
         return await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
 
     def forget(self) -> None:
-        """What is remembered of turns: something in them was to be gone."""
+        """Drop what is remembered of turns, because something in them is to be gone."""
         from everthread.providers import pictures
 
         self._turn_cache.forget()
@@ -237,13 +240,14 @@ class Contexts:
 
 
 def holding(context: Context, asked: Asked) -> Asked:
-    """The same question with MEMORY.md as it was read for this context, for as long as that is not forgotten."""
+    """What was asked, with MEMORY.md as this context has read it, for as long as that is not forgotten."""
     since = context._packing.seen.outlook.notes_since
     return msgspec.structs.replace(asked, notes=context.notes, notes_since=since)
 
 
 async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
-    """The work done, and nothing of it in memory: a context that was made meanwhile has read what is gone now."""
+    """Do work that forgets something, and drop what is remembered of turns before it and after: a context that was
+    built meanwhile has read what is gone now."""
     contexts.forget()
     try:
         return await work
@@ -252,7 +256,7 @@ async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
 
 
 def _packed(plan: Plan, seen: WindowRead, turn_cache: TurnCache, **given: Any) -> tuple[Packing, int]:
-    """What was read, packed, and its estimate."""
+    """Pack what was read. The packing and its estimate."""
     packing = Packing(plan, seen, turn_cache, **given)
     return packing, fit(packing)
 
@@ -267,11 +271,12 @@ async def _rendered(log: Log, line: Line, packing: Packing, *, heavy: bool) -> R
 
 
 def _must_be_scaled(data: bytes, model: Model) -> bool:
-    """Or may have to be, where there are many: a few bytes can be many pixels."""
+    """Whether a picture must be made smaller, or may have to be where there are many. Few bytes can be many pixels."""
     return 0 < model.limits.many_image_side < max(dimensions(data))
 
 
 def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
+    """The request in the provider's form. Notes in the packing how many tokens the form adds to what was counted."""
     from everthread.providers.base import STAND_INS
     from everthread.providers.weigh import weigh
 
@@ -282,9 +287,9 @@ def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> R
         put_in = [STAND_INS[what] for what in rendered.repaired if what in STAND_INS]
         packing.form_tokens = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
         return rendered
-    told = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
-    told += packing.section_tokens().get("tools", 0)
-    packing.form_tokens = max(0, told - packing.estimate())
+    sent = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
+    sent += packing.section_tokens().get("tools", 0)
+    packing.form_tokens = max(0, sent - packing.estimate())
     return rendered
 
 
@@ -344,7 +349,8 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
 
 
 async def _changed(log: Log, line: Line, plan: Plan, seen: WindowRead) -> int:
-    """The newest seq at which something else was sent, or otherwise chosen, where thinking is bound to that; else 0."""
+    """The seq of the newest model call with other instructions, tools, settings or window; 0 where there is none, or
+    where the model's reasoning is not bound to these."""
     if not plan.model.bound:
         return 0
     given = {"instructions": plan.sections, "tools": plan.tools, "settings": plan.settings}
@@ -369,6 +375,7 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
 
 
 def _doubts(plan: Plan) -> list[str]:
+    """What the estimate is unsure of."""
     doubts = [f"the tokenizer failed ({why}): estimated at four bytes a token" for why in sorted(set(BROKEN.values()))]
     about, stated = plan.model, plan.settings.factor
     if stated and (plan.settings.model_window or (about.known and not about.guessed)):

@@ -1,10 +1,10 @@
 """Postings, and the order of what is found by them.
 
-The index knows of a word, in each block of events, which of them have it. A posting is four characters: the event's
-slot in the block and its kind, how often it has the word, whether it asks something and how long it is, and how many
-sessions after the block's first it stands. Characters rather than bytes, because every database can join texts.
+For each word and each block of events, the index knows which events have the word. A posting is four characters: the
+event's slot in the block and its kind, how often it has the word, whether it asks something and how long it is, and how
+many sessions after the block's first it stands. Characters rather than bytes, because every database can join texts.
 
-The order is BM25's, in the form that reckons with several fields: a word counts in full in the event itself, by a fifth
+Hits are ordered by BM25, in its form for several fields: a word counts in full in the event itself, by a fifth
 in each of the two before and after it, and once more, by a fifth, for the session in which it stands. What follows a
 question is mostly its answer, and has three fifths of the question's words. And a query about a person mostly wants
 what they said themselves: it counts half as much again. (`everthread bench recall` measures this.)
@@ -26,7 +26,7 @@ SATURATION, LENGTH = 0.9, 0.4  # BM25's k1 and b
 NEAR = 0.2  # what a word in one of two neighbours on either side counts
 ASKED = 0.6  # and what one in a question counts for what follows
 OF_SESSION = 0.2
-SPOKEN = 1.5  # how much more counts what those said who are asked about
+SPOKEN = 1.5  # the factor for what was said by somebody whom the query names
 
 KINDS = ("user", "assistant", "tool_call", "tool_result", "system", "session_ended", "mark", "")  # the last: any other
 
@@ -174,7 +174,7 @@ class Ranking:
     def best(self, *, kinds: frozenset[int] = frozenset(), session: int | None = None) -> list[tuple[int, float]]:
         """Places by score, best first: those that have what was named exactly before all others.
 
-        Left out is what is known to be of another kind or session. Of a mere neighbour neither is known here."""
+        What is known to be of another kind or session is left out. Of a mere neighbour, neither is known here."""
         total = self._totals()
         if kinds or session is not None:
             total = [one for one in total if self._may_be(one[0], kinds, session)]
@@ -196,7 +196,7 @@ class Ranking:
         of_session = {session: OF_SESSION * score for session, score in self._sessions.items()}
         gains = {place: of_session[session >> 3] for place, session in self._known.items()}
         near: dict[int, float] = {}
-        for away in (-2, 2, -1, 1, 0):  # the last counts
+        for away in (-2, 2, -1, 1, 0):  # the later ones win
             near |= {place + away: gain for place, gain in gains.items()}
         return near
 

@@ -1,6 +1,6 @@
 """One question to the model that memory uses, and its record.
 
-Which model that is, `providers.summariser` says.
+`providers.summariser` says which model that is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _request(settings: Settings, about: Model, *, instructions: str, text: str, 
         items=(MessageItem(role="user", parts=(Text(text=clean(text)),), seq=at),),
         reply_tokens=settings.summary_reply_tokens,
         temperature=settings.summary_temperature,
-        # Summing up takes no long thought, and the reply's limit is for both.
+        # Summarising needs little reasoning, and reasoning counts towards the limit of the reply.
         effort="minimal" if about.reasons and not asked.reasons_when_asked else "",
         cache=False,
     )

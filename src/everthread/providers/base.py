@@ -26,7 +26,7 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
 LONGEST = 200  # characters of an address or a name that a description repeats
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-PDF, PDF_BEGINS, PDF_WITHIN = "application/pdf", b"%PDF", 1_024  # it must begin within as many bytes
+PDF, PDF_BEGINS, PDF_WITHIN = "application/pdf", b"%PDF", 1_024  # a PDF begins within this many bytes
 
 # Messages that a provider's rules demand and that nobody wrote.
 BEGINS = "(The conversation begins here.)"
@@ -37,8 +37,8 @@ STAND_INS = {BEGAN: BEGINS, WENT_ON: GOES_ON}
 
 
 def with_users_ends(messages: list[dict[str, Any]], say: Callable[[str], dict[str, Any]]) -> list[str]:
-    """For providers that want the first message and the last to be the user's; what was repaired. `say`: makes a
-    message of the user's."""
+    """Make sure that the first message and the last are the user's, as some providers demand. Returns what was
+    repaired. `say` makes a user message."""
     repaired: list[str] = []
     if not messages or messages[0]["role"] != "user":
         messages.insert(0, say(BEGINS))
@@ -50,7 +50,7 @@ def with_users_ends(messages: list[dict[str, Any]], say: Callable[[str], dict[st
 
 
 class Rendered(msgspec.Struct):
-    """`flat`: tool calls were told as text."""
+    """A request in a provider's form, and what was repaired in it. `flat`: tool calls were told as text."""
 
     body: dict[str, Any]
     repaired: list[str] = []
@@ -83,6 +83,7 @@ class Media:
         return self.held(data.decode("utf-8", "replace"))
 
     def held(self, text: str) -> str:
+        """The text, changed where it could pass for a tag of the fence."""
         return self._fence.broken(text) if self._fence else text
 
     def add(self, before: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:

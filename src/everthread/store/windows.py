@@ -1,8 +1,9 @@
-"""The windows that were read last: what is in the log stays as it is, so the next context reads only what is new.
+"""The last window that was read of each branch, so that the next context reads only what is new.
 
-A window is kept in memory by its branch, for as long as nothing of its conversation is redacted, and while there is
-room. What was read before something was redacted is not kept; whoever redacts or erases here forgets all of them; and
-what another process redacts shows in the conversation's own count, which is read before a window is used again.
+An event is never changed, so a window stays true until something of its conversation is redacted. Whoever redacts or
+erases in this process drops all windows, and one that was being read meanwhile is not kept. A redaction by another
+process shows in the conversation's count of redactions, which is read before a window is used again. When the windows
+together take more than `MOST`, those that were read longest ago are dropped.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ MOST = 8_000_000  # bytes of events, as they are stored
 
 
 class LastRead(NamedTuple):
-    """A window as it was read: where it begins, its messages, and its last event. It is true for as long as nothing is
-    redacted or cleared; what was `foreseen`, while the kind of memory that was read along has no newer version."""
+    """A window as it was read: the seq where it begins, its messages, and the seq up to which it was read. It holds
+    until something is redacted or cleared. What was `foreseen` holds until the memory that was read with it has a newer
+    version."""
 
     begin: int
     messages: list[Logged]
@@ -43,10 +45,12 @@ class LastRead(NamedTuple):
 
 
 class Windows:
+    """The last windows of all branches, of at most `most` bytes together."""
+
     def __init__(self, most: int = MOST) -> None:
         self._read: OrderedDict[tuple[str, str, int], LastRead] = OrderedDict()
         self._most, self._size = most, 0
-        self.forgets = 0  # times
+        self.forgets = 0  # how often all of them were forgotten
 
     def of(self, line: Line) -> LastRead | None:
         """What was read last of a branch."""
@@ -62,8 +66,8 @@ class Windows:
 
     @contextmanager
     def forgotten(self) -> Iterator[None]:
-        """Forget everything, before something is taken out of the log and after: whoever reads meanwhile may still have
-        read it."""
+        """Forget everything, before something is taken out of the log and after it: a window that is read meanwhile may
+        still have it."""
         self.forget()
         try:
             yield

@@ -1,7 +1,7 @@
 """`tool`: says of a function what its hints and its docstring cannot.
 
 A plain function is a tool already. `tool` gives it another name or description, asks for approval before it runs, or
-gives it more or less time. What comes back can be called as the function itself can, as a method too.
+gives it more or less time. What it returns can be called like the function itself, also as a method.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Forgetting on request: the one exception to "nothing is lost", and always asked for by name.
+"""Forgetting on request: the one exception to "nothing is lost", and only ever done when asked for.
 
 A redacted event keeps its place, time, kind and size, so that no number in the log moves; its content, the
 images that only it showed, what recall found it by, a model call's figures and the hash that could confirm a
@@ -8,7 +8,7 @@ name that was taken from it, and the results that quote it, with what memory mad
 Within a conversation this is one transaction. The same transaction writes down what is still to be forgotten
 (`HalfForgotten`): what quotes it in the user's other conversations, and old bytes on the disk. Whoever comes after a
 crash finishes it. An erased conversation leaves one row that says there was one; an erased user's rows do not
-even say whose.
+even say whose they were.
 """
 
 from __future__ import annotations
@@ -108,13 +108,13 @@ def redact(line: Line, seq: int, act: Act, *, again: bool = False) -> Script[Out
 def _redaction(line: Line, newest: Head, event: Logged, here: Mapping[Spot, Redacted], act: Act) -> Script[list[Tell]]:
     """The statements that redact an event and its copies in a conversation."""
     key = {"tenant": line.tenant, "conversation": line.conversation}
-    # Said on the branch from which it was asked for.
-    notes = [Command(name="redact", arguments={"seq": one.seq, "branch": one.branch}) for one in here]
+    # Recorded on the branch from which it was asked for.
+    commands = [Command(name="redact", arguments={"seq": one.seq, "branch": one.branch}) for one in here]
     unindexed = yield from index.forget(line.tenant, line.conversation, [one[1:] for one in here])
-    # The leases first, as a turn's appends have them, or the two would wait for each other. A reply that is on its way
-    # may tell of what is forgotten.
+    # A reply that is on its way may tell of what is forgotten, so what is kept of it goes, too. The leases come first,
+    # as in a turn's appends, or the two would wait for each other.
     running = leases.forget(line.tenant, line.conversation)
-    writes = [running, *mark(line, newest, notes, act), Tell("count_redaction", [key]), *_unnamed(key, event)]
+    writes = [running, *mark(line, newest, commands, act), Tell("count_redaction", [key]), *_unnamed(key, event)]
     return [*writes, *_gone(line.tenant, here), *unindexed]
 
 
@@ -153,7 +153,7 @@ def _unnamed(key: Mapping[str, Any], said: Logged) -> list[Tell]:
 def _tombstone(event: Logged) -> Redacted:
     try:
         return redacted(event.event)
-    except Corrupt:  # damaged content must be possible to forget as well
+    except Corrupt:  # damaged content can be forgotten as well
         return Redacted(was=event.kind)
 
 
@@ -162,7 +162,7 @@ def _tombstone(event: Logged) -> Redacted:
 
 def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dict[Spot, Redacted], list[Spot]]]:
     """What was made of an event and is not redacted yet: in its conversation, with tombstones, and in others."""
-    grown = yield from branches(key["tenant"], key["conversation"])
+    all_branches = yield from branches(key["tenant"], key["conversation"])
     here: dict[Spot, Redacted] = {}
     elsewhere: dict[Spot, None] = {}
     looked, queue = {of}, [of]
@@ -172,7 +172,7 @@ def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dic
         quotes = (yield from quote.quoted_by(key["tenant"], spot)) + (unknown if spot == of else [])
         own = {one: Redacted(was="tool_result") for one in quotes if one.conversation == of.conversation}
         elsewhere |= dict.fromkeys(one for one in quotes if one.conversation != of.conversation)
-        own |= yield from _memory_since(key, grown, spot)
+        own |= yield from _memory_since(key, all_branches, spot)
         queue += own.keys() - looked
         looked |= own.keys()
         here |= own
@@ -180,17 +180,17 @@ def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dic
     return here, list(elsewhere)
 
 
-def _memory_since(key: Mapping[str, str], grown: list[Branch], spot: Spot) -> Script[dict[Spot, Redacted]]:
+def _memory_since(key: Mapping[str, str], all_branches: list[Branch], spot: Spot) -> Script[dict[Spot, Redacted]]:
     """What memory made after an event, on every branch that shares it: it may tell of it."""
-    pieces = told({branch: max(spot.seq, at) for branch, at in sharing(grown, spot)})
+    pieces = told({branch: max(spot.seq, at) for branch, at in sharing(all_branches, spot)})
     rows = yield Ask("memory_since", {**key, "pieces": pieces, "tombstone": TOMBSTONE})
     return {Spot(spot.conversation, branch, seq): Redacted(was=kind) for branch, seq, kind in rows}
 
 
-def sharing(grown: list[Branch], spot: Spot) -> list[tuple[int, int]]:
+def sharing(all_branches: list[Branch], spot: Spot) -> list[tuple[int, int]]:
     """The branches that share an event, each with the seq before its own first. Parents come before children."""
     shared: dict[int, int] = {}
-    for branch in grown:
+    for branch in all_branches:
         if branch.number == spot.branch or (branch.parent in shared and branch.at >= spot.seq):
             shared[branch.number] = branch.at
     return list(shared.items())
@@ -200,12 +200,12 @@ def sharing(grown: list[Branch], spot: Spot) -> list[tuple[int, int]]:
 
 
 def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
-    """Remove everything but the tombstone. Doing it again changes nothing."""
+    """Remove a conversation, but for its tombstone. Doing it again changes nothing."""
     if (yield from _is_erased(conversation)):
         return Outcome(None, landed=True)
     key = {"tenant": conversation.tenant, "conversation": conversation.id}
     copies = yield from _quoting(conversation)
-    held = leases.erase(conversation.tenant, conversation.id)  # first, as above
+    held = leases.erase(conversation.tenant, conversation.id)  # first, as in `_redaction`
     unindexed = yield from index.erase(conversation.tenant, conversation.id)
     rest = [Tell(f"erase_{table}", [key]) for table in TABLES]
     whole = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
@@ -234,7 +234,7 @@ def erase_user(owner: Owner, *, now: int) -> Script[Outcome[list[Conversation]]]
     found = yield from everything_of(owner)
     rows = [HalfForgotten(owner.tenant, "", 0, 0, owner.user, USER, now)]
     rows += [HalfForgotten(owner.tenant, one.id, 0, 0, owner.user, CONVERSATION, now) for one in found]
-    documents = [Tell("erase_documents", [owner._asdict()])] if owner.user else []  # those without one are the tenant's
+    documents = [Tell("erase_documents", [owner._asdict()])] if owner.user else []  # the tenant's have no user
     return Outcome(found, [*documents, Tell("insert_forgetting", [row._asdict() for row in rows])])
 
 

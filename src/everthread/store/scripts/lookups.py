@@ -1,8 +1,8 @@
 """The look-ups of `core.window` and `core.strategies`, answered from the indexes.
 
-What was said since the last clear is looked through in pieces. Those of ancestors are frozen, and know their sums and
-the turn that began last in them or before: so which of them a question is about is known without asking, and where
-only one turn begins in it, so is the answer.
+A line is searched piece by piece, from the last clear on. An ancestor's piece is frozen: it knows its sums, and the
+last turn that began in it or before it. So the right piece is found without a query; and where only one turn begins in
+that piece, so is the answer.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from everthread.store.scripts.read import head, newest_markers, onward
 
 T = TypeVar("T")
 
-PINS = 1_000  # newest changes that are looked at
+PINS = 1_000  # how many of the newest changes of pins are looked at
 
 
 def _said(down: str, among: str, share: int) -> What:
-    """In which turns messages are, of which one in `share` is taken to be of the wanted kind."""
+    """How to find the turns that messages are in. One message in `share` is reckoned to be of the wanted kind."""
     return What(
         down, "", among, 0, lambda piece: piece.end.spoken, counted=lambda piece: piece.end.messages_sum // share
     )
@@ -69,11 +69,12 @@ class Ahead(NamedTuple):
 
 
 class Foreseen(NamedTuple):
-    """What a window that is begun by size mostly comes to, on the newest piece of a line: the turns that begin in the
-    step of the grid up to `line` and the last before them, as (seq, settled_before, turn, messages_before); which of
-    them the window begins with; and the versions of memory that `versions_at` gives for it."""
+    """What a window that is begun by size will probably come to, on the newest piece of a line. `starts`: the turns
+    that begin in the step of the grid that ends at `grid_line`; `before`: the last turn before that step, if any; each
+    as (seq, settled_before, turn, messages_before). `begin`: the one of them that the window begins with. `versions`:
+    the versions of memory that the query `versions_at` would find for it."""
 
-    line: int
+    grid_line: int
     step: int
     starts: Sequence[Row]
     before: Sequence[Row]
@@ -81,20 +82,21 @@ class Foreseen(NamedTuple):
     versions: list[Row] | None
 
     def around(self, low: int) -> Sequence[Row] | None:
-        """The first turn with at least `low` tokens before it and the one before that, where it begins in this step."""
-        if not self.line - self.step < low <= self.starts[-1][1]:
+        """The first turn with at least `low` tokens before it and the one before that; None where it begins in another
+        step."""
+        if not self.grid_line - self.step < low <= self.starts[-1][1]:
             return None
         place = bisect_left(self.starts, low, key=itemgetter(1))
         return [self.starts[place], *(self.starts[place - 1 : place] if place else self.before)]
 
     def stays(self, newest: Start) -> bool:
-        """Whether it stays true when more is said: the newest turn begins in a later step, so no window begins with it
-        that begins in this one."""
+        """Whether it stays true when more is said. It does not where the newest turn begins in this step, because a
+        later window could begin with that turn."""
         return newest.first > int(self.starts[-1][0])
 
     def holds(self, low: int, step: int) -> bool:
         """Whether the window still begins there when at least `low` tokens have to stand before it."""
-        return step == self.step and self.line - step < low <= int(self.begin[1])
+        return step == self.step and self.grid_line - step < low <= int(self.begin[1])
 
 
 class Pins(NamedTuple):
@@ -106,7 +108,7 @@ class Pins(NamedTuple):
 
 
 class Lookup:
-    """The look-ups as of one head of a line, within what was said since the last clear."""
+    """Answers look-ups as of one head of a line, within what was said since the last clear."""
 
     def __init__(self, line: Line, head: Head, newest: Start) -> None:
         self._line = line
@@ -114,17 +116,18 @@ class Lookup:
         self._newest = newest
         self._tip, self._past = tip_of(line, head.seq)
         self.foreseen: Foreseen | None = None
-        self._said: dict[int, list[Logged]] = {}  # by the seq that it begins with
+        self._said: dict[int, list[Logged]] = {}  # messages that are known already, by the seq where they begin
 
     def know(self, begin: int, said: list[Logged]) -> None:
         """What was said from an event on is known already."""
         self._said[begin] = said
 
     def foresee(self, ahead: Ahead, memory: str, before: Foreseen | None) -> Script[None]:
-        """Ask at once for what a window that is begun by size mostly comes to, with its messages and a kind of memory;
-        or for nothing, where that is what it came to `before`.
+        """Read with one query what a window that is begun by size will probably come to, with its messages and a kind
+        of memory. No query is needed where what was foreseen `before` still holds.
 
-        Only what the newest piece has. Where it comes to something else after all, that is asked for as ever."""
+        Only the newest piece is read. Where the window comes to something else after all, look-ups find that as
+        usual."""
         low, step = self._head.cleared_sum + ahead.excess, max(1, ahead.step)
         if before is not None and before.holds(low, step):
             self.foreseen = before
@@ -133,6 +136,7 @@ class Lookup:
             self._see_ahead(step, (yield Ask("window_ahead", asked)))
 
     def _see_ahead(self, step: int, rows: Sequence[Row]) -> None:
+        """Take what `window_ahead` has found; that query says what the first column of a row means."""
         starts, before = sorted(_begun_by(rows, -1)), _begun_by(rows, -2)
         begins = [start for start in (*before, *starts) if start[0] < self._newest.first]
         if not starts or not begins:
@@ -140,7 +144,7 @@ class Lookup:
         floor = self._head.cleared_sum
         self.know(begins[-1][0], in_order(row for row in rows if row[0] > 0))
         self.foreseen = Foreseen(
-            line=floor - (floor - starts[0][1]) // step * step,
+            grid_line=floor - (floor - starts[0][1]) // step * step,
             step=step,
             starts=starts,
             before=before,
@@ -205,8 +209,8 @@ class Lookup:
         return found or self._newest, less
 
     def _from_pieces(self, low: int) -> Iterator[Piece]:
-        """The frozen pieces in which the first turn may begin that has at least `low` tokens before it: the first that
-        ends with as many, or where none begins there after as many, the next in which one begins at all."""
+        """The frozen pieces in which the first turn with at least `low` tokens before it may begin: the first piece
+        that ends with as many tokens, then the next piece in which a turn begins."""
         if (piece := self._oldest(lambda piece: piece.end.settled_sum >= low)) is None:
             return
         yield piece
@@ -215,8 +219,8 @@ class Lookup:
             yield piece
 
     def _around(self, piece: Piece | None, low: int) -> Script[tuple[Start | None, Start | None]]:
-        """The first turn of a piece (None: the tip) with at least `low` tokens before it, and the last with less, there
-        or before."""
+        """The first turn of a piece (None: the tip) with at least `low` tokens before it, and the last turn with fewer,
+        in that piece or before it."""
         past = piece.past if piece else self._past
         less = self._begun(past.begun) if past else None
         if piece and (piece.end.turn_first < piece.first or piece.has_one_turn):
@@ -248,7 +252,7 @@ class Lookup:
 
     def _upto(self, before: int) -> Script[Start]:
         high, newest = self._head.cleared_sum + before, self._newest.first
-        # The first piece by whose end a turn has begun that is too late: it is one before that.
+        # The oldest piece by whose end a turn has begun that is too late. The one wanted comes before that turn.
         piece = self._oldest(lambda piece: piece.begun.settled_before > high or piece.begun.first >= newest)
         return (yield from self._last(piece, newest - 1, high)) or self._newest
 
@@ -261,7 +265,7 @@ class Lookup:
         """The last turn up to a seq with at most `high` tokens before it, in a piece (None: the tip) or before it."""
         segment = self._cut(piece, last)
         if segment.first <= segment.last and not (piece and piece.has_one_turn):
-            if self.foreseen and (piece, last, high) == (None, self._newest.first - 1, self.foreseen.line):
+            if self.foreseen and (piece, last, high) == (None, self._newest.first - 1, self.foreseen.grid_line):
                 return self._start(self.foreseen.begin)
             bounds = {"floor": self._head.cleared_sum, "high": high}
             if rows := (yield Ask("start_upto", {**span(self._line, segment), **bounds})):
@@ -274,7 +278,7 @@ class Lookup:
         piece = self._oldest(lambda piece: piece.end.turn_first > start.first)
         if piece and piece.has_one_turn:
             return self._begun(piece.begun) or self._newest
-        # What comes before it is not asked for.
+        # `previous` is 0: the turn before is known, and not asked for.
         low = self._head.cleared_sum + start.before
         high = piece.end.settled_before if piece else self._head.settled_before
         segment = self._cut(piece)._replace(first=max(start.first + 1, self._cut(piece).first))
@@ -299,7 +303,7 @@ class Lookup:
     def _back(self, count: int, spoken: bool) -> Script[Start]:
         first, last = self._head.cleared + 1, self._head.seq
         rows = yield from gather(self._line, SPOKEN if spoken else SAID, limit=count, first=first, last=last)
-        # A turn of the newest messages may begin with fewer than were asked for: then it is the first there is.
+        # Where there are fewer messages than that, the last row is of the first turn.
         return (yield from self._at(rows[-1][0])) if rows else self._newest
 
     def _question(self, before: int) -> Script[Older | None]:
@@ -320,7 +324,8 @@ class Lookup:
         return max([*found, *(row[0] for row in rows)], default=None)
 
     def _levels(self) -> Script[dict[int, int]]:
-        """By importance the newest turn of the past that follows one of it. Asked for once, with one question."""
+        """For each importance, the seq of the newest turn in the frozen pieces that follows a turn of that importance.
+        It is asked for once, with one query."""
         unknown, piece = list[Piece](), self._past
         while piece is not None and not piece.levels:
             unknown.append(piece)
@@ -411,7 +416,7 @@ class Lookup:
 
 
 def _begun_by(rows: Sequence[Row], tag: int) -> list[tuple[int, int, int, int]]:
-    """The turns among what was seen ahead."""
+    """The turns among the rows of `window_ahead` that have this tag."""
     return [(row[1], row[4], row[5], row[7]) for row in rows if row[0] == tag]
 
 

@@ -1,8 +1,11 @@
-"""Reading a window: sees what there is, has turns chosen (`store.scripts.lookups` answers from the indexes), and
-fetches what was chosen. All of it in one script, as of any seq, and no more rows than are sent.
+"""Reading a window: one script reads what a plan is made from, has the turns chosen, and fetches those.
 
-Mostly with two questions: one for all that a plan is made from, and one for what a choice by size mostly comes to; and
-with the first alone where that is what it came to before (`store.windows`), which then gives what was said since.
+It reads as of any seq, and no more rows than are sent. `store.scripts.lookups` answers from the indexes what the choice
+depends on.
+
+Most windows take two queries: `sight` reads all that a plan is made from, and `window_ahead` what a choice by size will
+probably come to. Where the last window (`store.windows`) still begins at the same turn, `sight` alone is enough: it
+reads what was said since as well.
 """
 
 from __future__ import annotations
@@ -34,14 +37,14 @@ P = TypeVar("P")
 
 OPENING = 8  # events among which are the system messages that open a conversation
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
-SETTINGS = 2_000  # newest changes that are looked at
+SETTINGS = 2_000  # how many of the newest changes of settings are looked at
 NOTHING = Recollection()
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What is known before anything is chosen. `opening`: the system messages with which the branch begins. `notes`:
-    the document that was asked for. `notes_since`: when its first version was written, which is another time once it
-    was forgotten; 0 where there is none."""
+    the document that was asked for. `notes_since`: when its first version was written, 0 where there is none. It
+    changes when the document is forgotten and written anew."""
 
     line: Line
     head: Head
@@ -53,7 +56,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     changed: int  # seq of the newest marker that may have changed what is sent: settings, a pin
     opening: tuple[Logged, ...]
     settings: tuple[SettingsChanged, ...]
-    unread: int  # settings that are damaged
+    unread: int  # how many changes of settings are damaged
     pins: tuple[Older, ...]
     more_pins: bool
     marks: Marks
@@ -68,7 +71,7 @@ class WindowRead(msgspec.Struct, frozen=True, kw_only=True):
     events: list[Logged]
     brief: Recollection
     recap: Recollection
-    read: LastRead | None = None  # for the next time
+    read: LastRead | None = None  # to be kept for the next time
 
 
 class Planned(NamedTuple, Generic[P]):
@@ -83,8 +86,8 @@ class Planned(NamedTuple, Generic[P]):
 
 
 class Asking(NamedTuple):
-    """Where a window is read: as of before event `at`, with the document `notes` of its user. `known`: the lines.
-    `windows`: those that were read last, where it is as of now."""
+    """What a window is read with: as of just before event `at` (None: as of now), and with the user's document `notes`.
+    `known`: the lines that are known already. `windows`: the last windows, which are used only as of now."""
 
     at: int | None
     notes: str
@@ -93,7 +96,8 @@ class Asking(NamedTuple):
 
 
 def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planned[P]]) -> Script[tuple[WindowRead, P]]:
-    """The window that comes of a plan, and the plan."""
+    """Read the window that a plan chooses. `plan` is called with what is known before; what it made is given back with
+    the window."""
     outlook, since = yield from _sight(way, asking)
     planned, line = plan(outlook), outlook.line
     if outlook.newest is None:
@@ -166,14 +170,14 @@ def _to_keep(
 
 
 class Since(NamedTuple):
-    """The window that was last read of a branch, and what was said since."""
+    """The last window of a branch, and what was said since."""
 
     read: LastRead | None
     said: list[Logged]
 
 
 def look(way: Line | Current, asking: Asking, ask: Callable[[Outlook], Lookups[T]], nothing: T) -> Script[T]:
-    """What a question about the turns of a line comes to; `nothing` where there are none."""
+    """The result of `ask`, whose look-ups are about the turns of a line; `nothing` where there are none."""
     outlook, _ = yield from _sight(way, asking)
     if outlook.newest is None:
         return nothing
@@ -181,6 +185,7 @@ def look(way: Line | Current, asking: Asking, ask: Callable[[Outlook], Lookups[T
 
 
 def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Outlook, Since]]:
+    """What is known before anything is chosen: mostly the answer to the query `sight`."""
     at = asking.at
     line, rows, read = yield from _rows_of(way, asking)
     row = rows[0][:-SAID]
@@ -224,8 +229,9 @@ SAID = len(Logged._fields)
 
 
 class Marks(NamedTuple):
-    """The newest seq of each of `MARKS`, 0 where there is none; the kind of event that the branch begins with; and of
-    the newest turn what came before it: settled tokens since the last clear, its number, messages, tokens."""
+    """`newest`: the newest seq of each of `MARKS`, 0 where there is none. `opening`: the kind of event that the branch
+    begins with. `begun`, of the newest turn: the settled tokens before it since the last clear, its number, and the
+    messages and tokens before it."""
 
     newest: tuple[int, ...] = (0,) * len(MARKS)
     opening: str = ""
@@ -238,7 +244,7 @@ class Marks(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What there is to see of a line: the answer to "sight", asked with the window that was last read."""
+    """The answer to the query `sight` about a line, and the last window that it was asked with."""
 
     line: Line
     rows: Sequence[Row]
@@ -246,8 +252,8 @@ class Rows(NamedTuple):
 
 
 def _rows_of(way: Line | Current, asking: Asking) -> Script[Rows]:
-    """What there is to see, on the line that is meant. Which branch is current is found out by the same question:
-    mostly it is the one that it was."""
+    """The answer to `sight` about the line that is meant. Where the current branch is meant, the one that was current
+    last time is asked about: the answer says which branch is current, and mostly it is still that one."""
     if isinstance(way, Line):
         return (yield from _seen_on(way, asking))
     seen = yield from _seen_on(asking.known.get((way.tenant, way.conversation, 0)) or main_of(way), asking)
@@ -260,14 +266,16 @@ def _rows_of(way: Line | Current, asking: Asking) -> Script[Rows]:
 
 
 def _seen_on(line: Line, asking: Asking) -> Script[Rows]:
-    """Of the piece that holds the newest event: those before it know the rest."""
+    """The answer to `sight` about one line. Only the piece that holds the newest event is read: the pieces before it
+    are frozen, and know the rest."""
     last = ENDLESS if asking.at is None else asking.at - 1
     piece = line.piece(last)
     segment = piece.segment(last=last) if piece else line.own._replace(last=last)
     read = asking.windows.of(line) if asking.windows and asking.at is None else None
     asked = {"opening": line.owner(1), "notes": asking.notes, "unread": read.upto + 1 if read else ENDLESS}
     rows = yield Ask("sight", {**span(line, segment), **asked})
-    if rows and not rows[0][-HEAD - SAID] and line.past and last > line.branch.at:  # without events, even its fork
+    # A branch may have no event of its own yet, not even its fork.
+    if rows and not rows[0][-HEAD - SAID] and line.past and last > line.branch.at:
         rows = yield Ask("sight", {**span(line, line.past.segment()), **asked, "unread": ENDLESS})
     if not rows:
         raise UnknownConversation(line.conversation)

@@ -19,10 +19,11 @@ class Leases:
         self._clock = clock
 
     async def take(self, tenant: str, name: str, *, holder: str, seconds: float, over: str = "") -> str:
-        """Take a lease, or renew one's own, from now on. Who has it now: `holder`, if it succeeded.
+        """Take a lease for `seconds` from now on, or renew one's own. Returns who has it now: `holder`, if it
+        succeeded.
 
-        It is free when nobody has it, when it has run out, and when `over` has it, whom the caller knows to be dead.
-        Those who wait should look now and then.
+        It can be taken when nobody has it, when it has run out, and when `over` has it, whom the caller knows to be
+        dead. Whoever waits for it should try again now and then.
         """
         has, _ = await self.take_and_ask(
             Lease(tenant, name, holder), seconds=seconds, over=over, ask=leases.nothing_more
@@ -32,30 +33,30 @@ class Leases:
     async def take_and_ask(
         self, lease: Lease, *, seconds: float, over: str = "", ask: Callable[[PartialReply], Script[T]]
     ) -> tuple[str, T | None]:
-        """The same, and what a script finds that is asked in the same breath, once the lease is the caller's. It is
-        given what was kept under the lease."""
+        """As `take`, and what the script `ask` finds as soon as the lease is the caller's; None where it is another's.
+        `ask` is given what was kept under the lease."""
         wanted, seconds = leases.name_of(lease.tenant, lease.name), leases.check(lease.holder, seconds)
         while True:
             now = self._clock()
             term = leases.term(lease.holder, now, seconds)
             taking = functools.partial(leases.take, wanted, term, now=now, over=over)
-            # Holders of a file's leases all end with its machine, so no flush to disk is waited for.
+            # Whoever holds a lease in a SQLite file ends with its machine, so no flush to disk is waited for.
             if other := await self._engine.write(taking, about=wanted.about, durable=False):
                 return other, None
-            # Another may have been faster; and may have released it already, then once more.
+            # Another may have been faster, and may even have released it since: then we try once more.
             if found := await self._engine.read(lambda: leases.taken(lease, ask)):
                 return found
 
     async def renew(self, lease: Lease, *, seconds: float) -> bool:
-        """Hold a lease for longer, from now on. False where somebody else has taken it."""
+        """Hold a lease for `seconds` from now on. False where somebody else has taken it."""
         term = leases.term(lease.holder, self._clock(), leases.check(lease.holder, seconds))
         await self._engine.write(lambda: leases.renew(lease, term.until), about=_about(lease), durable=False)
         found = await self._engine.read(lambda: leases.newest(LeaseName(lease.tenant, lease.name)))
         return found == term
 
     async def release(self, tenant: str, name: str, *, holder: str, open: bool = False) -> None:
-        """Give a lease back, if it still is the holder's. `open`: something that was written under it is not ended yet,
-        and whoever takes it next should find it."""
+        """Give a lease back, if it is still the holder's. `open`: something that was begun under it has not ended, and
+        whoever takes the lease next should find it."""
         given = leases.name_of(tenant, name)
         await self._engine.write(lambda: leases.release(given, holder, open=open), about=given.about, durable=False)
 
@@ -66,7 +67,7 @@ class Leases:
         return found if found and found.until > now else None
 
     async def hold(self, lease: Lease, *, at: int) -> None:
-        """A reply begins that follows event `at`. TakenOver: the lease is another's by now."""
+        """Note that a reply begins, after event `at`. TakenOver: the lease is another's by now."""
         await self._engine.write(lambda: leases.hold(lease, at), about=_about(lease), durable=False)
 
     async def keep(self, lease: Lease, conversation: str, *, at: int, text: str, forgotten: int) -> None:
