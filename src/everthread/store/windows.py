@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from everthread.core.branches import Line
 from everthread.core.logged import Logged
+from everthread.core.turns import Head
 from everthread.store.scripts.lookups import Foreseen
 
 if TYPE_CHECKING:
@@ -23,23 +24,23 @@ MOST = 8_000_000  # bytes of events, as they are stored
 
 
 class LastRead(NamedTuple):
-    """A window as it was read: where it begins, its messages, and its last event. It is true for as long as nothing is
-    redacted or cleared; what was `foreseen`, while the kind of memory that was read along has no newer version."""
+    """A window as it was read: what there was to see, where it begins, and its messages. It is true for as long as
+    nothing is redacted or cleared; what was `foreseen`, while the `memory` that was read along has no newer version."""
 
+    outlook: Outlook
     begin: int
     messages: list[Logged]
-    upto: int
-    forgotten: int  # how often something of the conversation was redacted
-    cleared: int
-    memory: tuple[str, int]  # its kind and its newest version
+    memory: str
     foreseen: Foreseen | None
     size: int = 0
 
-    def holds(self, now: Outlook) -> bool:
-        return (self.forgotten, self.cleared) == (now.marks.forgotten, now.head.cleared)
+    def holds(self, forgotten: int, newest: Head) -> bool:
+        """`forgotten`: how often something of the conversation was redacted by now."""
+        return (self.outlook.marks.forgotten, self.outlook.head.cleared) == (forgotten, newest.cleared)
 
     def foreseen_with(self, now: Outlook, memory: str) -> Foreseen | None:
-        return self.foreseen if self.memory == (memory, now.marks.of(memory)) else None
+        same = self.memory == memory and self.outlook.marks.of(memory) == now.marks.of(memory)
+        return self.foreseen if same else None
 
 
 class Windows:
@@ -55,7 +56,7 @@ class Windows:
     def keep(self, line: Line, read: LastRead) -> None:
         """Keep a window in place of the one before, and drop those that were read longest ago."""
         self._drop(_key(line))
-        self._read[_key(line)] = read = read._replace(size=_size(read.messages))
+        self._read[_key(line)] = read = read._replace(size=_size([*read.outlook.opening, *read.messages]))
         self._size += read.size
         while self._size > self._most:
             self._drop(next(iter(self._read)))
