@@ -26,30 +26,18 @@ from everthread.context.explain import StepLine
 from everthread.context.pins import turn_of
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.deltas import Delta
-from everthread.core.events import (
-    BriefUpdated,
-    Clear,
-    Event,
-    Mark,
-    Pin,
-    SettingsChanged,
-    ToolCall,
-    ToolResult,
-    media_of,
-    user,
-)
+from everthread.core.events import BriefUpdated, Event, ToolCall, ToolResult, kinds, media_of, user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.strategies import Strategy
-from everthread.core.turns import Session
-from everthread.core.turns import Turn as TurnRow
+from everthread.core.turns import Session, Turn
 from everthread.errors import UnknownSeq
 from everthread.jobs.memory import memory_worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
 from everthread.memory.standing import Status, memory_of, status
 from everthread.store.beside.usage import By, UsageTotal
-from everthread.store.conversations import BranchTotals, Conversation, Owner, Totals
+from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.scripts.append import Place
@@ -101,11 +89,11 @@ class Talk(ToolContext):
 
     async def clear(self) -> Logged:
         """Start afresh: what came before is no longer sent, but stays and can be found."""
-        return (await self.append(Clear()))[0]
+        return (await self.append(kinds.Clear()))[0]
 
     async def mark(self, name: str) -> Logged:
         """Name this point, to come back to with `rewind`."""
-        return (await self.append(Mark(name=arguments.name("mark", name))))[0]
+        return (await self.append(kinds.Mark(name=arguments.name("mark", name))))[0]
 
     # -- branches ------------------------------------------------------------------------------------------
 
@@ -124,7 +112,7 @@ class Talk(ToolContext):
 
     async def another(self, id: str) -> Talk:
         """Another conversation of the same user."""
-        owner = Owner(self.conversation.tenant, self.conversation.user)
+        owner = self.conversation.owner
         return Talk(
             self._log, await self._log.conversations.find(owner, arguments.text("id", id)), runtime=self._runtime
         )
@@ -177,7 +165,7 @@ class Talk(ToolContext):
         """
         return self._runtime.live.listen(self.line, after=arguments.known("after", after))
 
-    async def turns(self, *, limit: int = 50) -> list[TurnRow]:
+    async def turns(self, *, limit: int = 50) -> list[Turn]:
         """The newest turns, oldest first, with their sizes and states."""
         return await self._log.turns(await self.line(), limit=arguments.count("limit", limit))
 
@@ -246,16 +234,16 @@ class Talk(ToolContext):
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
         turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq), to_pin=True)
-        return (await self.append(Pin(turn=turn)))[0]
+        return (await self.append(kinds.Pin(turn=turn)))[0]
 
     async def unpin(self, seq: int) -> Logged:
         """Stop sending the turn that holds event `seq` once it has left the window."""
         turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq))
-        return (await self.append(Pin(turn=turn, pinned=False)))[0]
+        return (await self.append(kinds.Pin(turn=turn, pinned=False)))[0]
 
     async def configure(self, **settings: str | int | float | bool | None) -> Logged:
         """Set settings of this branch from here on; None takes one back."""
-        return (await self.append(SettingsChanged(values=settings)))[0]
+        return (await self.append(kinds.SettingsChanged(values=settings)))[0]
 
     async def recall(
         self,
@@ -276,10 +264,9 @@ class Talk(ToolContext):
         `scope`: this conversation, or all of the user's. `branches`: this branch's own line, or all of them. `tokens`:
         the most that all hits together may have.
         """
-        owner = Owner(self.conversation.tenant, self.conversation.user)
         return await recall(
             self._log,
-            owner,
+            self.conversation.owner,
             await self.line(),
             arguments.text("query", query),
             limit=arguments.count("limit", limit),
@@ -398,8 +385,7 @@ class Talk(ToolContext):
 
     async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
         """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
-        whose = await self._log.conversations.mine(self.conversation)
-        owner = Owner(whose.tenant, whose.user)
+        owner = (await self._log.conversations.mine(self.conversation)).owner
         return await self._log.usage.of_owner(owner, by=by, conversation=self.id, limit=arguments.count("limit", limit))
 
     async def count(self, **asked: Any) -> int | None:
@@ -440,8 +426,8 @@ class Talk(ToolContext):
             await forgotten(self._runtime.contexts, self._log.forgetting.redact(line, seq))
         finally:
             self._runtime.remind(self.conversation, line.branch.number)
-        owner = Owner(self.conversation.tenant, self.conversation.user)
-        self.conversation = await self._log.conversations.find(owner, self.id)  # it may have been named by what is gone
+        # It may have been named by what is gone.
+        self.conversation = await self._log.conversations.find(self.conversation.owner, self.id)
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, tool_call, user
+from everthread import Everthread, Talk, assistant, system, tool_call, user
 from everthread.core.branches import ENDLESS
 from everthread.errors import EverthreadError, UnknownConversation
 from everthread.testing.scripted import script
@@ -75,6 +75,8 @@ async def test_it_is_the_same_as_the_first_one_of_a_process(address: str, someon
         Everthread.open(address, settings=settings, keys={}) as elsewhere,
     ):
         talk = await et.begin(user=someone)
+        if seed % 2:
+            await talk.append(system("Be brief."))
         theirs = await elsewhere.conversation(user=someone, id=talk.id)
         for _ in range(STEPS):
             await happens.act(happens.chance.choice([talk, talk, theirs]))

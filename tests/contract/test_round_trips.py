@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, user
+from everthread import Everthread, Talk, assistant, system, user
 from everthread.jobs.worker import Worker
 from everthread.live import LiveTurn
 from everthread.store.engine import Script
@@ -112,6 +112,21 @@ async def test_the_next_context_takes_one_question_for_what_is_new(address: str,
             context = await talk.context()
         assert context.cutoff == before.cutoff
         assert "And in the one before?" in str(context.request)
+        assert asked == ["sight"]
+
+
+async def test_so_it_does_with_a_system_message_and_settings(address: str, someone: str) -> None:
+    async with Everthread.open(address, settings=MODEL, keys={}) as et:
+        talk = await et.begin(user=someone)
+        await talk.append(system("Be brief."))
+        await talk.set_settings({"temperature": 0.5})
+        await filled(talk)
+        await talk.context()
+        await talk.append(assistant("Roses, too."), user("And in the one before?"))
+        with counted(talk) as asked:
+            context = await talk.context()
+        assert "Be brief." in str(context.request)
+        assert context.settings.temperature == 0.5
         assert asked == ["sight"]
 
 

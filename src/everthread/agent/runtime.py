@@ -36,7 +36,7 @@ from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
 from everthread.providers.registry import provider
 from everthread.store.beside.documents import Document
-from everthread.store.conversations import Conversation, Owner
+from everthread.store.conversations import Conversation
 from everthread.store.engine import Script
 from everthread.store.log import Log
 from everthread.store.scripts.read import newest_markers, own_calls
@@ -132,7 +132,7 @@ class Runtime:
     ) -> int | None:
         """The pause that ends a session on a branch, in microseconds; None where no setting says."""
         try:
-            now = await self.log.conversations.find(Owner(conversation.tenant, conversation.user), conversation.id)
+            now = await self.log.conversations.find(conversation.owner, conversation.id)
             found = await self.resolved_of(now, await self.log.line(now, branch), given)
         except EverthreadError:  # whatever is wrong with the settings is told when they are used
             return None

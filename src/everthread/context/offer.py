@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -25,21 +26,40 @@ class Offered(NamedTuple):
     tokens: int
 
 
+class _Same:
+    """Tools that equal only the very same ones: an agent's are the same from request to request."""
+
+    def __init__(self, tools: tuple[Tool, ...]) -> None:
+        self.tools, self._ids = tools, tuple(map(id, tools))
+
+    def __hash__(self) -> int:
+        return hash(self._ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._ids == other._ids
+
+
 def offer(
     tools: tuple[Tool, ...], lookups: tuple[Tool, ...], model: Model, measure: Measure, *, budget: int
-) -> tuple[Offered, list[str]]:
+) -> tuple[Offered, tuple[str, ...]]:
     """The tools that the model is told of, in the order of their names, and what was given up: memory's own, where they
     would take too much of a small budget."""
+    return _offered(_Same(tools), _Same(lookups), model, measure, budget)
+
+
+@lru_cache(maxsize=64)
+def _offered(given: _Same, own: _Same, model: Model, measure: Measure, budget: int) -> tuple[Offered, tuple[str, ...]]:
+    tools, lookups = given.tools, own.tools
     both = tuple(sorted((*tools, *lookups), key=lambda tool: tool.name)) if lookups else tools
     every, notes = _taken(both, model.limits)
     found, most = weighed(every, model, measure), int(budget * LOOKUPS_SHARE)
     if not lookups or found.tokens <= most:
-        return found, notes
-    own, own_notes = _taken(tools, model.limits)
-    without = weighed(own, model, measure)
+        return found, tuple(notes)
+    others, left_out = _taken(tools, model.limits)
+    without = weighed(others, model, measure)
     if found.tokens - without.tokens <= most:
-        return found, notes
-    return without, [*own_notes, "memory's own tools were left out: they would take more than a third of the budget"]
+        return found, tuple(notes)
+    return without, (*left_out, "memory's own tools were left out: they would take more than a third of the budget")
 
 
 def weighed(tools: tuple[Tool, ...], model: Model, measure: Measure) -> Offered:

@@ -14,7 +14,6 @@ from everthread.memory.branch import Memory, Unusable
 from everthread.memory.due import Due
 from everthread.memory.standing import MemoryState, look
 from everthread.store.beside.leases import Lease
-from everthread.store.conversations import Owner
 
 _log = logging.getLogger("everthread.memory")
 
@@ -51,7 +50,7 @@ async def _finish_forgetting(looked: MemoryState, _: Lease | None) -> bool:
 
 async def _index(looked: MemoryState, _: Lease | None) -> bool:
     conversation = looked.memory.conversation
-    await looked.memory.log.recall.index_these(Owner(conversation.tenant, conversation.user), looked.unindexed)
+    await looked.memory.log.recall.index_these(conversation.owner, looked.unindexed)
     return True
 
 

@@ -28,7 +28,7 @@ from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
 from everthread.store.audit import audit
 from everthread.store.beside.leases import Held, Lease, nothing_more
 from everthread.store.beside.reminders import ABOUT, Reminder
-from everthread.store.conversations import Conversation, Owner
+from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 
 MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
@@ -231,7 +231,7 @@ class Worker:
         """Remind whichever worker runs by then."""
         with suppress(EverthreadError):
             line = await self._store.line(place.conversation, place.branch)
-            await self._store.reminders.add(_owner(place.conversation), line, seconds=seconds)
+            await self._store.reminders.add(place.conversation.owner, line, seconds=seconds)
 
     def _later(self, name: str, place: _Place, seconds: float) -> None:
         if handle := self._again.pop(name, None):
@@ -251,7 +251,7 @@ class Worker:
         if not looked.on:
             return False, 0.0
         if self._leaves(looked, all):
-            await self._store.reminders.add(_owner(conversation), looked.line)
+            await self._store.reminders.add(conversation.owner, looked.line)
             return False, 0.0
         for job in [job for job in self._before if job.due(looked, all)]:
             await job.do(looked, None)
@@ -295,7 +295,3 @@ class Worker:
             line = looked.line
             self._tell(Did(conversation=line.conversation, branch=line.branch.name, what=job.name, model=looked.asks))
         return succeeded
-
-
-def _owner(conversation: Conversation) -> Owner:
-    return Owner(conversation.tenant, conversation.user)

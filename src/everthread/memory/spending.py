@@ -13,7 +13,7 @@ import msgspec
 from everthread.config import Settings
 from everthread.core.events import MEMORY, ModelCall
 from everthread.store.beside.usage import RecentCall, calls_of
-from everthread.store.conversations import Conversation, Owner
+from everthread.store.conversations import Conversation
 from everthread.store.engine import Script
 from everthread.store.log import Log
 
@@ -44,7 +44,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spending(conversation: Conversation, now: int) -> Script[Spending]:
-    made = yield from calls_of(Owner(conversation.tenant, conversation.user), MEMORY, now - LOOKED_BACK)
+    made = yield from calls_of(conversation.owner, MEMORY, now - LOOKED_BACK)
     lately = [one for one in made if one.time >= now - HOUR]
     own = [one for one in reversed(made) if one.conversation == conversation.id]
     failed = list(takewhile(lambda one: one.failed, own))

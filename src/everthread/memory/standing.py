@@ -14,7 +14,7 @@ from everthread.core.branches import Line
 from everthread.memory.branch import Memory
 from everthread.memory.due import Due, due
 from everthread.memory.spending import Spending, error_of, spending
-from everthread.store.conversations import Conversation, Owner, find
+from everthread.store.conversations import Conversation, find
 from everthread.store.engine import Script
 from everthread.store.recall.index import Unindexed, unindexed
 from everthread.store.scripts.branch import line as line_of
@@ -81,7 +81,7 @@ async def look(
 ) -> MemoryState:
     """How a branch stands now. `failed`: the model has just failed; what can be told without it serves until the model
     may be asked again. `as_is`: extracts are taken as they are, though a model could do better."""
-    now, owner = runtime.log.now, Owner(conversation.tenant, conversation.user)
+    now, owner = runtime.log.now, conversation.owner
     await runtime.log.conversations.mine(conversation)
     agent = await runtime.agent(conversation.tenant, conversation.agent)
 
@@ -126,5 +126,5 @@ async def status(runtime: Runtime, conversation: Conversation, branch: int | Non
 
 async def memory_of(runtime: Runtime, conversation: Conversation, line: Line) -> Memory:
     """Memory of a branch, with the conversation as it is now."""
-    now = await runtime.log.conversations.find(Owner(conversation.tenant, conversation.user), conversation.id)
+    now = await runtime.log.conversations.find(conversation.owner, conversation.id)
     return Memory(runtime, now, line, await runtime.settings_of(now, line))

@@ -42,6 +42,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.tenant}/{self.id}"
 
     @property
+    def owner(self) -> Owner:
+        return Owner(self.tenant, self.user)
+
+    @property
     def now(self) -> Current:
         """Whichever branch is current."""
         return Current(self.tenant, self.id, self.began)
@@ -93,7 +97,7 @@ def begin(
 
     `tried`: the ids of runs of this script whose commit was not confirmed.
     """
-    owner = Owner(new.tenant, new.user)
+    owner = new.owner
     for id in tried:
         if (yield Ask("conversation", {**owner._asdict(), "conversation": id})):
             return Outcome((yield from find(owner, id)))
@@ -156,7 +160,7 @@ def change(
 ) -> Script[Outcome[Conversation]]:
     """Change name, goal or settings of a conversation, on top of what they are now. `forgotten`: refuse, unless just so
     often something of it has been redacted."""
-    now = yield from find(Owner(conversation.tenant, conversation.user), conversation.id)
+    now = yield from find(conversation.owner, conversation.id)
     if now.agent != conversation.agent:
         raise UnknownConversation(conversation.id)
     rows = yield Ask("forgotten", {"tenant": now.tenant, "conversation": now.id})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from everthread.core.branches import Line
 from everthread.core.logged import Logged
+from everthread.core.turns import Head
 from everthread.store.scripts.lookups import Foreseen
 
 if TYPE_CHECKING:
@@ -24,24 +25,23 @@ MOST = 8_000_000  # bytes of events, as they are stored
 
 
 class LastRead(NamedTuple):
-    """A window as it was read: the seq where it begins, its messages, and the seq up to which it was read. It holds
-    until something is redacted or cleared. What was `foreseen` holds until the memory that was read with it has a newer
-    version."""
+    """A window as it was read: the outlook, the seq where it begins, and its messages. It holds until something is
+    redacted or cleared. What was `foreseen` holds until the `memory` that was read with it has a newer version."""
 
+    outlook: Outlook
     begin: int
     messages: list[Logged]
-    upto: int
-    forgotten: int  # how often something of the conversation was redacted
-    cleared: int
-    memory: tuple[str, int]  # its kind and its newest version
+    memory: str
     foreseen: Foreseen | None
     size: int = 0
 
-    def holds(self, now: Outlook) -> bool:
-        return (self.forgotten, self.cleared) == (now.marks.forgotten, now.head.cleared)
+    def holds(self, forgotten: int, newest: Head) -> bool:
+        """Whether it still holds. `forgotten`: how often something of the conversation was redacted by now."""
+        return (self.outlook.marks.forgotten, self.outlook.head.cleared) == (forgotten, newest.cleared)
 
     def foreseen_with(self, now: Outlook, memory: str) -> Foreseen | None:
-        return self.foreseen if self.memory == (memory, now.marks.of(memory)) else None
+        same = self.memory == memory and self.outlook.marks.of(memory) == now.marks.of(memory)
+        return self.foreseen if same else None
 
 
 class Windows:
@@ -59,7 +59,7 @@ class Windows:
     def keep(self, line: Line, read: LastRead) -> None:
         """Keep a window in place of the one before, and drop those that were read longest ago."""
         self._drop(_key(line))
-        self._read[_key(line)] = read = read._replace(size=_size(read.messages))
+        self._read[_key(line)] = read = read._replace(size=_size([*read.outlook.opening, *read.messages]))
         self._size += read.size
         while self._size > self._most:
             self._drop(next(iter(self._read)))

@@ -29,6 +29,7 @@ from everthread.errors import BadTool
 from everthread.tools.mcp_servers import Listed, McpServer
 from everthread.tools.results import in_a_line, parts_of
 
+LAST_WORDS = 0.5  # seconds that what a program said last is waited for: its own children may keep the pipe open
 _PAGES = 100  # of a server's list of tools
 _GONE = (types.CONNECTION_CLOSED, types.INVALID_REQUEST)  # the second is what an unknown session is told
 
@@ -147,7 +148,7 @@ def _overheard(name: str, heard: deque[str]) -> Iterator[TextIO]:
     listener.start()
     with os.fdopen(into, "w") as writing:
         yield writing
-    listener.join(0.5)  # its last words; a grandchild may keep the pipe open for longer
+    listener.join(LAST_WORDS)
 
 
 async def _listed(client: Client) -> tuple[Listed, ...]:

@@ -26,7 +26,7 @@ def name_of(conversation: Conversation) -> str:
 
 
 def _place(conversation: Conversation) -> tuple[Owner, str]:
-    return Owner(conversation.tenant, conversation.user), name_of(conversation)
+    return conversation.owner, name_of(conversation)
 
 
 async def read(log: Log, conversation: Conversation) -> str:

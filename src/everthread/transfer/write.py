@@ -108,7 +108,7 @@ class _Written:
     async def news(self) -> AsyncIterator[bytes]:
         """The lines of what came since the last time."""
         # Looked at before the branches are, so that the current one is always among them.
-        owner = Owner(self._conversation.tenant, self._conversation.user)
+        owner = self._conversation.owner
         now = await self._log.conversations.find(owner, self._conversation.id)
         says = _says(now)
         if not self._says:

@@ -214,7 +214,7 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
 
 
 def _is_erased(conversation: Conversation) -> Script[bool]:
-    owner = Owner(conversation.tenant, conversation.user)
+    owner = conversation.owner
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": conversation.id})
     if not rows or rows[0][2] != conversation.agent:
         raise UnknownConversation(conversation.id)

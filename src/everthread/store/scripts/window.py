@@ -105,8 +105,7 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planne
         return empty, planned.made
     memory = planned.memory if outlook.marks.of(planned.memory) > outlook.head.cleared else ""
     look = Lookup(line, outlook.head, outlook.newest)
-    read = since.read if since.read and since.read.holds(outlook) else None
-    if read:
+    if read := since.read:
         look.know(read.begin, [*read.messages, *since.said])
     if planned.ahead:
         yield from look.foresee(planned.ahead, memory, read.foreseen_with(outlook, memory) if read else None)
@@ -157,16 +156,8 @@ def _recap(outlook: Outlook, brief: Recollection, first: Logged) -> Script[Recol
 def _to_keep(
     choice: Choice, events: list[Logged], foreseen: Foreseen | None, outlook: Outlook, memory: str
 ) -> LastRead:
-    marks, newest = outlook.marks, outlook.newest
-    return LastRead(
-        begin=choice.begin.first,
-        messages=events,
-        upto=outlook.head.seq,
-        forgotten=marks.forgotten,
-        cleared=outlook.head.cleared,
-        memory=(memory, marks.of(memory)),
-        foreseen=foreseen if foreseen and newest and foreseen.stays(newest) else None,
-    )
+    stays = foreseen is not None and outlook.newest is not None and foreseen.stays(outlook.newest)
+    return LastRead(outlook, choice.begin.first, events, memory, foreseen if stays else None)
 
 
 class Since(NamedTuple):
@@ -193,11 +184,9 @@ def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Outlook, Since]]
     marks = _marks(line, row, newest)
     if at is not None and (at < 1 or newest.seq != at - 1):
         raise UnknownSeq(at, last=(yield from head(line)).seq)
-    opening = (yield from onward(line, last=min(newest.seq, OPENING))) if marks.opening in OPENS else []
-    found: list[Logged] = []
-    if marks.of("settings"):
-        found = yield from newest_markers(line, "settings", last=newest.seq, limit=SETTINGS)
-    changes = readable(found)
+    before = read.outlook if read and read.holds(marks.forgotten, newest) else None
+    opening = yield from _opening(line, newest, marks, before)
+    settings, unread = yield from _settings(line, newest, marks, before)
     start, pins = None, Pins((), False, 0)
     if newest.turn_first > newest.cleared:
         start = Start(newest.turn_first, *marks.begun[:3])
@@ -214,13 +203,37 @@ def _sight(way: Line | Current, asking: Asking) -> Script[tuple[Outlook, Since]]
         settled=newest.settled_sum - newest.cleared_sum - marks.begun[0],
         changed=max(marks.of("settings"), pins.changed),
         marks=marks,
-        opening=tuple(_opening(opening)),
-        settings=tuple(event for row in reversed(changes) if isinstance(event := row.event, SettingsChanged)),
-        unread=len(found) - len(changes),
+        opening=opening,
+        settings=settings,
+        unread=unread,
         pins=pins.turns,
         more_pins=pins.more,
     )
-    return outlook, Since(read, in_order(said))
+    return outlook, Since(read if before else None, in_order(said))
+
+
+def _opening(line: Line, newest: Head, marks: Marks, before: Outlook | None) -> Script[tuple[Logged, ...]]:
+    """The system messages that open a branch. Once it has `OPENING` events they stay as they were `before`."""
+    if marks.opening not in OPENS:
+        return ()
+    if before is not None and before.head.seq >= OPENING:
+        return before.opening
+    return tuple(_system((yield from onward(line, last=min(newest.seq, OPENING)))))
+
+
+def _settings(
+    line: Line, newest: Head, marks: Marks, before: Outlook | None
+) -> Script[tuple[tuple[SettingsChanged, ...], int]]:
+    """The settings of a branch, the oldest first, and how many of them are damaged."""
+    latest = marks.of("settings")
+    if not latest:
+        return (), 0
+    if before is not None and before.marks.of("settings") == latest:
+        return before.settings, before.unread
+    found = yield from newest_markers(line, "settings", last=newest.seq, limit=SETTINGS)
+    changes = readable(found)
+    events = tuple(event for row in reversed(changes) if isinstance(event := row.event, SettingsChanged))
+    return events, len(found) - len(changes)
 
 
 MARKS = KINDS[:5]
@@ -272,7 +285,7 @@ def _seen_on(line: Line, asking: Asking) -> Script[Rows]:
     piece = line.piece(last)
     segment = piece.segment(last=last) if piece else line.own._replace(last=last)
     read = asking.windows.of(line) if asking.windows and asking.at is None else None
-    asked = {"opening": line.owner(1), "notes": asking.notes, "unread": read.upto + 1 if read else ENDLESS}
+    asked = {"opening": line.owner(1), "notes": asking.notes, "unread": read.outlook.head.seq + 1 if read else ENDLESS}
     rows = yield Ask("sight", {**span(line, segment), **asked})
     # A branch may have no event of its own yet, not even its fork.
     if rows and not rows[0][-HEAD - SAID] and line.past and last > line.branch.at:
@@ -295,7 +308,7 @@ def _marks(line: Line, row: Row, head: Head) -> Marks:
     return Marks(seqs, opening or "", settings, forgotten, before)
 
 
-def _opening(events: Iterable[Logged]) -> Iterable[Logged]:
+def _system(events: Iterable[Logged]) -> Iterable[Logged]:
     for event in events:
         if isinstance(event.event, System):
             yield event
