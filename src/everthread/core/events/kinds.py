@@ -1,4 +1,7 @@
-"""The kinds of events: a closed union of frozen values. To add a kind, add its class here and name it in the union."""
+"""The kinds of events: a closed union of frozen values.
+
+To add a kind, write its class here, and name it in its union (`Message`, `Marker` …) and in `_CLASSES`, both below.
+"""
 
 from __future__ import annotations
 
