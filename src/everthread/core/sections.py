@@ -118,7 +118,7 @@ _SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
 class Asides:
-    """Marked blocks for user messages in order: each only when it says something new. Times in microseconds."""
+    """The asides of user messages, in their order: each only when it says something new. Times in microseconds."""
 
     def __init__(self, clock: str) -> None:
         self._every, self._form = _CLOCKS.get(clock, (0, ""))

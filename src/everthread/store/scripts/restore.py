@@ -1,4 +1,4 @@
-"""Writing whole conversations at once, and documents: what import does, and what restoring an archive will do."""
+"""Restoring: whole conversations and documents are written at once. Import does it."""
 
 from __future__ import annotations
 
