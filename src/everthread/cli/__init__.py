@@ -54,7 +54,8 @@ class _Commands(click.Group):
 def main() -> None:
     """LLM conversations that never end: kept for ever, in SQLite or PostgreSQL, with any model.
 
-    The store is --store, or EVERTHREAD_STORE, or a file in your data folder. All but the tour take --json.
+    The store is --store, or EVERTHREAD_STORE, or a file in your data folder. All but the tour and the benchmarks take
+    --json.
     """
     # What the terminal's encoding does not have is shown as a question mark, not as a traceback.
     if isinstance(sys.stdout, io.TextIOWrapper):
