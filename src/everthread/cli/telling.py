@@ -136,7 +136,7 @@ class ReplyPrinter:
 
 
 def error_as_json(problem: EverthreadError) -> dict[str, Any]:
-    """An error as a line of JSON. `kept`: the seq of the message, where its turn can be resumed."""
+    """An error as JSON. `kept`: the seq of the message, where its turn can be resumed."""
     kept = {"kept": problem.kept} if problem.kept else {}
     return {"kind": "error", "error": problem.sentence, "name": type(problem).__name__, **kept}
 

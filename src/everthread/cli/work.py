@@ -18,8 +18,8 @@ from everthread.jobs.worker import Did
 @click.option("--all", "everything", is_flag=True, help="Look at every conversation first, not only at reminders.")
 def work_command(once: bool, everything: bool, **scope: Any) -> None:
     """Do what memory has to do, for all users of the store, apart from the processes that reply: briefs, recaps,
-    summaries, the index of recall. Processes leave it to this command where
-    the setting `worker` is `apart` (EVERTHREAD_WORKER=apart). Any number may run; ctrl-C ends one cleanly."""
+    summaries, the index of recall. Processes leave it to this command where the setting `worker` is `apart`
+    (EVERTHREAD_WORKER=apart). Any number may run; ctrl-C ends one cleanly."""
     where = scope_of(**scope)
 
     def did(one: Did) -> None:

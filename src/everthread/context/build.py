@@ -95,7 +95,7 @@ class Context:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What went into the request and is not in the log."""
+        """The settings, instructions and tools of the request, which the log alone does not tell."""
         plan = self._packing.plan
         return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
 
@@ -193,8 +193,8 @@ class Contexts:
             changed = await _changed(log, line, made, seen)
             heavy = _heavy(made, seen)
             # What is packed in a thread has a cache of its own: the shared one is for the event loop alone.
-            own_cache = TurnCache() if heavy else turn_cache
-            pack = partial(_packed, made, seen, own_cache, changed=changed, gap=gap, form_tokens=form_tokens)
+            packing_cache = TurnCache() if heavy else turn_cache
+            pack = partial(_packed, made, seen, packing_cache, changed=changed, gap=gap, form_tokens=form_tokens)
             packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
             # Nobody asks anything in the window: once more, of the same moment, with the turn of the question.
             if packing.unasked and await known.found_question(log, line, packing):
@@ -276,7 +276,7 @@ def _must_be_scaled(data: bytes, model: Model) -> bool:
 
 
 def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
-    """The request in the provider's form. Notes in the packing how many tokens the form adds to what was counted."""
+    """The request in the provider's form. Sets in the packing how many tokens the form adds to what was counted."""
     from everthread.providers.base import STAND_INS
     from everthread.providers.weigh import weigh
 
