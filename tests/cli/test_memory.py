@@ -41,7 +41,7 @@ def test_before_anything_is_made_it_says_how_far_behind_it_is(do: Do, said: str)
     shown = do("memory").stdout
     assert said in shown
     assert "There is no brief yet" in shown
-    assert "2 newer messages not in it yet; the next by scripted:cli-memory." in shown
+    assert "2 messages not remembered yet; the next by scripted:cli-memory." in shown
 
 
 def test_it_shows_the_brief_and_the_facts_with_their_events(do: Do, said: str) -> None:

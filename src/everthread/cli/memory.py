@@ -135,8 +135,8 @@ def _about(found: Remembered) -> str:
 def _standing(status: Status) -> str:
     if not status.on:
         return "Memory is switched off (setting memory)."
-    newer = f"{counted(status.behind, 'newer message')} not in it yet" if status.behind else "Up to date"
-    said = [newer, f"the next by {status.model}" if status.model else "the next in the conversation's own words"]
+    behind = f"{counted(status.behind, 'message')} not remembered yet" if status.behind else "Up to date"
+    said = [behind, f"the next by {status.model}" if status.model else "the next in the conversation's own words"]
     return printable("; ".join([*said, *_work_so_far(status)]) + ".")
 
 
