@@ -10,8 +10,9 @@ import pytest
 
 from everthread import Everthread, Talk
 from everthread.agent import start
-from everthread.core.events import Mark
-from everthread.errors import AlreadyApproved, NotWaiting
+from everthread.core.branches import ENDLESS
+from everthread.core.events import Command, Mark
+from everthread.errors import AlreadyApproved, BadValue, NotWaiting
 from everthread.store.conversations import Owner
 from everthread.testing.scripted import call
 from everthread.tools import tool
@@ -153,3 +154,19 @@ async def test_only_what_had_begun_is_said_to_have_run(talk: Talk, speak: Speak)
         await talk.approve(tools=[pay])
     assert "may have run" not in str(raised.value)
     assert PAID == []
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_a_verdict_is_not_redacted_because_its_call_would_wait_again(talk: Talk, speak: Speak, yes: bool) -> None:
+    await waiting(talk, speak)
+    await heard(talk.approve(tools=[pay]) if yes else talk.refuse(tools=[pay]))
+    [seq] = [event.seq for event in await talk.range(1, ENDLESS) if event.kind == "command"]
+    with pytest.raises(BadValue, match=f"{seq} is a verdict and has none"):
+        await talk.redact(seq)
+    assert await talk.waiting() == []
+
+
+async def test_a_command_of_an_application_is_redacted_whatever_its_name_is(talk: Talk) -> None:
+    [logged] = await talk.append(Command(name="approve", arguments={"seq": 3, "why": "walnuts"}))
+    await talk.redact(logged.seq)
+    assert "walnuts" not in str(await talk.range(1, ENDLESS))

@@ -8,9 +8,10 @@ import gc
 import pytest
 
 from everthread import Everthread, Talk
-from everthread.core.deltas import Notice, TextDelta
+from everthread.core.deltas import Done, Notice, TextDelta
 from everthread.core.events import Assistant
 from everthread.errors import BeyondModel, BrokenOff, NoCredit, Overloaded, TooLong, Unreachable, WrongKey
+from everthread.store.beside.leases import of_turns
 from everthread.testing.scripted import broken, call, script
 from tests.agent.conftest import Speak
 from tests.agent.support import assert_valid, calls, failing, heard, kinds, said, state
@@ -227,3 +228,18 @@ async def test_without_a_model_the_default_one_replies(
         deltas = await heard(talk.say("Say yes.", settings={"reply_tokens": 8}))
         assert deltas[-1].model == "local:smollm2"  # type: ignore[union-attr]
         assert "".join(map(str, deltas)).strip()
+
+
+async def test_the_branch_is_free_once_the_end_of_a_failed_turn_is_told(talk: Talk, speak: Speak) -> None:
+    speak(Unreachable("scripted", "no route"))
+    line = await talk.line()
+    name, held = of_turns(line.conversation, line.branch.number), list[object]()
+
+    async def until_done() -> None:
+        async for delta in talk.say("Hello?", settings={"retries": 0}):
+            if isinstance(delta, Done):
+                held.append(await talk._log.leases.term(line.tenant, name))
+
+    with pytest.raises(Unreachable):
+        await until_done()
+    assert held == [None]

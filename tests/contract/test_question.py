@@ -94,9 +94,8 @@ async def test_where_even_the_message_does_not_fit_it_is_shortened_and_that_is_t
 
 
 async def test_where_even_that_does_not_help_it_is_left_out_and_that_is_told(talk: Talk) -> None:
-    pictures = [image(png(1_500, 1_500 + n)) for n in range(4)]
-    await talk.append(*turns(3), user("What is this?", *pictures), assistant("I wait."), late(20))
-    context = await small(talk)
+    await talk.append(*turns(3), user("What is this? " * 20), assistant("I wait."), late(20))
+    context = await small(talk, instructions="Mind the gap. " * 130)
     assert "What is this?" not in whole(context.request)
     assert any("the user's newest message is not sent" in told for told in context.degraded)
 
@@ -166,3 +165,12 @@ async def test_a_turn_of_an_approval_that_came_late_is_told_the_question(
         record = [one for one in await talk.range(1, 99) if one.kind == "model_call"][-1]
         assert "Answer in French." in whole((await talk.rebuild(record.seq)).context.request)
     assert not any("newest message" in told for told in reply.done.degraded)
+
+
+@pytest.mark.parametrize("model", FORMS)
+async def test_a_picture_that_does_not_fit_takes_no_words_with_it(talk: Talk, model: str) -> None:
+    await talk.append(user("What is in this picture?", image(png(1_000, 800))), assistant("A cat."), late(20))
+    context = await small(talk, model, budget=500)
+    assert "What is in this picture?" in whole(context.request)
+    assert any("told in words" in told for told in context.degraded)
+    assert not any("is not sent" in told for told in context.degraded)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everthread.core.images import HEAD, dimensions
+from everthread.core.images import HEAD, READS, dimensions
 from everthread.core.parts import image
 from tests.core.pictures import gif, jpeg, png, webp
 
@@ -93,3 +93,9 @@ def test_any_bytes_have_dimensions_and_never_raise(noise: bytes, magic: bytes) -
     width, height = dimensions(magic + noise)
     assert width >= 0
     assert height >= 0
+
+
+def test_a_file_made_of_headers_is_not_read_for_long() -> None:
+    whole, header = jpeg(640, 480), b"\xff\xe0\x00\x02"
+    assert dimensions(whole[:2] + header * 10 + whole[2:]) == (640, 480)
+    assert dimensions(whole[:2] + header * READS + whole[2:]) == (0, 0)

@@ -416,7 +416,7 @@ class TurnRunner:
         late = call.event if call and is_late(call, self.head) else None
         assert late is None or isinstance(late, ToolCall)
         if events := await closing(self._runtime.log, self.line, self.head, came, reason=reason, late=late):
-            await self._append(*events)
+            await self._append(*events, gives_back=True)
         return await self._done()
 
     async def _done(self) -> Head:

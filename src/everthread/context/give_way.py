@@ -11,19 +11,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
+import msgspec
+
 from everthread.context.items import stub
 from everthread.context.pack import Packing
 from everthread.context.plan import pins_left, without_lookups
+from everthread.core.events import User, encode, media_of
+from everthread.core.logged import Logged
 from everthread.core.parts import Text
 from everthread.core.request import Item, MessageItem
 from everthread.core.sections import spans, untold
 from everthread.core.strategies import fewer
+from everthread.core.tokens import sizes
 from everthread.core.window import rung
 
 SHORT = ((1_000, 400), (200, 100), (0, 0))  # head and tail of a shortened result, tried in this order
 LESS = tuple((8_000 >> n, 3_200 >> n) for n in range(3))  # the same of the question, before these
 SHORTEN_FROM = 80  # tokens of a result below which shortening gains nothing
 BESIDE = 148  # messages that a request may have beside those of its turns
+UNSHOWN = "[A picture or file that does not fit is not shown.]"
 NAMES = {"uncovered": "extract"}  # of sections, for those who read what was left out
 
 
@@ -184,6 +190,11 @@ def _shorten_question(packing: Packing) -> None:
     question = packing.question
     if question is None:
         return
+    if media_of(question.events[0].event):
+        told = _in_words(question.events[0])
+        question.events, question.settled = [told], told.settled
+        packing.fold()
+        packing.degraded.append("pictures and files of the user's newest message do not fit, and are told in words")
     message = question.events[0]
     for head, tail in (*LESS, *SHORT):
         if packing.over > 0 and len(short := stub(message, head, tail)) < len(message.text):
@@ -191,6 +202,16 @@ def _shorten_question(packing: Packing) -> None:
             packing.fold()
     if message.seq in packing.shortened and packing.over <= 0:
         packing.degraded.append("the user's newest message was shortened to fit")
+
+
+def _in_words(message: Logged) -> Logged:
+    """A message with words in place of its pictures and files."""
+    event = message.event
+    assert isinstance(event, User)
+    parts = tuple(part if isinstance(part, Text) else Text(text=UNSHOWN) for part in event.parts)
+    told = msgspec.structs.replace(event, parts=parts)
+    full, settled = sizes(told)
+    return message._replace(body=encode(told), tokens=full, settled=settled)
 
 
 def _question_leaves(packing: Packing) -> None:

@@ -93,7 +93,7 @@ def unfenced(tool: Tool, fence: Fence) -> Tool:
 
 def _has_names(tool: Tool, pattern: str) -> bool:
     """Whether the provider takes the names of its arguments."""
-    return all(re.fullmatch(pattern, name) for name in tool.schema.get("properties", ()))
+    return all(re.fullmatch(pattern, str(name)) for name in tool.schema.get("properties", ()))
 
 
 def _shortened(tool: Tool, most: int) -> Tool:

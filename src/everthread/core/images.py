@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 
-HEAD = 4_000_000  # bytes that are looked at: a file made of nothing but headers would take seconds
+HEAD = 4_000_000  # bytes that are looked at
+READS = 2_000  # pieces of them: a file made of nothing but headers would take seconds
 UNKNOWN = "application/octet-stream"
 _BEGINNINGS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
@@ -19,8 +20,23 @@ def dimensions(data: bytes) -> tuple[int, int]:
         return 0, 0
     import imagesize  # slow to import, and most conversations have no image
 
-    sides = imagesize.get(io.BytesIO(data[:HEAD]), exif_rotation=False)
+    try:
+        sides = imagesize.get(_Patience(data[:HEAD]), exif_rotation=False)
+    except OverflowError:
+        return 0, 0
     return (int(sides[0]), int(sides[1])) if min(sides) >= 0 else (0, 0)
+
+
+class _Patience(io.BytesIO):
+    """Bytes that are read in so many pieces, and then no more."""
+
+    pieces = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.pieces += 1
+        if self.pieces > READS:
+            raise OverflowError("too many pieces")
+        return super().read(size)
 
 
 def media_type_of(data: bytes) -> str:

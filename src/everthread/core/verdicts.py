@@ -10,12 +10,18 @@ from everthread.core.branches import ENDLESS
 from everthread.core.events import Command, Event
 
 APPROVE, REFUSE = "approve", "refuse"
+ABOUT = {"call", "seq", "waiting", "upto"}  # all that a verdict tells
 
 
 def answered(event: Event) -> int:
     """The seq of the tool call of which this is the verdict; 0 where it is none."""
     seq = event.arguments.get("seq") if isinstance(event, Command) and event.name in (APPROVE, REFUSE) else 0
     return seq if type(seq) is int and 0 < seq <= ENDLESS else 0  # an application may have commands of these names
+
+
+def is_verdict(event: Event) -> bool:
+    """Whether it is a verdict and nothing else: an application's command of that name may say more."""
+    return bool(answered(event)) and isinstance(event, Command) and event.arguments.keys() <= ABOUT
 
 
 def approved(event: Event) -> int:

@@ -20,6 +20,7 @@ from everthread.core.branches import Branch, Line
 from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, redacted, text_of
 from everthread.core.logged import Logged, readable
 from everthread.core.turns import Head
+from everthread.core.verdicts import is_verdict
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
 from everthread.language.naming import name_of
 from everthread.store.beside import leases
@@ -123,9 +124,16 @@ def _with_content(line: Line, seq: int, *, last: int) -> Script[Logged]:
     found = (yield from onward(line, first=seq, last=seq)) if 0 < seq <= last else []
     if not found:
         raise UnknownSeq(seq, last=last)
-    if found[0].kind in ("clear", "fork", "rewind"):
-        raise BadValue("seq", seq, f"an event with content; {seq} is a {found[0].kind} and has none")
+    if without := _without_content(found[0]):
+        raise BadValue("seq", seq, f"an event with content; {seq} is a {without} and has none")
     return found[0]
+
+
+def _without_content(one: Logged) -> str:
+    """What an event is that has nothing to forget; without a verdict its tool call would wait again."""
+    if one.kind in ("clear", "fork", "rewind"):
+        return one.kind
+    return "verdict" if any(is_verdict(event.event) for event in readable([one])) else ""
 
 
 def _still(tenant: str, spot: Spot, now: int) -> HalfForgotten:
