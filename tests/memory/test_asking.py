@@ -33,7 +33,7 @@ class _Listener:
     async def _pieces(self) -> AsyncIterator[Replied]:
         yield Replied(events=(assistant("A brief."),), usage=Usage(input=1, output=1), finish="stop")
 
-    def price(self, *_: object) -> None:
+    def price(self, *_: object, **__: object) -> None:
         return None
 
 
