@@ -110,7 +110,7 @@ async def test_and_after_every_message(address: str, someone: str, seed: int) ->
 @pytest.fixture
 async def told(address: str, someone: str) -> AsyncIterator[Talk]:
     """A conversation with a secret, of which a window was read."""
-    settings = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000}
+    settings = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000, "memory": True, "worker": "apart"}
     async with Everthread.open(address, settings=settings, keys={}) as et:
         talk = await et.begin(user=someone)
         await talk.append(user("Hello."), assistant("Hello."), user(SECRET), assistant("I see."), user("Well?"))
@@ -121,7 +121,7 @@ async def told(address: str, someone: str) -> AsyncIterator[Talk]:
 
 def _kept(talk: Talk) -> str:
     """What is in memory of windows."""
-    return str([read.messages for read in talk._log._windows._read.values()])
+    return str([(read.outlook, read.messages) for read in talk._log._windows._read.values()])
 
 
 @pytest.mark.parametrize("how", ["redact", "erase", "erase_user"])
@@ -160,3 +160,9 @@ async def test_what_was_cleared_is_not_sent(told: Talk) -> None:
     await told.clear()
     await told.append(user("What now?"))
     assert SECRET not in str((await told.context()).request)
+
+
+async def test_notes_are_not_kept_with_it(told: Talk) -> None:
+    await told.write_notes("Likes walnuts.")
+    assert "walnuts" in str((await told.context()).request)
+    assert "walnuts" not in _kept(told)

@@ -157,7 +157,8 @@ def _to_keep(
     choice: Choice, events: list[Logged], foreseen: Foreseen | None, outlook: Outlook, memory: str
 ) -> LastRead:
     stays = foreseen is not None and outlook.newest is not None and foreseen.stays(outlook.newest)
-    return LastRead(outlook, choice.begin.first, events, memory, foreseen if stays else None)
+    kept = msgspec.structs.replace(outlook, notes="")  # which are read every time, and may be forgotten by themselves
+    return LastRead(kept, choice.begin.first, events, memory, foreseen if stays else None)
 
 
 class Since(NamedTuple):
