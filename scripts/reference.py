@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -63,7 +63,7 @@ def page() -> str:
     parts = [
         "# Reference\n\nWritten from the code by `make reference`; a test fails when they differ.",
         _verbs("Everthread", Everthread, "An open store. `Everthread.open(address)` gives one."),
-        _verbs("Talk", Talk, "A conversation in the hand, from `et.conversation`, `et.begin`, `talk.fork` …"),
+        _verbs("Talk", Talk, "A conversation, from `et.conversation`, `et.begin`, `talk.fork` …"),
         _reply(),
         _context(),
         _verbs("Agents", Agents, "The agents of a store (`et.agents`) and their versions."),
@@ -84,12 +84,18 @@ def page() -> str:
 
 def _verbs(name: str, cls: type, about: str) -> str:
     lines = [f"## {name}", "", about, "", "| verb | what it does |", "| --- | --- |"]
-    for verb, function in vars(cls).items():
+    for verb, function in _members(cls).items():
         function = function.__func__ if isinstance(function, staticmethod) else function
         if verb.startswith("_") or not inspect.isfunction(function):
             continue
         lines.append(_row(verb, function))
     return "\n".join(lines)
+
+
+def _members(cls: type) -> dict[str, Any]:
+    """What a class has, with what it has from the classes that it is put together from."""
+    ours = [part for part in cls.__mro__ if part.__module__.startswith("everthread.talk")]
+    return {name: value for part in ours or [cls] for name, value in vars(part).items()}
 
 
 def _said(cls: type) -> str:

@@ -1,0 +1,45 @@
+"""What every part of a `Talk` stands on: the conversation, the branch and the store."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from everthread.agent.runtime import Runtime
+from everthread.context.build import Contexts
+from everthread.core.branches import Line
+from everthread.store.conversations import Conversation
+from everthread.store.log import Log
+from everthread.store.scripts.append import Place
+from everthread.tools import ToolContext
+
+
+class Bound(ToolContext):
+    """A conversation with its branch and its store, and no verbs but to find its line."""
+
+    def __init__(
+        self, log: Log, conversation: Conversation, branch: int | None = None, *, runtime: Runtime | None = None
+    ) -> None:
+        self._log = log
+        self._branch = branch
+        self._runtime = runtime or Runtime(log, Contexts())
+        self.conversation = conversation
+        self.notes_seen: str | None = None  # MEMORY.md as the model was told of it last
+
+    def __repr__(self) -> str:
+        where = "its current branch" if self._branch is None else f"branch {self._branch}"
+        return f"<Talk {self.id} of {self.conversation.user!r} with {self.conversation.agent!r}, on {where}>"
+
+    @property
+    def id(self) -> str:
+        return self.conversation.id
+
+    async def line(self) -> Line:
+        """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
+        return await self._log.line(self.conversation, self._branch)
+
+    def _at(self, branch: int | None) -> Self:
+        return type(self)(self._log, self.conversation, branch, runtime=self._runtime)
+
+    @property
+    def _place(self) -> Place:
+        return Place(self.conversation.tenant, self.conversation.id, self._branch)

@@ -1,0 +1,109 @@
+"""What was said: pages, turns, sessions, totals, images and files, and what is found by its words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
+
+from everthread import arguments
+from everthread.core.branches import ENDLESS
+from everthread.core.deltas import Delta
+from everthread.core.events import media_of
+from everthread.core.logged import Logged
+from everthread.core.turns import Session, Turn
+from everthread.store.beside.usage import By, UsageTotal
+from everthread.store.conversations import Totals
+from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
+from everthread.store.times import FOREVER
+from everthread.talk.bound import Bound
+
+
+class Reading(Bound):
+    async def tail(self, *, turns: int = 20) -> list[Logged]:
+        """The events of the newest turns, whole. Reads what was said, across a clear as well."""
+        return await self._log.tail(await self.line(), turns=arguments.count("turns", turns))
+
+    async def before(self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that ends just before `seq`; the newest page where none is given."""
+        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
+        return await self._log.before(await self.line(), seq, limit=limit, messages=messages)
+
+    async def after(self, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that begins just after `seq`; the first page where none is given."""
+        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
+        return await self._log.after(await self.line(), seq, limit=limit, messages=messages)
+
+    async def range(self, first: int, last: int) -> list[Logged]:
+        """The events from seq `first` to seq `last`."""
+        first, last = arguments.seq("first", first), arguments.seq("last", last)
+        return await self._log.range(await self.line(), first, last)
+
+    def listen(self, *, after: int = 0) -> AsyncIterator[Logged | Delta]:
+        """The events after seq `after`, then the reply that runs from its first word, then deltas and events as they
+        come, whoever runs the turn: without gap, and nothing twice. Stays on the branch that is current now.
+
+        What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
+        seq of the last event that you have heard.
+        """
+        return self._runtime.live.listen(self.line, after=arguments.known("after", after))
+
+    async def turns(self, *, limit: int = 50) -> list[Turn]:
+        """The newest turns, oldest first, with their sizes and states."""
+        return await self._log.turns(await self.line(), limit=arguments.count("limit", limit))
+
+    async def sessions(self, *, limit: int = 50) -> list[Session]:
+        """The newest sessions, oldest first."""
+        return await self._log.sessions(await self.line(), limit=arguments.count("limit", limit))
+
+    async def totals(self) -> Totals:
+        """Events, messages and tokens of the whole conversation, each counted once."""
+        return await self._log.conversations.totals(self.conversation)
+
+    async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
+        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
+        owner = (await self._log.conversations.mine(self.conversation)).owner
+        return await self._log.usage.of_owner(owner, by=by, conversation=self.id, limit=arguments.count("limit", limit))
+
+    async def blob(self, hash: str) -> bytes:
+        """The bytes of an image or file, by the hash in its part."""
+        return await self._log.blob(await self.line(), arguments.text("hash", hash))
+
+    async def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
+        """The bytes of all images and files that these events show: `to_openai(events, blob=blobs.get)`."""
+        hashes = {media.blob for event in events for media in media_of(event.event) if media.blob}
+        return {hash: await self.blob(hash) for hash in sorted(hashes)}
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        tokens: int = TOKENS,
+        neighbours: int = 1,
+        scope: Scope = "conversation",
+        branches: Branches = "line",
+        kinds: Iterable[str] = (),
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        session: int | None = None,
+    ) -> list[Hit]:
+        """What was said about something, best first: any words, in any language, with what stood around it.
+
+        `scope`: this conversation, or all of the user's. `branches`: this branch's own line, or all of them. `tokens`:
+        the most that all hits together may have.
+        """
+        return await recall(
+            self._log,
+            self.conversation.owner,
+            await self.line(),
+            arguments.text("query", query),
+            limit=arguments.count("limit", limit),
+            tokens=arguments.count("tokens", tokens),
+            neighbours=neighbours,
+            scope=scope,
+            branches=branches,
+            kinds=tuple(kinds),
+            since=arguments.moment("since", since, -FOREVER),
+            until=arguments.moment("until", until, FOREVER),
+            session=session,
+        )

@@ -1,0 +1,67 @@
+"""What the model sees: the context of now, of an earlier moment, of a recorded model call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from everthread import arguments
+from everthread.agent.prepare import Rebuilt, prepared, rebuilt
+from everthread.context.build import Context
+from everthread.context.explain import StepLine
+from everthread.core.strategies import Strategy
+from everthread.talk.bound import Bound
+
+
+class Seeing(Bound):
+    async def context(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        strategy: str | Strategy | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        at: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Context:
+        """What the model would be told now, as a request for its provider; or before event `at`.
+
+        `strategy`: budget, messages, session, importance, or a function of your own. `instructions`: a text, or
+        texts for persona, user, memory and skills; without a persona, the agent's or the configured one. `tools`: as
+        for `say`, or only told of: name, description and JSON Schema of the arguments, or as OpenAI or Anthropic take
+        them; they are sent in the order of their names. `settings`: any others, for this context alone.
+        """
+        asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
+        told, way = arguments.check_instructions(instructions), await self._log.way(self.conversation, self._branch)
+        async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
+            context = await self._runtime.contexts.build(self._log, way, ready.asked)
+            self.notes_seen = context.notes  # by whoever calls the model with it
+            return context
+
+    async def steps(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        at: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        limit: int = 20,
+    ) -> list[StepLine]:
+        """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
+        asked = arguments.asked(settings, model=model, budget=budget, at=at)
+        told, limit = arguments.check_instructions(instructions), arguments.count("limit", limit)
+        way = await self._log.way(self.conversation, self._branch)
+        async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
+            return await self._runtime.contexts.steps(self._log, way, ready.asked, limit=limit)
+
+    async def count(self, **asked: Any) -> int | None:
+        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
+        context = await self.context(**asked)
+        return await (await self._runtime.client(context)).count(context.request)
+
+    async def rebuild(self, seq: int) -> Rebuilt:
+        """The request of the model call that event `seq` records, built again, and what is no longer the same."""
+        return await rebuilt(self._runtime, self.conversation, await self.line(), arguments.seq("seq", seq))

@@ -1,0 +1,71 @@
+"""Turns: to say something, to go on, to stop, to approve or refuse a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from everthread import arguments
+from everthread.agent.approval import waiting
+from everthread.agent.reply import Reply
+from everthread.agent.start import Act, settling, start
+from everthread.agent.stop import stop
+from everthread.agent.turn import TurnRunner
+from everthread.core.events import user
+from everthread.core.logged import Logged
+from everthread.core.parts import Part
+from everthread.talk.bound import Bound
+
+
+class Speaking(Bound):
+    def say(
+        self,
+        *pieces: str | Part,
+        model: str | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        when_busy: str = "wait",
+        detached: bool = False,
+        origin: str = "",
+        key: str = "",
+    ) -> Reply:
+        """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
+
+        The message is on disk before its turn does anything else. `tools`: functions with type hints, objects with
+        name, schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch
+        that is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops
+        listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same
+        key, it is appended once. What goes wrong is raised.
+        """
+        message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
+        arguments.name("key", key, empty=True)
+        given: dict[str, Any] = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
+        given |= {"when_busy": when_busy, "detached": detached}
+        return self._start(lambda turn: turn.say(message, key=key), **given)
+
+    def resume(self, **given: Any) -> Reply:
+        """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
+        the message."""
+        return self._start(TurnRunner.resume, **given)
+
+    async def stop(self) -> bool:
+        """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
+        there was one. Returns when it has ended."""
+        return await stop(self._runtime, await self.line())
+
+    async def waiting(self) -> list[Logged]:
+        """The tool calls that wait for approval, oldest first."""
+        return await waiting(self._log, await self.line())
+
+    def approve(self, call: str | int | None = None, **given: Any) -> Reply:
+        """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
+        takes: give it the same tools."""
+        return self._start(settling(self._log, call, approved=True), **given)
+
+    def refuse(self, call: str | int | None = None, why: str = "", **given: Any) -> Reply:
+        """Refuse it; the model is told why, and goes on."""
+        return self._start(settling(self._log, call, approved=False, why=arguments.text("why", why)), **given)
+
+    def _start(self, act: Act, **given: Any) -> Reply:
+        return start(self._runtime, self, self._place, act, arguments.given(**given))

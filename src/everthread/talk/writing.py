@@ -1,0 +1,68 @@
+"""What is written without a model: messages, marks, pins, settings and names."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from everthread import arguments
+from everthread.context.pins import turn_of
+from everthread.core.events import Event, kinds
+from everthread.core.logged import Logged
+from everthread.talk.bound import Bound
+
+
+class Writing(Bound):
+    async def append(self, *events: Event, key: str = "", expect: int | None = None) -> list[Logged]:
+        """Append events in one transaction; they are on disk when this returns.
+
+        `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
+        seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
+        `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again.
+        """
+        arguments.name("key", key, empty=True)
+        if expect is not None:
+            arguments.seq("expect", expect)
+        arguments.settings_of_branch(events)
+        await self._log.conversations.mine(self.conversation)
+        gap = partial(self._runtime.session_gap, self.conversation, self._branch)
+        logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
+        if any(one.kind == "assistant" for one in logged):
+            self._runtime.remind(self.conversation, logged[-1].branch)
+        return logged
+
+    async def clear(self) -> Logged:
+        """Start afresh: what came before is no longer sent, but stays and can be found."""
+        return (await self.append(kinds.Clear()))[0]
+
+    async def mark(self, name: str) -> Logged:
+        """Name this point, to come back to with `rewind`."""
+        return (await self.append(kinds.Mark(name=arguments.name("mark", name))))[0]
+
+    async def pin(self, seq: int) -> Logged:
+        """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
+        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq), to_pin=True)
+        return (await self.append(kinds.Pin(turn=turn)))[0]
+
+    async def unpin(self, seq: int) -> Logged:
+        """Stop sending the turn that holds event `seq` once it has left the window."""
+        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq))
+        return (await self.append(kinds.Pin(turn=turn, pinned=False)))[0]
+
+    async def configure(self, **settings: str | int | float | bool | None) -> Logged:
+        """Set settings of this branch from here on; None takes one back."""
+        return (await self.append(kinds.SettingsChanged(values=settings)))[0]
+
+    async def rename(self, name: str) -> None:
+        """Give the conversation a name."""
+        given = arguments.name("name", name, empty=True)
+        self.conversation = await self._log.conversations.change(self.conversation, name=given)
+
+    async def set_goal(self, goal: str) -> None:
+        """Say what the conversation is for."""
+        self.conversation = await self._log.conversations.change(self.conversation, goal=arguments.goal(goal))
+
+    async def set_settings(self, settings: dict[str, Any]) -> None:
+        """Replace the conversation's settings: any JSON object, where Everthread's own have values that it takes."""
+        settings = arguments.settings_of_conversation(settings)
+        self.conversation = await self._log.conversations.change(self.conversation, settings=settings)
