@@ -54,7 +54,7 @@ def _langchain(history: History, budget: int, counter: Any) -> Ask:
     from langchain_core.messages import convert_to_messages, trim_messages
 
     messages = convert_to_messages(history)
-    how = {"strategy": "last", "start_on": "human", "include_system": True}
+    how: dict[str, Any] = {"strategy": "last", "start_on": "human", "include_system": True}
 
     async def ask() -> list[Any]:
         trimmed: list[Any] = trim_messages(messages, max_tokens=budget, token_counter=counter, **how)

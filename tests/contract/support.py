@@ -14,7 +14,7 @@ from everthread.core.logged import Logged
 from everthread.core.window import From, Lookups, Start, Upto
 from everthread.store.engine import Ask, Engine, Outcome, Row, Script
 from everthread.store.log import Log
-from everthread.store.scripts.window import Outlook
+from everthread.store.scripts.outlook import Outlook
 
 T = TypeVar("T")
 

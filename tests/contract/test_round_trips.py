@@ -112,7 +112,7 @@ async def test_the_next_context_takes_one_question_for_what_is_new(address: str,
             context = await talk.context()
         assert context.cutoff == before.cutoff
         assert "And in the one before?" in str(context.request)
-        assert asked == ["sight"]
+        assert asked == ["news"]
 
 
 async def test_so_it_does_with_a_system_message_and_settings(address: str, someone: str) -> None:
@@ -127,7 +127,7 @@ async def test_so_it_does_with_a_system_message_and_settings(address: str, someo
             context = await talk.context()
         assert "Be brief." in str(context.request)
         assert context.settings.temperature == 0.5
-        assert asked == ["sight"]
+        assert asked == ["news"]
 
 
 async def test_and_on_another_branch_once_it_is_known(address: str, someone: str) -> None:

@@ -16,7 +16,7 @@ from everthread.core.request import ReplyItem
 from everthread.core.strategies import STRATEGIES, At, Back, Older, Question, Ranked
 from everthread.core.window import From, Lookups, Upto, excess
 from everthread.store.open import open_log
-from everthread.store.scripts.window import Outlook
+from everthread.store.scripts.outlook import Outlook
 from tests.contract.shapes import KINDS, Shape, dialogue
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.contract.windows import (

@@ -35,8 +35,9 @@ from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.providers.registry import provider
 from everthread.store.log import HEAVY, LARGE, Log
+from everthread.store.scripts.outlook import Outlook
 from everthread.store.scripts.read import own_calls
-from everthread.store.scripts.window import Outlook, Planned, WindowRead
+from everthread.store.scripts.window import Planned, WindowRead
 
 if TYPE_CHECKING:
     from everthread.providers.base import Rendered
@@ -68,7 +69,7 @@ class Context:
         self.past = head.messages_sum - self.sent
         self.at = head.seq + 1
         self.notes = packing.seen.outlook.notes  # MEMORY.md, where it was read with the rest
-        self.forgotten = packing.seen.outlook.marks.forgotten  # how often something of the conversation was redacted
+        self.forgotten = packing.seen.outlook.forgotten  # how often something of the conversation was redacted
         self.memory = max(packing.seen.brief.since, packing.seen.recap.since)
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
         self.window = plan.window

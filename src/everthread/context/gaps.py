@@ -59,7 +59,7 @@ class Gaps:
         make = _of_session if plan.strategy == "session" else _of_rest
         tokens = max(LEAST, plan.room_in(plan.share_of_extract(seen.brief.brief)))
         sent = [number for turn, _ in seen.older for number in (turn.start.first, turn.last)]
-        place = (line.about, line.branch.number, seen.outlook.marks.forgotten, plan.strategy)
+        place = (line.about, line.branch.number, seen.outlook.forgotten, plan.strategy)
         parts = (covered, begin, tokens, plan.settings.recap_tokens, seen.recap.since, *sent)
         return await self._once((*place, *parts), lambda: make(log, line, plan, seen, covered=covered, tokens=tokens))
 

@@ -25,7 +25,7 @@ from everthread.errors import NoModel
 from everthread.providers.models import Limits, Model, model, warn
 from everthread.providers.registry import provider
 from everthread.store.scripts.lookups import Ahead
-from everthread.store.scripts.window import Outlook
+from everthread.store.scripts.outlook import Outlook
 
 # Which memory goes with which strategy: the kind of its summary, whether the recap goes along, and the settings
 # that say how much room they may take.
@@ -159,7 +159,7 @@ def plan(
     fixed = offered.tokens + output_tokens + measure.tokens(size + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
     whole = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
-    pins, room = _pinned(outlook.pins, whole, settings)
+    pins, room = _pinned(outlook.pins.turns, whole, settings)
     running = outlook.head.state in ("open", "waiting")
     return Plan(
         resolved=resolved,
@@ -188,7 +188,7 @@ def plan(
 def _resolved(asked: Asked, sources: Sequence[Source], outlook: Outlook) -> tuple[Resolved, list[str]]:
     """The settings in force, and those that could not be used."""
     given = Source("the settings given", asked.settings)
-    conversation = usable(from_conversation(msgspec.json.decode(outlook.marks.conversation)))
+    conversation = usable(from_conversation(msgspec.json.decode(outlook.conversation)))
     branch = from_branch(outlook.settings)
     record = (asked.record,) if asked.record else ()
     resolved = resolve(*sources, *asked.sources, conversation, branch, *record, given)
@@ -254,9 +254,9 @@ def _uncounted(asked: Asked, settings: Settings) -> Iterator[str]:
 
 
 def _pins_passed_over(outlook: Outlook, kept: tuple[Older, ...]) -> Iterator[str]:
-    if left := len(outlook.pins) - len(kept):
+    if left := len(outlook.pins.turns) - len(kept):
         yield f"pinned turns that do not fit into the share for pins: {left}"
-    if outlook.more_pins:
+    if outlook.pins.more:
         yield "there may be more pinned turns than were looked at"
 
 

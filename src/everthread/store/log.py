@@ -58,9 +58,10 @@ from everthread.store.scripts import append, check, check_forgotten, read, resto
 from everthread.store.scripts import branch as branching
 from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries, Written
 from everthread.store.scripts.branch import Act
+from everthread.store.scripts.outlook import Asking, Outlook
 from everthread.store.scripts.read import Newest
 from everthread.store.scripts.restore import OwnedDocument, Whole
-from everthread.store.scripts.window import Outlook, Planned, WindowRead
+from everthread.store.scripts.window import Planned, WindowRead
 from everthread.store.verbs.calibrations import Calibrations
 from everthread.store.verbs.conversations import Conversations
 from everthread.store.verbs.documents import Documents
@@ -320,7 +321,7 @@ class Log:
     ) -> tuple[WindowRead, P]:
         """The turns that a plan chooses, as they stood before event `at`, what memory has of the rest, and the plan.
         `notes`: a document of the user's that is read along."""
-        asking, forgets = window.Asking(at, notes, self._lines, self._windows), self._windows.forgets
+        asking, forgets = Asking(at, notes, self._lines, self._windows.of), self._windows.forgets
         seen, made = await self._engine.read(lambda: window.window(way, asking, plan))
         if at is None and seen.read and self._windows.forgets == forgets:
             self._windows.keep(seen.outlook.line, seen.read)
@@ -330,7 +331,7 @@ class Log:
         self, way: Line | Current, *, at: int | None, ask: Callable[[Outlook], Lookups[T]], nothing: T, notes: str = ""
     ) -> T:
         """What a question in the form of `core.window` comes to; `nothing` where no turns are."""
-        asking = window.Asking(at, notes, self._lines)
+        asking = Asking(at, notes, self._lines)
         return await self._engine.read(lambda: window.look(way, asking, ask, nothing), large=True)
 
     async def ask(self, script: Callable[[], Script[T]]) -> T:

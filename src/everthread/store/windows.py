@@ -11,37 +11,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
 
 from everthread.core.branches import Line
 from everthread.core.logged import Logged
-from everthread.core.turns import Head
-from everthread.store.scripts.lookups import Foreseen
-
-if TYPE_CHECKING:
-    from everthread.store.scripts.window import Outlook
+from everthread.store.scripts.outlook import LastRead
 
 MOST = 8_000_000  # bytes of events, as they are stored
-
-
-class LastRead(NamedTuple):
-    """A window as it was read: the outlook, the seq where it begins, and its messages. It holds until something is
-    redacted or cleared. What was `foreseen` holds until the `memory` that was read with it has a newer version."""
-
-    outlook: Outlook
-    begin: int
-    messages: list[Logged]
-    memory: str
-    foreseen: Foreseen | None
-    size: int = 0
-
-    def holds(self, forgotten: int, newest: Head) -> bool:
-        """Whether it still holds. `forgotten`: how often something of the conversation was redacted by now."""
-        return (self.outlook.marks.forgotten, self.outlook.head.cleared) == (forgotten, newest.cleared)
-
-    def foreseen_with(self, now: Outlook, memory: str) -> Foreseen | None:
-        same = self.memory == memory and self.outlook.marks.of(memory) == now.marks.of(memory)
-        return self.foreseen if same else None
 
 
 class Windows:

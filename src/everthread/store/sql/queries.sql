@@ -545,10 +545,10 @@ ORDER BY seq LIMIT :limit
 
 -- name: sight
 -- What a context is planned from, as of seq `last` on a branch: which branch is current, the conversation's settings, how
--- often something of it was redacted, and the user's notes with its agent and since when there are any; the newest marker of each kind that matters to
--- a context and the kind of the very first event, because what is not there need not be asked for; the head; and the sums
--- before its turn, if that begins here. A row for each message from seq `unread` on, or one without any. Not max(seq):
--- PostgreSQL would read every marker of a kind that it takes for rare.
+-- often something of it was redacted, and the user's notes with its agent and since when there are any; the newest marker
+-- of each kind that matters to a context and the kind of the very first event, because what is not there need not be asked
+-- for; the sums before the newest turn, if that begins here; and the head. Not max(seq): PostgreSQL would read every marker
+-- of a kind that it takes for rare.
 SELECT c.current, c.settings, c.forgotten,
     (SELECT body FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes
         ORDER BY version DESC LIMIT 1),
@@ -567,16 +567,29 @@ SELECT c.current, c.settings, c.forgotten,
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
     h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
     h.cleared, h.cleared_sum, h.tokens, h.settled, h.tokens_before, h.settled_before, h.messages_before,
-    h.importance, h.left_importance,
-    n.branch, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled, n.body
+    h.importance, h.left_importance
 FROM conversations c
 LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND h.branch = :branch AND h.seq = (
     SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1)
 LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
     AND f.seq = h.turn_first
-LEFT JOIN events n ON n.tenant = :tenant AND n.conversation = :conversation AND n.branch = :branch
-    AND n.seq BETWEEN :unread AND :last AND n.spoken >= n.seq
+WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
+
+-- name: news
+-- What `sight` would say of a branch now, told to whoever knows what it said before: the first five columns of that, and a
+-- row for each event from seq `unread` on, with its head, or one without any. The body only of messages.
+SELECT c.current, c.settings, c.forgotten,
+    (SELECT body FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes
+        ORDER BY version DESC LIMIT 1),
+    (SELECT time FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes AND version = 1),
+    n.branch, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled,
+    CASE WHEN n.spoken >= n.seq THEN n.body END,
+    n.seq, n.id, n.time, n.turn, n.turn_first, n.state, n.pending, n.session, n.session_first, n.spoken, n.spoken_time,
+    n.cleared, n.cleared_sum, n.tokens, n.settled, n.tokens_before, n.settled_before, n.messages_before,
+    n.importance, n.left_importance
+FROM conversations c
+LEFT JOIN events n ON n.tenant = :tenant AND n.conversation = :conversation AND n.branch = :branch AND n.seq >= :unread
 WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
 
 -- name: window_ahead
