@@ -154,7 +154,7 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
 
 def _first_turn(packing: Packing) -> int:
     """Turn 0 is there only where somebody else spoke before the user."""
-    return 1 if packing.seen.outlook.stand.opening == "user" else 0
+    return 1 if packing.seen.outlook.position.opening == "user" else 0
 
 
 def _beginning(turn: Packed) -> str:

@@ -43,8 +43,8 @@ class Markers(NamedTuple):
         return self.newest[MARKERS.index(kind)] if kind else 0
 
 
-class Stand(NamedTuple):
-    """How a line stands. `newest_turn`: where the newest turn begins, and what came before it. `opening`: the kind of
+class Position(NamedTuple):
+    """Where a line has come to. `newest_turn`: where the newest turn begins, and what came before it. `opening`: the kind of
     event that the line begins with."""
 
     head: Head
@@ -59,7 +59,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     changes when the document is forgotten and written anew."""
 
     line: Line
-    stand: Stand
+    position: Position
     conversation: str  # its settings
     forgotten: int  # how often something of it was redacted
     notes: str
@@ -72,21 +72,21 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def head(self) -> Head:
-        return self.stand.head
+        return self.position.head
 
     @property
     def markers(self) -> Markers:
-        return self.stand.markers
+        return self.position.markers
 
     @property
     def size(self) -> int:
         """Of the newest turn, in full."""
-        return self.head.tokens_sum - self.stand.newest_turn.tokens_before
+        return self.head.tokens_sum - self.position.newest_turn.tokens_before
 
     @property
     def settled(self) -> int:
         """Of the newest turn, with its large results as stubs."""
-        return self.head.settled_sum - self.stand.newest_turn.settled_before
+        return self.head.settled_sum - self.position.newest_turn.settled_before
 
     @property
     def changed(self) -> int:
@@ -136,27 +136,27 @@ class Glance(NamedTuple):
 
     line: Line
     row: Row  # which branch is current, settings, redactions, notes and since when
-    stand: Stand
+    position: Position
     since: Since
 
 
 def look_out(way: Line | Current, asking: Asking) -> Script[tuple[Outlook, Since]]:
     """What is known before anything is chosen, and what is known already of the window."""
-    line, row, stand, since = yield from _glance(way, asking)
-    newest, before = stand.head, since.read.outlook if since.read else None
+    line, row, position, since = yield from _glance(way, asking)
+    newest, before = position.head, since.read.outlook if since.read else None
     if asking.at is not None and (asking.at < 1 or newest.seq != asking.at - 1):
         raise UnknownSeq(asking.at, last=(yield from head(line)).seq)
-    opening = yield from _opening(line, stand, before)
-    settings, unread = yield from _settings(line, stand, before)
+    opening = yield from _opening(line, position, before)
+    settings, unread = yield from _settings(line, position, before)
     start, pins = None, Pins((), False, 0)
     if newest.turn_first > newest.cleared:
-        begun = stand.newest_turn
+        begun = position.newest_turn
         start = Start(newest.turn_first, begun.settled_before - newest.cleared_sum, begun.number, begun.messages_before)
-        if stand.markers.of("pin") > newest.cleared:
+        if position.markers.of("pin") > newest.cleared:
             pins = yield from Lookup(line, newest, start).pins()
     outlook = Outlook(
         line=line,
-        stand=stand,
+        position=position,
         conversation=row[1],
         forgotten=row[2],
         notes=bytes(row[3] or b"").decode("utf-8", "surrogatepass"),
@@ -170,13 +170,13 @@ def look_out(way: Line | Current, asking: Asking) -> Script[tuple[Outlook, Since
     return outlook, since
 
 
-def _opening(line: Line, stand: Stand, before: Outlook | None) -> Script[tuple[Logged, ...]]:
+def _opening(line: Line, position: Position, before: Outlook | None) -> Script[tuple[Logged, ...]]:
     """The system messages that open a branch. Once it has `OPENING` events they stay as they were `before`."""
-    if stand.opening not in OPENS:
+    if position.opening not in OPENS:
         return ()
     if before is not None and before.head.seq >= OPENING:
         return before.opening
-    return tuple(_system((yield from onward(line, last=min(stand.head.seq, OPENING)))))
+    return tuple(_system((yield from onward(line, last=min(position.head.seq, OPENING)))))
 
 
 def _system(events: Iterable[Logged]) -> Iterable[Logged]:
@@ -187,14 +187,16 @@ def _system(events: Iterable[Logged]) -> Iterable[Logged]:
             return
 
 
-def _settings(line: Line, stand: Stand, before: Outlook | None) -> Script[tuple[tuple[SettingsChanged, ...], int]]:
+def _settings(
+    line: Line, position: Position, before: Outlook | None
+) -> Script[tuple[tuple[SettingsChanged, ...], int]]:
     """The settings of a branch, the oldest first, and how many of them are damaged."""
-    latest = stand.markers.of("settings")
+    latest = position.markers.of("settings")
     if not latest:
         return (), 0
     if before is not None and before.markers.of("settings") == latest:
         return before.settings, before.unread
-    found = yield from newest_markers(line, "settings", last=stand.head.seq, limit=SETTINGS)
+    found = yield from newest_markers(line, "settings", last=position.head.seq, limit=SETTINGS)
     changes = readable(found)
     events = tuple(event for row in reversed(changes) if isinstance(event := row.event, SettingsChanged))
     return events, len(found) - len(changes)
@@ -204,7 +206,7 @@ def _settings(line: Line, stand: Stand, before: Outlook | None) -> Script[tuple[
 
 
 def _glance(way: Line | Current, asking: Asking) -> Script[Glance]:
-    """How the line stands that is meant. Where the current branch is meant, the one that was current last time is asked
+    """Where the line has come to that is meant. Where the current branch is meant, the one that was current last time is asked
     about: the answer says which branch is current, and mostly it is still that one."""
     if isinstance(way, Line):
         return (yield from _glance_at(way, asking))
@@ -225,8 +227,8 @@ def _glance_at(line: Line, asking: Asking) -> Script[Glance]:
 
 
 def _news(line: Line, notes: str, read: LastRead) -> Script[Glance | None]:
-    """How a line stands by what was written since a window was read; None where that window no longer holds."""
-    before = read.outlook.stand
+    """Where a line has come to by what was written since a window was read; None where that window no longer holds."""
+    before = read.outlook.position
     asked = {**key_of(line), "branch": line.branch.number, "notes": notes, "unread": before.head.seq + 1}
     rows = yield Ask("news", asked)
     if not rows:
@@ -239,13 +241,13 @@ def _news(line: Line, notes: str, read: LastRead) -> Script[Glance | None]:
     return Glance(line, rows[0], _moved_on(before, newest, written), Since(read, said))
 
 
-def _moved_on(before: Stand, newest: Head, written: list[Row]) -> Stand:
-    """How a line stands after more was written; `written` as the query `news` gives it, in order."""
+def _moved_on(before: Position, newest: Head, written: list[Row]) -> Position:
+    """Where a line has come to after more was written; `written` as the query `news` gives it, in order."""
     kinds = {row[3]: row[1] for row in written}  # the last of a kind is its newest
     markers = Markers(tuple([kinds.get(kind) or seq for kind, seq in zip(MARKERS, before.markers.newest, strict=True)]))
     heads = [head_of(row[-HEAD:]) for row in written if row[1] == newest.turn_first]
     turn = _begun_at(heads[0]) if heads else before.newest_turn
-    return Stand(newest, markers, turn, before.opening or (written[0][3] if written else ""))
+    return Position(newest, markers, turn, before.opening or (written[0][3] if written else ""))
 
 
 def _begun_at(first: Head) -> Begun:
@@ -264,15 +266,15 @@ def _sight(line: Line, asking: Asking) -> Script[Glance]:
         rows = yield Ask("sight", {**span(line, line.past.segment()), **asked})
     if not rows:
         raise UnknownConversation(line.conversation)
-    return Glance(line, rows[0], _stand(line, rows[0]), Since(None, []))
+    return Glance(line, rows[0], _position(line, rows[0]), Since(None, []))
 
 
-def _stand(line: Line, row: Row) -> Stand:
-    """How a line stands, by the answer to `sight`."""
+def _position(line: Line, row: Row) -> Position:
+    """Where a line has come to, by the answer to `sight`."""
     newest = head_of(row[-HEAD:]) if row[-HEAD] else Head()
     own, (opening, *begun) = row[5 : 5 + len(MARKERS)], row[5 + len(MARKERS) : -HEAD]
     past = tip_of(line, newest.seq).past
     inherited, turn = (past.marks, past.begun) if past else (NONE, Begun())
     # Numbers go on from piece to piece, so the newest of all pieces is the highest.
     markers = Markers(tuple([max(old, new or 0) for old, new in zip(inherited, own, strict=False)]))
-    return Stand(newest, markers, Begun(*begun) if begun[0] else turn, opening or "")
+    return Position(newest, markers, Begun(*begun) if begun[0] else turn, opening or "")
