@@ -44,8 +44,8 @@ class Markers(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a line has come to. `newest_turn`: where the newest turn begins, and what came before it. `opening`: the kind of
-    event that the line begins with."""
+    """Where a line has come to. `newest_turn`: where the newest turn begins, and what came before it. `opening`: the
+    kind of event that the line begins with."""
 
     head: Head
     markers: Markers
@@ -206,8 +206,8 @@ def _settings(
 
 
 def _glance(way: Line | Current, asking: Asking) -> Script[Glance]:
-    """Where the line has come to that is meant. Where the current branch is meant, the one that was current last time is asked
-    about: the answer says which branch is current, and mostly it is still that one."""
+    """Where the line that is meant has come to. If that is the current branch, the one that was current last time is
+    asked about: the answer says which branch is current, and mostly it is still that one."""
     if isinstance(way, Line):
         return (yield from _glance_at(way, asking))
     seen = yield from _glance_at(asking.known.get((way.tenant, way.conversation, 0)) or main_of(way), asking)
