@@ -28,7 +28,7 @@ from everthread.core.deltas import Done, TextDelta, Usage
 from everthread.core.events import Assistant
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
-from everthread.providers.client import Access, Piece, Replied
+from everthread.providers.client import Access, Replied, StreamPiece
 from everthread.providers.scripted import client as scripted_client
 
 APART = 0.03  # seconds between two deltas of a stream
@@ -229,10 +229,10 @@ class Clock:
         self._deltas = deltas
 
     @asynccontextmanager
-    async def reply(self, _body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, _body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         yield self._told()
 
-    async def _told(self) -> AsyncIterator[Piece]:
+    async def _told(self) -> AsyncIterator[StreamPiece]:
         said = ""
         for _ in range(self._deltas):
             await asyncio.sleep(APART)

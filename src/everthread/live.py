@@ -27,7 +27,7 @@ from everthread.core.branches import Line
 from everthread.core.deltas import Delta, Done
 from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
-from everthread.core.partial import Partial, Piece, Placed, frame, frames, written
+from everthread.core.partial import LiveDelta, Partial, Placed, frame, frames, written
 from everthread.errors import BadValue, Closed, EverthreadError, NotFound
 from everthread.listening import JOIN, LOOK, BranchTopic, Channel, Ear, place_of
 from everthread.store.beside.leases import Held
@@ -186,7 +186,7 @@ class LiveTurn:
         self._live, self.line, self._running = live, line, running
         self._place, self.held = place_of(line), held
         self._nonce = secrets.token_hex(6)
-        self._before: list[Piece] = []  # what was told before anything was written, or while it is
+        self._before: list[LiveDelta] = []  # what was told before anything was written, or while it is
         self.partial: Partial | None = None
         self._stop = stop_of(held.lease.holder)
         self.stopped = False
@@ -201,7 +201,7 @@ class LiveTurn:
 
     # -- telling -------------------------------------------------------------------------------------------------
 
-    def tell(self, piece: Piece) -> None:
+    def tell(self, piece: LiveDelta) -> None:
         """Tell all who listen."""
         if self.partial is None:
             self._before.append(piece)

@@ -34,7 +34,7 @@ from everthread.errors import (
     Unreachable,
     WrongKey,
 )
-from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.client import Access, Client, Replied, StreamPiece
 from everthread.providers.google.client import connect
 from tests.core.pictures import png
 from tests.transcripts import GEMINI, GEMINI_3
@@ -71,7 +71,7 @@ async def client(server: GoogleServer) -> AsyncIterator[Client]:
         yield client
 
 
-async def pieces_of(client: Client, body: Json = BODY) -> list[Piece]:
+async def pieces_of(client: Client, body: Json = BODY) -> list[StreamPiece]:
     async with client.reply(body) as pieces:
         return [piece async for piece in pieces]
 

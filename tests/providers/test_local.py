@@ -20,7 +20,7 @@ from everthread.config import Settings
 from everthread.core.deltas import TextDelta
 from everthread.core.events import Assistant, ToolCall, text_of
 from everthread.errors import NoModelFile, Overloaded, RequestRefused, TooLong
-from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.client import Access, Client, Replied, StreamPiece
 from everthread.providers.local.client import TINY_REPLY, connect, request_of
 from everthread.providers.local.files import WINDOW, ModelFile, find
 from everthread.providers.local.messages import FROM_RESULT, offered, plain
@@ -57,18 +57,18 @@ WEATHER = tool("get_weather", "The weather in a city now.", city={"type": "strin
 TIMER = tool("set_timer", "Ring a bell after some minutes.", minutes={"type": "integer"})
 
 
-async def ask(*messages: Message, name: str = "smollm2", client: Client = CLIENT, **options: Any) -> list[Piece]:
+async def ask(*messages: Message, name: str = "smollm2", client: Client = CLIENT, **options: Any) -> list[StreamPiece]:
     body = {"model": name, "messages": [*messages], "max_completion_tokens": 12, "temperature": 0.0} | options
     async with client.reply(body) as pieces:
         return [piece async for piece in pieces]
 
 
-def last(pieces: list[Piece]) -> Replied:
+def last(pieces: list[StreamPiece]) -> Replied:
     assert isinstance(pieces[-1], Replied)
     return pieces[-1]
 
 
-def said(pieces: list[Piece]) -> str:
+def said(pieces: list[StreamPiece]) -> str:
     return text_of(last(pieces).events[0])
 
 

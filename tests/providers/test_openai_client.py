@@ -33,7 +33,7 @@ from everthread.errors import (
     Unreachable,
     WrongKey,
 )
-from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.client import Access, Client, Replied, StreamPiece
 from everthread.providers.openai.client import connect
 from tests.waiting import PATIENCE
 
@@ -54,7 +54,7 @@ async def client(server: OpenAIServer) -> AsyncIterator[Client]:
     await client.close()
 
 
-async def pieces_of(client: Client, body: dict[str, Any] = BODY) -> list[Piece]:
+async def pieces_of(client: Client, body: dict[str, Any] = BODY) -> list[StreamPiece]:
     async with client.reply(body) as pieces:
         return [piece async for piece in pieces]
 

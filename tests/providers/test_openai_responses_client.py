@@ -19,7 +19,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Reasoning, Text
 from everthread.errors import BrokenOff, ModelError, NoKey, Overloaded, RequestRefused, TooLong, UnknownModel
-from everthread.providers.client import Access, Client, Piece, Replied
+from everthread.providers.client import Access, Client, Replied, StreamPiece
 from everthread.providers.openai.responses.client import connect
 from tests.waiting import PATIENCE
 
@@ -40,7 +40,7 @@ async def client(server: ResponsesServer) -> AsyncIterator[Client]:
     await client.close()
 
 
-async def pieces_of(client: Client, body: dict[str, Any] = BODY) -> list[Piece]:
+async def pieces_of(client: Client, body: dict[str, Any] = BODY) -> list[StreamPiece]:
     async with client.reply(body) as pieces:
         return [piece async for piece in pieces]
 

@@ -11,14 +11,14 @@ from everthread.core.events import Assistant, ToolCall, text_of
 from everthread.core.parts import Reasoning, Text
 from everthread.core.tokens import count
 from everthread.errors import BadValue, BrokenOff, Overloaded
-from everthread.providers.client import Access, Piece, Replied
+from everthread.providers.client import Access, Replied, StreamPiece
 from everthread.providers.scripted.client import connect
 from everthread.testing.scripted import broken, call, left, script, thought
 
 TOOL = {"type": "function", "function": {"name": "clock", "description": "The time.", "parameters": {}}}
 
 
-async def ask(name: str, said: str = "Hi", **options: Any) -> list[Piece]:
+async def ask(name: str, said: str = "Hi", **options: Any) -> list[StreamPiece]:
     body = {"model": name, "messages": [{"role": "user", "content": said}], **options}
     async with connect(Access(provider="scripted")).reply(body) as stream:
         return [piece async for piece in stream]
@@ -31,7 +31,7 @@ async def collect(name: str, into: list[str]) -> None:
             into += [str(piece)]
 
 
-def last(pieces: list[Piece]) -> Replied:
+def last(pieces: list[StreamPiece]) -> Replied:
     assert isinstance(pieces[-1], Replied)
     return pieces[-1]
 

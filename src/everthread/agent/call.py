@@ -22,7 +22,7 @@ from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
 from everthread.core.events import ModelCall
 from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
-from everthread.providers.client import Piece, Replied
+from everthread.providers.client import Replied, StreamPiece
 from everthread.providers.models import Model
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Calling:
             raise BrokenOff(self._sent.about.provider, "it ended without an end")
         return replied
 
-    def _heard(self, piece: Piece) -> Replied | None:
+    def _heard(self, piece: StreamPiece) -> Replied | None:
         """Tell a piece of the reply; the last piece is the whole of it."""
         match piece:
             case TextDelta():

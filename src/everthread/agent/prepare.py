@@ -58,7 +58,7 @@ async def prepared(
     asked = with_agent(asked, found, instructions)
     if check:
         runtime.contexts.check(asked)
-    async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, notes):
+    async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, warnings):
         lookups: tuple[Tool, ...] = ()
         if runtime.memory is not None:
             asked = msgspec.structs.replace(asked, notes_of=name_of(conversation))
@@ -69,7 +69,7 @@ async def prepared(
                 toolbox, lookups = Toolbox([toolbox, own]), own.offered
         name = label(found) if found else ""
         ready = msgspec.structs.replace(asked, tools=offered, lookups=lookups)
-        yield Prepared(asked=ready, toolbox=toolbox, agent=name, notes=notes)
+        yield Prepared(asked=ready, toolbox=toolbox, agent=name, warnings=warnings)
 
 
 @cache
@@ -101,8 +101,8 @@ async def _tools(
     """A toolbox, what of it is offered, and what is wrong with it."""
     if given is None:
         toolbox = runtime.toolbox_of(tenant, agent)  # which stays open
-        notes = await toolbox.open()
-        yield toolbox, toolbox.offered, notes
+        warnings = await toolbox.open()
+        yield toolbox, toolbox.offered, warnings
         return
     listed = [given] if isinstance(given, str | Mapping) else list(given)
     if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in listed):
@@ -110,8 +110,8 @@ async def _tools(
         return
     toolbox = Toolbox(listed)
     try:
-        notes = await toolbox.open()
-        yield toolbox, toolbox.offered, notes
+        warnings = await toolbox.open()
+        yield toolbox, toolbox.offered, warnings
     finally:
         await toolbox.close()
 

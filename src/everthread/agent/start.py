@@ -17,7 +17,7 @@ from everthread.agent.personas import kept_as
 from everthread.agent.prepare import Instructions, prepared, the_one
 from everthread.agent.reply import Reply
 from everthread.agent.runtime import Runtime
-from everthread.agent.turn import Accept, Tell, TurnRunner
+from everthread.agent.turn import Accept, TellDelta, TurnRunner
 from everthread.context.plan import Asked
 from everthread.core.branches import Line
 from everthread.core.deltas import Notice
@@ -49,7 +49,7 @@ def start(runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Gi
 
 
 async def _run(
-    runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Given, tell: Tell, accept: Accept
+    runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Given, tell: TellDelta, accept: Accept
 ) -> None:
     async with (
         runtime.running(talk.conversation.id) as running,
@@ -62,7 +62,7 @@ async def _run(
 
 @asynccontextmanager
 async def _branch_alone(
-    runtime: Runtime, talk: ToolContext, place: Place, given: Given, tell: Tell
+    runtime: Runtime, talk: ToolContext, place: Place, given: Given, tell: TellDelta
 ) -> AsyncIterator[tuple[Line, Held, Standing]]:
     """The branch, for this turn alone: the one that is current once we hold the lease, not when we began to wait. The
     agent's document is read then, too, because it may have changed meanwhile."""

@@ -36,7 +36,7 @@ from everthread.core.events import (
     unremembered,
 )
 from everthread.core.logged import Logged
-from everthread.core.partial import Piece
+from everthread.core.partial import LiveDelta
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head
@@ -67,7 +67,7 @@ SAID_AGAIN = (
 CANCELLED, STOPPED = "cancelled", "stopped"
 FORGOTTEN = "The tool's result quotes something that was redacted meanwhile. Look again."
 
-Tell = Callable[[Delta], None]
+TellDelta = Callable[[Delta], None]
 Accept = Callable[[Logged], None]
 
 _log = logging.getLogger("everthread.agent")
@@ -80,7 +80,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     asked: Asked
     toolbox: Toolbox
     agent: str = ""
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class TurnRunner:
@@ -94,7 +94,7 @@ class TurnRunner:
         standing: Standing,
         prepared: Prepared,
         *,
-        tell: Tell,
+        tell: TellDelta,
         accept: Accept,
     ) -> None:
         self._runtime, self._talk, self._live, self._held = runtime, talk, run, run.held
@@ -110,13 +110,13 @@ class TurnRunner:
         self._figures = Figures()
         self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()  # from the first context on: its settings, for the whole turn
-        for note in prepared.notes:
-            self._tell(Notice(text=note))
+        for warning in prepared.warnings:
+            self._tell(Notice(text=warning))
 
     def _tell(self, delta: Delta) -> None:
         """Tell the caller, and those who listen what they cannot read in the log."""
         self._tell_caller(delta)
-        if isinstance(delta, Piece):
+        if isinstance(delta, LiveDelta):
             self._live.tell(delta)
 
     # -- from the outside --------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from everthread.core.turns import Head
 ENDLESS = 2**31 - 1  # more than any branch will hold, and an integer in every database
 
 # Markers whose newest is known at the end of each piece.
-KINDS = ("settings", "pin", "brief_updated", "summary", "session_ended", "model_call", "mark")
-NONE = (0,) * len(KINDS)
+MARKER_KINDS = ("settings", "pin", "brief_updated", "summary", "session_ended", "model_call", "mark")
+NONE = (0,) * len(MARKER_KINDS)
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Begun(NamedTuple):
 
 class Departure(NamedTuple):
     """What is known of the place where a line left a branch: the head there, the newest turn that had begun on that
-    branch, if any, and the seq of the newest marker of each of `KINDS` on it, 0 where there is none."""
+    branch, if any, and the seq of the newest marker of each of `MARKER_KINDS` on it, 0 where there is none."""
 
     end: Head
     begun: Begun | None = None

@@ -20,7 +20,7 @@ from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
 
 _BETWEEN_HALVES = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 
-Piece = TextDelta | ReasoningDelta | Notice  # what a listener is told that is not in the log
+LiveDelta = TextDelta | ReasoningDelta | Notice  # what a listener is told that is not in the log
 
 
 class Placed(NamedTuple):
@@ -28,7 +28,7 @@ class Placed(NamedTuple):
 
     id: str
     end: int
-    piece: Piece
+    piece: LiveDelta
 
 
 class Partial:
@@ -45,10 +45,10 @@ class Partial:
         """What the model has said so far."""
         return "".join(placed.piece.text for placed in self.pieces if isinstance(placed.piece, TextDelta))
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: LiveDelta) -> None:
         self.pieces.append(Placed(self.id, self.length + size(piece), piece))
 
-    def put(self, offset: int, piece: Piece) -> bool:
+    def put(self, offset: int, piece: LiveDelta) -> bool:
         """Add a piece that begins at an offset, as far as it is new. Whether there was no gap before it."""
         if offset > self.length:
             return False
@@ -74,23 +74,23 @@ class Partial:
             later[0] = later[0]._replace(piece=_rest(later[0].piece, known))
         return later
 
-    def joined(self, offset: int = 0) -> Iterator[tuple[int, Piece]]:
+    def joined(self, offset: int = 0) -> Iterator[tuple[int, LiveDelta]]:
         """The pieces after an offset, each with its own offset; texts that follow each other are joined."""
         for kind, placed in groupby(self.since(offset), lambda placed: type(placed.piece)):
             run = list(placed)
             if kind in (TextDelta, ReasoningDelta):
-                whole: Piece = kind(text="".join(one.piece.text for one in run))
+                whole: LiveDelta = kind(text="".join(one.piece.text for one in run))
                 yield run[-1].end - size(whole), whole
             else:
                 yield from ((one.end - 1, one.piece) for one in run)
 
 
-def size(piece: Piece) -> int:
+def size(piece: LiveDelta) -> int:
     """A text has as many places as characters, everything else has one."""
     return len(piece.text) if isinstance(piece, TextDelta | ReasoningDelta) else 1
 
 
-def _rest(piece: Piece, known: int) -> Piece:
+def _rest(piece: LiveDelta, known: int) -> LiveDelta:
     return type(piece)(text=piece.text[known:]) if isinstance(piece, TextDelta | ReasoningDelta) else piece
 
 
@@ -119,7 +119,7 @@ class Frame(NamedTuple):
     id: str
     at: int
     offset: int
-    pieces: Sequence[Piece]
+    pieces: Sequence[LiveDelta]
 
     def written(self) -> str:
         return json.dumps([self.id, self.at, self.offset, _spelled(self.pieces)])
@@ -133,21 +133,21 @@ def frame(text: str) -> Frame | None:
         return None
 
 
-def _spelled(pieces: Iterable[Piece]) -> list[Any]:
+def _spelled(pieces: Iterable[LiveDelta]) -> list[Any]:
     """As JSON has them. A character whose halves came one by one stays in two pieces: read together they would be one,
     and everything after it would stand at another offset."""
     return [msgspec.to_builtins(part) for piece in pieces for part in _halves(piece)]
 
 
-def _halves(piece: Piece) -> list[Piece]:
+def _halves(piece: LiveDelta) -> list[LiveDelta]:
     if not isinstance(piece, TextDelta | ReasoningDelta) or piece.text.isascii():
         return [piece]
     return [type(piece)(text=text) for text in _BETWEEN_HALVES.split(piece.text)]
 
 
-def _pieces(values: Any) -> list[Piece]:
+def _pieces(values: Any) -> list[LiveDelta]:
     found: list[Delta] = msgspec.convert(values, list[Delta])
-    return [piece for piece in found if isinstance(piece, Piece)]
+    return [piece for piece in found if isinstance(piece, LiveDelta)]
 
 
 def frames(partial: Partial, offset: int, *, longest: int) -> Iterator[Frame]:

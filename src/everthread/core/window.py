@@ -87,7 +87,7 @@ class Cut(NamedTuple):
 
     begin: Start
     previous: Start | None
-    line: int | None = None
+    grid_line: int | None = None
 
 
 Lookups = Generator[Any, Any, T]
@@ -109,8 +109,8 @@ def above(cut: Cut, room: Room) -> Lookups[int]:
     One more look-up, and only where the sliding window is not the first of its step.
     """
     previous = cut.previous
-    if previous is not None and cut.line is not None and previous.before > cut.line - room.step:
-        first, previous = yield From(cut.line - room.step + 1)
+    if previous is not None and cut.grid_line is not None and previous.before > cut.grid_line - room.step:
+        first, previous = yield From(cut.grid_line - room.step + 1)
         # Where a turn larger than a step left, the window began right after it for a while.
         if previous is not None and first.before - previous.before > room.step:
             previous = first

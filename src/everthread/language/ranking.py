@@ -28,7 +28,16 @@ ASKED = 0.6  # and what one in a question counts for what follows
 OF_SESSION = 0.2
 SPOKEN = 1.5  # the factor for what was said by somebody whom the query names
 
-KINDS = ("user", "assistant", "tool_call", "tool_result", "system", "session_ended", "mark", "")  # the last: any other
+RANKED_KINDS = (
+    "user",
+    "assistant",
+    "tool_call",
+    "tool_result",
+    "system",
+    "session_ended",
+    "mark",
+    "",
+)  # the last: any other
 
 _ZERO = 48  # the character 0; the 64 from there on are all printable
 _LENGTHS = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -64,7 +73,7 @@ def postings_of(slot: int, kind: str, *, length: int, session: int, asks: bool =
 
 
 def code_of(kind: str) -> int:
-    return KINDS.index(kind) if kind in KINDS else len(KINDS) - 1
+    return RANKED_KINDS.index(kind) if kind in RANKED_KINDS else len(RANKED_KINDS) - 1
 
 
 def without(postings: str, slot: int) -> str:

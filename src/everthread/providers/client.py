@@ -52,11 +52,11 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
 
 
-Piece = TextDelta | ReasoningDelta | Replied
+StreamPiece = TextDelta | ReasoningDelta | Replied
 
 
 class Client(Protocol):
-    def reply(self, body: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[Piece]]:
+    def reply(self, body: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[StreamPiece]]:
         """One model call: `async with client.reply(body) as pieces: async for piece in pieces`.
 
         Leaving the block early closes the connection. Raises ModelError.

@@ -21,7 +21,7 @@ from everthread.core.parts import Text
 from everthread.errors import BadFormat, BrokenOff, MissingExtra, ModelError, NoKey, Unreachable, WrongKey
 from everthread.providers.anthropic import ABOUT
 from everthread.providers.anthropic.blocks import THINKING, read_call, read_part
-from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
 from everthread.providers.faults import fault, hidden, reason
 from everthread.providers.reply import ReplyBuilder
 
@@ -100,7 +100,7 @@ class _AnthropicClient:
             self._sdk._custom_headers = {}
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         try:
             stream = await self._begin(body)
         except (AnthropicError, *_CONNECTION) as problem:
@@ -117,7 +117,7 @@ class _AnthropicClient:
             "/v1/messages", content=content, cast_to=Message, stream=True, stream_cls=stream_cls
         )
 
-    async def _pieces(self, stream: AsyncStream[Any], model: str) -> AsyncGenerator[Piece, None]:
+    async def _pieces(self, stream: AsyncStream[Any], model: str) -> AsyncGenerator[StreamPiece, None]:
         reading = _Reading(model)
         events = AsyncStream.raw_events(stream.response)
         try:

@@ -31,7 +31,7 @@ from everthread.errors import (
     Unreachable,
     WrongKey,
 )
-from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
 from everthread.providers.faults import fault, hidden, reason
 from everthread.providers.google import ABOUT
 from everthread.providers.google.request import SIGNATURE
@@ -96,7 +96,7 @@ class _GoogleClient:
         self._sdk = genai.Client(api_key=key or NO_KEY, vertexai=False, http_options=options)
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         opened: list[httpx2.Response] = []
         pieces = self._pieces(body, opened)
         try:
@@ -120,7 +120,7 @@ class _GoogleClient:
         await self._sdk.aio.aclose()
         self._sdk.close()
 
-    async def _pieces(self, body: dict[str, Any], opened: list[httpx2.Response]) -> AsyncGenerator[Piece, None]:
+    async def _pieces(self, body: dict[str, Any], opened: list[httpx2.Response]) -> AsyncGenerator[StreamPiece, None]:
         reading = _Reading(body["model"])
         async with aclosing(self._chunks(body, opened)) as chunks:
             async for chunk in chunks:

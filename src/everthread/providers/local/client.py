@@ -18,7 +18,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ToolCall
 from everthread.core.request import object_of
 from everthread.errors import BrokenOff, RequestRefused, TooLong
-from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
 from everthread.providers.local import files as local_files
 from everthread.providers.local import messages as local_messages
 from everthread.providers.local.files import ModelFile
@@ -48,7 +48,7 @@ class _LocalClient:
         self._access = access
 
     @asynccontextmanager
-    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         async with aclosing(self._pieces(body)) as pieces:
             yield pieces
 
@@ -58,7 +58,7 @@ class _LocalClient:
     async def close(self) -> None:
         """The model stays loaded, for whoever asks next."""
 
-    async def _pieces(self, body: Body) -> AsyncGenerator[Piece]:
+    async def _pieces(self, body: Body) -> AsyncGenerator[StreamPiece]:
         file = await asyncio.to_thread(local_files.find, body["model"])
         access = self._access
         place = LoadedModel(file=file, threads=access.threads, window=file.window(access.window))

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from everthread.core.deltas import Usage
 from everthread.core.events import ToolCall
 from everthread.errors import BrokenOff, MissingExtra, ModelError, NoKey, RequestRefused, TooLong, Unreachable, WrongKey
-from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
 from everthread.providers.faults import fault, shortened
 from everthread.providers.openai import ABOUT
 from everthread.providers.reply import ReplyBuilder, new_id
@@ -67,7 +67,7 @@ class _ChatClient:
         self._asks_usage = True
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         model = str(body.get("model", ""))
         async with await self._begin(model, body) as stream, aclosing(self._pieces(model, stream)) as pieces:
             yield pieces
@@ -93,7 +93,7 @@ class _ChatClient:
             self._asks_usage = False  # this server does not know the option
         return await self._caller.safely(model, create)
 
-    async def _pieces(self, model: str, stream: Stream) -> AsyncGenerator[Piece]:
+    async def _pieces(self, model: str, stream: Stream) -> AsyncGenerator[StreamPiece]:
         said = _Said(f"{self._caller.provider}:{model}")
         async with aclosing(self._caller.told(model, stream)) as chunks:
             async for chunk in chunks:
@@ -129,14 +129,14 @@ class _Said:
         self._calls: list[_Called] = []
         self._at: dict[int | None, _Called] = {}  # by their index
 
-    def take(self, chunk: object) -> Iterator[Piece]:
+    def take(self, chunk: object) -> Iterator[StreamPiece]:
         self._reply.reported = text_in(chunk, "model") or self._reply.reported
         if (usage := getattr(chunk, "usage", None)) is not None:
             self._reply.usage = usage_of(usage, "prompt", "completion")
         for choice in listed(chunk, "choices"):
             yield from self._choose(choice)
 
-    def _choose(self, choice: object) -> Iterator[Piece]:
+    def _choose(self, choice: object) -> Iterator[StreamPiece]:
         delta = getattr(choice, "delta", None)
         yield from self._reply.thought(text_in(delta, "reasoning_content") or text_in(delta, "reasoning"))
         refusal = text_in(delta, "refusal")

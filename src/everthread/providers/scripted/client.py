@@ -23,7 +23,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Reasoning, Text
 from everthread.errors import BadValue, BrokenOff, ModelError
-from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
 from everthread.providers.reply import ReplyBuilder
 
 PROVIDER = "scripted"
@@ -111,7 +111,7 @@ def connect(_access: Access) -> Client:
 
 class _ScriptedClient:
     @asynccontextmanager
-    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         async with aclosing(_pieces(body)) as pieces:
             yield pieces
 
@@ -122,7 +122,7 @@ class _ScriptedClient:
         pass
 
 
-async def _pieces(body: Body) -> AsyncGenerator[Piece]:
+async def _pieces(body: Body) -> AsyncGenerator[StreamPiece]:
     name = body["model"]
     scripted = _scripts.get(name) or _Script((), 0.0)
     reply = _next(scripted, body)

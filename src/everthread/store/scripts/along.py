@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.branches import ENDLESS, KINDS, Line, Piece, Segment, oldest
+from everthread.core.branches import ENDLESS, MARKER_KINDS, Line, Piece, Segment, oldest
 from everthread.store.engine import Ask, Row, Script
 
 SMALL = 64  # events of a piece that may be read for a few of them
@@ -243,8 +243,8 @@ def markers(line: Line, kind: str, *, first: int = 1, last: int = ENDLESS, **how
 def _newest_of(line: Line, kind: str) -> Script[Callable[[Piece], int]]:
     """How to know the newest marker of a kind up to the end of a piece. Of most kinds pieces know it; of others it is
     asked for, once for all pieces."""
-    if kind in KINDS or line.past is None:
-        at = KINDS.index(kind) if kind in KINDS else 0
+    if kind in MARKER_KINDS or line.past is None:
+        at = MARKER_KINDS.index(kind) if kind in MARKER_KINDS else 0
         return lambda piece: piece.marks[at]
     known = yield from _newest_on(line, kind)
     return lambda piece: known[piece.branch]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from everthread.core.branches import ENDLESS, KINDS, NONE, Begun, Current, Line
+from everthread.core.branches import ENDLESS, MARKER_KINDS, NONE, Begun, Current, Line
 from everthread.core.events import SettingsChanged, System
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
@@ -30,7 +30,7 @@ from everthread.store.scripts.read import head, newest_markers, onward
 OPENING = 8  # events among which are the system messages that open a conversation
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
 SETTINGS = 2_000  # how many of the newest changes of settings are looked at
-MARKERS = KINDS[:5]
+MARKERS = MARKER_KINDS[:5]
 HEAD, EVENT = len(Head.__struct_fields__), len(Logged._fields)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from everthread.core.branches import KINDS, Line, oldest
+from everthread.core.branches import MARKER_KINDS, Line, oldest
 from everthread.core.events import MEMORY, BriefUpdated, ModelCall, SessionEnded, Summary
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
@@ -128,7 +128,7 @@ def _two(
         if rows and rows[0][-1] >= tip.segment.first - 1:
             return rows[0][-1], logged(row[:-1] for row in rows)
     said = (yield from head(line, at=cutoff - 1)).spoken
-    piece = oldest(tip.past, lambda piece: piece.marks[KINDS.index(kind)] > said)
+    piece = oldest(tip.past, lambda piece: piece.marks[MARKER_KINDS.index(kind)] > said)
     segment = piece.segment(first=said + 1) if piece else tip.segment._replace(first=max(said + 1, tip.segment.first))
     asked = {**span(line, segment), "kind": kind, "newest_branch": line.owner(latest), "newest_seq": latest}
     return said, logged((yield Ask("versions_along", asked)))

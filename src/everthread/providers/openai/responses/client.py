@@ -17,7 +17,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta
 from everthread.core.events import ToolCall
 from everthread.core.parts import Reasoning, Text
 from everthread.errors import BrokenOff, ModelError, RequestRefused, UnknownModel
-from everthread.providers.client import Access, Client, Finish, Piece, Replied
+from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
 from everthread.providers.openai.client import Caller, Odd, Stream, listed, text_in, usage_of
 from everthread.providers.openai.responses.request import META
 from everthread.providers.reply import ReplyBuilder, new_id
@@ -44,7 +44,7 @@ class _ResponsesClient:
         self._caller = caller
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         model = str(body.get("model", ""))
         create = self._caller.sdk.responses.create
         # As extra_body, which the SDK does not take apart field by field: see the other client.
@@ -66,7 +66,7 @@ class _ResponsesClient:
     async def close(self) -> None:
         await self._caller.sdk.close()
 
-    async def _pieces(self, model: str, stream: Stream) -> AsyncGenerator[Piece]:
+    async def _pieces(self, model: str, stream: Stream) -> AsyncGenerator[StreamPiece]:
         streamed = _Streamed(f"{self._caller.provider}:{model}")
         async with aclosing(self._caller.told(model, stream)) as events:
             async for event in events:
@@ -94,7 +94,7 @@ class _Streamed:
         self._items: dict[int, Any] = {}  # used where the final response has none
         self._messages = 0
 
-    def take(self, event: Any) -> Iterator[Piece]:
+    def take(self, event: Any) -> Iterator[StreamPiece]:
         match kind := text_in(event, "type"):
             case "response.completed" | "response.incomplete":
                 yield self._whole(getattr(event, "response", None))
