@@ -99,3 +99,23 @@ def test_the_oldest_leave_when_it_is_full_and_all_when_something_was_to_be_gone(
 
 def test_nothing_said_folds_to_nothing() -> None:
     assert TurnCache().fold(_items(), []) == []
+
+
+def test_a_text_of_memory_is_told_once_and_forgotten_with_the_rest() -> None:
+    turn_cache, asked = TurnCache(), []
+
+    def tell(text: str) -> str:
+        asked.append(text)
+        return f"<{text}>"
+
+    assert [turn_cache.told(tell, "Walnuts."), turn_cache.told(tell, "Walnuts.")] == ["<Walnuts.>"] * 2
+    turn_cache.forget()
+    turn_cache.told(tell, "Walnuts.")
+    assert asked == ["Walnuts."] * 2
+
+
+def test_only_the_texts_of_memory_that_were_told_last_are_kept() -> None:
+    turn_cache = TurnCache()
+    for number in range(200):
+        turn_cache.told(str, number)
+    assert len(turn_cache._told) == 64

@@ -362,4 +362,6 @@ async def test_a_context_made_while_something_is_forgotten_keeps_nothing_of_it(
         await _refused(works[verb](), NotYetGone)
     else:
         await works[verb]()
-    assert not et._runtime.contexts._turn_cache._kept
+    kept = et._runtime.contexts._turn_cache
+    assert not kept._kept
+    assert not kept._told

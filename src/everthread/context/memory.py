@@ -10,7 +10,10 @@ from typing import Any
 
 from everthread.context.gaps import Gap
 from everthread.context.plan import FENCE, Plan
+from everthread.context.turn_cache import TurnCache
+from everthread.core.estimates import Measure
 from everthread.core.events import media_of
+from everthread.core.fence import Fence
 from everthread.core.request import Item
 from everthread.core.sections import exchange, fenced, spans, untold
 from everthread.core.tokens import count
@@ -25,8 +28,9 @@ LEAST = 24  # tokens of a text of memory's that is worth its fence
 class FromMemory:
     """What memory has of what is left out, where the strategy wants it, in the order of what it is about."""
 
-    def __init__(self, plan: Plan, seen: WindowRead, gap: Gap) -> None:
+    def __init__(self, plan: Plan, seen: WindowRead, gap: Gap, turn_cache: TurnCache) -> None:
         self.plan = plan
+        self._turn_cache = turn_cache
         self.seen = seen
         self._gap = gap
         self.sections: dict[str, str] = {}
@@ -107,11 +111,18 @@ class FromMemory:
 
     def _fenced(self, kind: str, text: str, room: int, **about: Any) -> str:
         """A text of memory in its fence, cut to its share of the request."""
-        measure, fence = self.plan.measure, self.plan.fence
-        told = fenced(fence, kind, text, **about) if text.strip() else ""
-        room = max(room, measure.tokens(FENCE + LEAST))
-        if measure.tokens(measure.text(told)) <= room:
-            return told
-        left = int(room / measure.tokens(1_000) * 1_000) - measure.text(fenced(fence, kind, "", **about))
-        cut = within(text, left, measure.counter or count) if left >= LEAST else ""
-        return fenced(fence, kind, cut, **about) if cut else ""
+        if not text.strip():
+            return ""
+        return self._turn_cache.told(
+            _fenced, self.plan.measure, self.plan.fence, kind, text, room, tuple(about.items())
+        )
+
+
+def _fenced(measure: Measure, fence: Fence, kind: str, text: str, room: int, about: tuple[tuple[str, Any], ...]) -> str:
+    told = fenced(fence, kind, text, **dict(about))
+    room = max(room, measure.tokens(FENCE + LEAST))
+    if measure.tokens(measure.text(told)) <= room:
+        return told
+    left = int(room / measure.tokens(1_000) * 1_000) - measure.text(fenced(fence, kind, "", **dict(about)))
+    cut = within(text, left, measure.counter or count) if left >= LEAST else ""
+    return fenced(fence, kind, cut, **dict(about)) if cut else ""

@@ -86,7 +86,7 @@ class Packing:
         self.degraded += plan.notes
         if seen.choice:
             self.degraded += seen.choice.notes
-            memory = FromMemory(plan, seen, gap)
+            memory = FromMemory(plan, seen, gap, turn_cache)
             self.sections |= memory.sections
             self.before = memory.before
             self.degraded += memory.degraded

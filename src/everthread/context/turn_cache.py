@@ -3,19 +3,21 @@
 Folding a turn into items is a pure function of its events, so its result may be kept, in memory and for a while.
 What is kept is used only when the log gives the very same events again, byte for byte: a redaction shows at
 once. Only turns that needed no repair, and nothing put in, are kept; the others depend on what stands around them.
+With them are kept the texts of memory as they were last told: a brief stays the same from step to step.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from everthread.context.items import Items
 from everthread.core.logged import Logged
 from everthread.core.request import Item, Ways
 
 MOST = 8_000_000  # bytes of events, as they are stored
-
+TOLD = 64  # texts of memory
 
 Name = tuple[str, Ways]
 
@@ -33,6 +35,7 @@ class TurnCache:
         self._kept: OrderedDict[Name, CachedTurn] = OrderedDict()
         self._most = most
         self._size = 0
+        self._told: OrderedDict[tuple[Any, ...], str] = OrderedDict()
         self.forgotten = 0  # times
 
     def fold(self, items: Items, events: list[Logged]) -> list[Item]:
@@ -55,9 +58,20 @@ class TurnCache:
         items.simple = items.simple and simple
         return made
 
+    def told(self, tell: Callable[..., str], *given: Any) -> str:
+        """What `tell`, a pure function, makes of what it is given, unless that is known."""
+        if (known := self._told.get(given)) is not None:
+            self._told.move_to_end(given)
+            return known
+        self._told[given] = made = tell(*given)
+        if len(self._told) > TOLD:
+            self._told.popitem(last=False)
+        return made
+
     def forget(self) -> None:
         """Everything, at once: somebody asked for something to be gone."""
         self._kept.clear()
+        self._told.clear()
         self._size = 0
         self.forgotten += 1
 
