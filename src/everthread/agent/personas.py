@@ -24,12 +24,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from everthread.config import Source, check, read_toml
+from everthread.core.times import EPOCH, moment
+from everthread.core.values import Value
 from everthread.errors import BadAgent, BadSetting, BadSettingsFile, BadTool, BadValue, UnknownAgent
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Owner, check_name
@@ -41,7 +44,7 @@ _PREFIX = "agent/"
 _MOST = 1000  # agents of a tenant
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Server(msgspec.Struct, Value, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An MCP server of an agent's own; see `McpServer`."""
 
     command: tuple[str, ...] = ()
@@ -52,7 +55,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     approval: bool | tuple[str, ...] = False
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Agent(msgspec.Struct, Value, frozen=True, kw_only=True, omit_defaults=True):
     """A persona. `model` is empty for the configured one. `tools` are names, `("*",)` all there are. `skills` are
     texts by the names of their files; `mcp` are servers by their names."""
 
@@ -71,12 +74,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return hashlib.sha256(encode(self).encode()).hexdigest()
 
 
-class Versioned(msgspec.Struct, frozen=True):
-    """A version of an agent as the store has it; `time` is when it was written, in microseconds."""
+class Versioned(msgspec.Struct, Value, frozen=True):
+    """A version of an agent as the store has it; `time` is when it was written."""
 
     agent: Agent
     version: int
-    time: int = 0
+    time: datetime = EPOCH
 
 
 def encode(agent: Agent) -> str:
@@ -304,4 +307,4 @@ def _key(name: str) -> str:
 
 
 def versioned(document: Document) -> Versioned:
-    return Versioned(decode(document.body), document.version, document.time)
+    return Versioned(decode(document.body), document.version, moment(document.time))

@@ -239,7 +239,7 @@ def _settings(
 
 MARKS = KINDS[:5]
 HEAD = len(Head.__struct_fields__)
-SAID = len(Logged._fields)
+SAID = len(Logged.__struct_fields__)
 
 
 class Marks(NamedTuple):
