@@ -309,8 +309,6 @@ async def test_an_erased_conversation_is_no_longer_counted(et: Everthread, talk:
 async def test_a_restored_conversation_is_counted_as_it_was(log: Log, owner: Owner) -> None:
     id = f"restored-{owner.user}"
     made = Conversation(tenant=TENANT, id=id, user=owner.user, agent="helper", began=moment(START))
-        tenant=TENANT, id=f"restored-{owner.user}", user=owner.user, agent="helper", began=moment(START)
-    )
     main = Branch(number=1, name="main", parent=None, at=0, time=moment(START))
     side = Branch(number=2, name="side", parent=1, at=2, time=moment(START))
     said: list[Event] = [user("a"), call(input=1), call(input=2)]

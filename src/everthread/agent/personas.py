@@ -32,7 +32,7 @@ import msgspec
 
 from everthread.config import Source, check, read_toml
 from everthread.core.times import EPOCH, moment
-from everthread.core.values import Value
+from everthread.core.values import Value, form_of
 from everthread.errors import BadAgent, BadSetting, BadSettingsFile, BadTool, BadValue, UnknownAgent
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Owner, check_name
@@ -42,6 +42,7 @@ from everthread.tools.mcp_servers import McpServer
 TENANT = "default"
 _PREFIX = "agent/"
 _MOST = 1000  # agents of a tenant
+HIDDEN = "…"  # in place of what an MCP server is given in secret
 
 
 class Server(msgspec.Struct, Value, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -53,6 +54,10 @@ class Server(msgspec.Struct, Value, frozen=True, kw_only=True, omit_defaults=Tru
     cwd: str = ""
     headers: dict[str, str] = {}
     approval: bool | tuple[str, ...] = False
+
+    def _form(self) -> dict[str, Any]:
+        """Without what the server is given in secret: an agent's form goes to places that its file does not."""
+        return form_of(self) | {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("env", "headers")}
 
 
 class Agent(msgspec.Struct, Value, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, overload
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, overload
 
 import msgspec
 
@@ -188,11 +188,11 @@ def inside(wanted: Any, form: object) -> Any:
     return _read(wanted, form, outermost=False)
 
 
-def struct_of(cls: Any, form: object) -> Any:
+def struct_of(cls: type[T], form: object) -> T:
     """A struct from its fields by name."""
     if not isinstance(form, dict):
         return msgspec.convert(form, cls)
-    types, needed = _fields(cls)
+    types, needed = _fields(cast("Hashable", cls))
     if missing := [name for name in needed if name not in form]:
         raise ValueError(f"{missing[0]!r} is missing")
     return cls(**{name: inside(wanted, form[name]) for name, wanted in types.items() if name in form})
