@@ -145,14 +145,20 @@ def _key(key: object) -> str:
 
 def _sayable(form: dict[str, Any]) -> dict[str, Any]:
     """The form as every JSON library can write it."""
-    try:
-        msgspec.json.encode(form)
-        if EXACT not in form:
-            return form
-    except UnicodeEncodeError:
-        pass
+    if EXACT not in form and _is_sayable(form):
+        return form
     exact = json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     return {**_readable(form), EXACT: base64.b64encode(exact).decode()}
+
+
+def _is_sayable(form: dict[str, Any]) -> bool:
+    try:
+        msgspec.json.encode(form)
+    except UnicodeEncodeError:
+        return False
+    except OverflowError:  # a whole number of more than 64 bits: right rather than fast
+        return not any(map("\ud800".__le__, json.dumps(form, ensure_ascii=False)))
+    return True
 
 
 def _readable(data: Any) -> Any:
