@@ -37,6 +37,7 @@ from everthread.store.beside.usage import UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.recall.hits import Hit
 from everthread.wire import FrozenContext
+from scripts import forms
 from tests.examples import examples
 from tests.wire.strategies import logged, values
 
@@ -67,6 +68,10 @@ TYPES: dict[str, Any] = {
 }
 
 
+LIST: Any = list  # of types that only the test knows
+DICT: Any = dict
+
+
 @pytest.mark.parametrize("name", TYPES)
 def test_a_value_comes_back_equal(name: str) -> None:
     wanted = TYPES[name]
@@ -77,8 +82,8 @@ def test_a_value_comes_back_equal(name: str) -> None:
     def holds(data: Any) -> None:
         value = data.draw(made)
         assert _back(wanted, value) == value
-        assert _back(list[wanted], [value, value]) == [value, value]
-        assert _back(dict[str, wanted], {"a": value}) == {"a": value}
+        assert _back(LIST[wanted], [value, value]) == [value, value]
+        assert _back(DICT[str, wanted], {"a": value}) == {"a": value}
 
     holds()
 
@@ -238,3 +243,15 @@ def _has_form(cls: type) -> bool:
 
 def test_a_tombstone_says_what_it_was_and_no_more() -> None:
     assert wire.plain(Redacted(was="user")) == {"kind": "redacted", "was": "user"}
+
+
+def test_the_page_about_json_shows_the_forms_as_they_are() -> None:
+    assert forms.PAGE.read_text("utf-8") == forms.page(), "run `make reference`"
+
+
+def test_the_tables_name_every_key_of_every_value() -> None:
+    told = forms.tables()
+    for name, wanted in TYPES.items():
+        for cls in typing.get_args(wanted) or [wanted]:
+            missing = [key for key in getattr(cls, "__struct_fields__", ()) if f"`{key}`" not in told and key != "data"]
+            assert missing == [], name
