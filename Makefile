@@ -82,6 +82,7 @@ lint: setup ## style, types and import layers
 	@$(BIN)/mypy $(CODE) $(call hint,Types: see the lines above.)
 	$(call say,documentation)
 	@$(BIN)/python scripts/reference.py --check
+	@$(BIN)/python scripts/forms.py --check
 	$(call say,import layers)
 	@$(BIN)/lint-imports $(call hint,Layers: CONTRIBUTING.md says which module may import which.)
 
@@ -91,6 +92,7 @@ format: setup ## lay out the code and repair what ruff can
 
 reference: setup ## write docs/reference.md from the code
 	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python scripts/forms.py
 
 bench: setup ## measure the log
 	@$(BIN)/everthread bench log

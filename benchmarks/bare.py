@@ -86,7 +86,7 @@ class BareSqlite(Bare):
         plain = self._connect(path)
         plain.execute(f"{PLAIN.format('BLOB')}; {PLAIN_KEY}")
         plain.execute("BEGIN")
-        rows = [("default", events[0].id, e.branch, e.seq, e.id, e.kind, e.at, e.body) for e in events]
+        rows = [("default", events[0].id, e.branch, e.seq, e.id, e.kind, e.micros, e.body) for e in events]
         plain.executemany("INSERT INTO plain VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         plain.execute("COMMIT")
         plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -139,7 +139,7 @@ class BarePostgres(Bare):
 
     async def plain_bytes(self, events: list[Logged]) -> float:
         await self._db.execute(f"{PLAIN.format('BYTEA')}; {PLAIN_KEY}")
-        rows = [("default", events[0].id, e.branch, e.seq, e.id, e.kind, e.at, e.body) for e in events]
+        rows = [("default", events[0].id, e.branch, e.seq, e.id, e.kind, e.micros, e.body) for e in events]
         await self._db.executemany("INSERT INTO plain VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", rows)
         size: int = await self._db.fetchval("SELECT pg_total_relation_size('plain')")
         return size / len(events)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.caching import Cache, Spent, cache_of
 from everthread import Everthread
-from everthread.core.logged import microseconds
+from everthread.core.times import microseconds
 from everthread.store.scripts.append import Draft, Place
 from everthread.transfer import from_openai
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from benchmarks.bars import Result, report, say, store
 from benchmarks.recall_scale import Scale
 from everthread import Everthread, Talk, assistant, user
-from everthread.core.logged import microseconds
+from everthread.core.times import microseconds
 from everthread.store.conversations import Owner
 from everthread.store.scripts.append import Draft, Place
 

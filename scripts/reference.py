@@ -192,9 +192,9 @@ def _functions() -> str:
 
 
 def _values() -> str:
-    lines = ["## Values", "", "Times are microseconds since 1970, UTC, unless they are a `datetime`.", ""]
+    lines = ["## Values", "", "Times are `datetime`s in UTC. As JSON, each of these has [one form](howto/json.md).", ""]
     fields = {
-        "Logged": ["branch", "seq", "id", "kind", "at", "time", "turn", "session", "tokens", "settled", "event", "text"]
+        "Logged": ["branch", "seq", "id", "kind", "time", "turn", "session", "tokens", "settled", "event", "text"]
     }
     for cls in (Turn, Session, Totals, BranchTotals, Branch, Conversation):
         fields[cls.__name__] = list(cls.__struct_fields__)

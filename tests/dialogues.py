@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everthread.core.events import Event, assistant, user
-from everthread.core.logged import microseconds
+from everthread.core.times import microseconds
 from everthread.store.scripts.append import Draft
 from everthread.transfer import from_openai
 

@@ -202,14 +202,14 @@ class Everthread:
         *,
         user: str,
         by: By = "conversation",
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 50,
         tenant: str = TENANT,
     ) -> list[UsageTotal]:
         """Tokens, price and time of a user's model calls, by conversation, day, model or user.
 
-        From `since` until just before `until`: a datetime, or microseconds since 1970.
+        From `since` until just before `until`.
         """
         owner, count = arguments.owner(tenant, user), arguments.count("limit", limit)
         first, end = arguments.moment("since", since, 0), arguments.moment("until", until, FOREVER)

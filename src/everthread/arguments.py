@@ -16,9 +16,9 @@ from everthread.config import Source, from_conversation, resolve
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
 from everthread.core.events import SettingsChanged, User, media_of, text_of
-from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES, Strategy
+from everthread.core.times import microseconds
 from everthread.errors import BadValue, NoUser
 from everthread.store.conversations import Owner, check_name, owner_of
 
@@ -100,14 +100,12 @@ def point(value: int | str) -> int | str:
     return value
 
 
-def moment(what: str, value: datetime | int | None, otherwise: int) -> int:
-    """A time in microseconds, from a datetime or from microseconds."""
+def moment(what: str, value: datetime | None, otherwise: int) -> int:
+    """A time as the store has it. Without a zone, it is this machine's."""
     if value is None:
         return otherwise
-    if whole(value):
-        return value
     if not isinstance(value, datetime):
-        raise BadValue(what, value, "a datetime, or microseconds since 1970")
+        raise BadValue(what, value, "a datetime, such as datetime(2026, 1, 31, tzinfo=UTC)")
     try:
         return microseconds(value if value.tzinfo else value.astimezone())
     except (OverflowError, ValueError):

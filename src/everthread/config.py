@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from everthread.core import events
+from everthread.core.values import Value
 from everthread.errors import BadSetting, BadSettingsFile
 
 PREFIX = "EVERTHREAD_"
@@ -104,7 +105,7 @@ ADDRESS = Allowed("http:// or https:// and a host, in ASCII, or empty", lambda t
 # -- the table -------------------------------------------------------------------------------------------
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     """Every setting. Made by `resolve`, which checks; the constructor does not."""
 
     model: Annotated[str, "the model that replies", MODEL] = ""

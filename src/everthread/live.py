@@ -308,7 +308,7 @@ class LiveTurn:
         limit = 5
         while True:
             found = await self._live.log.markers(self.line, "command", limit=limit)
-            if len(found) < limit or found[-1].seq <= self._looked or found[-1].at < self._since:
+            if len(found) < limit or found[-1].seq <= self._looked or found[-1].micros < self._since:
                 break
             limit *= 4
         self._looked = max([self._looked, *(one.seq for one in found[:1])])

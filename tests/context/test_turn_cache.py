@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from everthread.context.items import Items
 from everthread.context.turn_cache import TurnCache
 from everthread.core.events import Event, Redacted, assistant, encode, tool_call, tool_result, user
@@ -41,7 +43,7 @@ def test_a_redaction_shows_at_once() -> None:
     turn_cache = TurnCache()
     turn_cache.fold(_items(), _logged(*TURN))
     redacted = _logged(*TURN)
-    redacted[0] = redacted[0]._replace(body=encode(Redacted(was="user")))
+    redacted[0] = msgspec.structs.replace(redacted[0], body=encode(Redacted(was="user")))
     assert "Find it." not in repr(turn_cache.fold(_items(), redacted))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from everthread import Everthread, Talk, assistant, flow_started, tool_call, tool_result, user
 from everthread.core.events import Clear, Event, Fork, Mark, Other, detach, media_of
 from everthread.core.ids import is_id
-from everthread.core.logged import microseconds
+from everthread.core.times import microseconds
 from everthread.errors import BadValue, EventTooLarge, KeyReused, Moved, NotFound, UnknownSeq
 from everthread.store.open import open_log
 from everthread.store.scripts.append import Place
@@ -51,7 +51,7 @@ async def test_appending_nothing_writes_nothing(talk: Talk) -> None:
 async def test_a_thousand_events_in_one_append(et: Everthread, talk: Talk) -> None:
     written = await talk.append(*(user(str(number)) for number in range(1_500)))
     assert len(written) == 1_500
-    assert len({event.at for event in written}) == 1
+    assert len({event.micros for event in written}) == 1
     assert await everything(talk) == written
     await assert_sound(et, talk)
 
@@ -99,7 +99,7 @@ async def test_times_are_utc_with_microseconds(talk: Talk) -> None:
     (event,) = await talk.append(user("now"))
     assert before - timedelta(microseconds=1) <= event.time <= datetime.now(UTC)
     assert event.time.tzinfo is UTC
-    assert microseconds(event.time) == event.at
+    assert microseconds(event.time) == event.micros
     (again,) = await everything(talk)
     assert again.time == event.time
 
@@ -120,9 +120,9 @@ async def test_a_clock_that_runs_backwards_puts_no_event_before_another(address:
         clock.now += step
         await talk.append(user("x"), assistant("y"))
     found = await everything(talk)
-    assert [event.at for event in found] == sorted(event.at for event in found)
+    assert [event.micros for event in found] == sorted(event.micros for event in found)
     assert {event.session for event in found} == {1}
-    assert max(event.at for event in found) == START
+    assert max(event.micros for event in found) == START
     await assert_sound(et, talk)
     await et.close()
 

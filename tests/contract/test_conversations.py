@@ -278,14 +278,14 @@ async def test_totals_are_the_sums_of_the_events_each_counted_once(et: Everthrea
         own = [event for event in found if event.branch == branch.branch.number]
         assert (branch.line.events, branch.line.messages, branch.line.tokens) == line
         assert branch.last == len(found)
-        assert branch.newest == found[-1].at
+        assert branch.newest == found[-1].time
         assert (branch.own.events, branch.own.messages) == (len(own), sum(e.kind in SPOKEN for e in own))
         assert branch.own.tokens == sum(event.tokens for event in own)
     totals = await talk.totals()
     assert totals.events == len(events)
     assert totals.messages == sum(event.kind in SPOKEN for event in events.values())
     assert totals.tokens == sum(event.tokens for event in events.values())
-    assert totals.newest == max(event.at for event in events.values())
+    assert totals.newest == max(event.time for event in events.values())
     mine = await et.totals(user=someone)
     others = await other.totals()
     assert (mine.conversations, mine.events) == (2, totals.events + others.events)
@@ -302,7 +302,7 @@ async def test_totals_of_nothing(et: Everthread, someone: str) -> None:
     assert (mine.conversations, mine.events, mine.messages, mine.tokens) == (0, 0, 0, 0)
     talk = await et.begin(user=someone)
     totals = await talk.totals()
-    assert (totals.events, totals.messages, totals.tokens, totals.newest) == (0, 0, 0, 0)
+    assert (totals.events, totals.messages, totals.tokens, totals.newest) == (0, 0, 0, None)
     mine = await et.totals(user=someone)
     assert (mine.conversations, mine.events) == (1, 0)
 
@@ -323,7 +323,7 @@ async def test_sessions_end_by_idle_gap_and_know_their_sums(address: str, someon
         assert session.messages == sum(event.kind in SPOKEN for event in inside)
         assert session.tokens == sum(event.tokens for event in inside)
         said = [event for event in inside if event.kind in SPOKEN]
-        assert (session.began, session.ended) == (said[0].at, said[-1].at)
+        assert (session.began, session.ended) == (said[0].time, said[-1].time)
     assert await talk.sessions(limit=2) == sessions[1:]
     side = await talk.fork(at=8)
     clock.now += 60 * MINUTE

@@ -15,6 +15,7 @@ from everthread import Everthread, Talk
 from everthread.app import TENANT
 from everthread.cli.transfer import import_command
 from everthread.core.events import Fork, user
+from everthread.core.times import moment
 from everthread.errors import BadFormat
 from everthread.store.conversations import Owner
 from everthread.transfer import Exported, Strand, export_lines, read_file
@@ -83,7 +84,7 @@ async def read_along(talk: Talk) -> dict[str, list[str]]:
 
 async def test_a_chatgpt_tree_becomes_branches(et: Everthread, tmp_path: Path, someone: str) -> None:
     (talk,) = await imported(et, written(tmp_path / "conversations.json", [TREE]), someone)
-    assert (talk.conversation.name, talk.conversation.began) == ("Ferries", 1_500_000)
+    assert (talk.conversation.name, talk.conversation.began) == ("Ferries", moment(1_500_000))
     assert await read_along(talk) == {
         "main": ["When?", "Nine."],
         "fork-2": ["When?", "Ten.", "Sure?", "Sure."],
@@ -107,7 +108,7 @@ async def test_sessions_and_times_are_those_of_the_export(et: Everthread, tmp_pa
     """A message without a time has that of the one before it, and begins no session."""
     (talk,) = await imported(et, written(tmp_path / "conversations.json", [TREE]), someone)
     events = await (await talk.on("fork-2")).after()
-    assert [(e.kind, e.session, e.at / 1_000_000) for e in events] == [
+    assert [(e.kind, e.session, e.micros / 1_000_000) for e in events] == [
         ("user", 1, 100),
         ("fork", 1, 102),
         ("assistant", 1, 102),
@@ -204,7 +205,7 @@ def test_what_cannot_be_read_is_named_with_its_place_in_the_file(name: str, tmp_
 def test_a_conversation_that_does_not_say_when_it_began_began_with_its_first_message() -> None:
     strand = Strand(events=((None, user("a")), (7, user("b"))))
     whole = whole_of(Exported(strands=(strand,)), Owner(TENANT, "ana"), agent="a", name="")
-    assert whole.conversation.began == 7
+    assert whole.conversation.began == moment(7)
     assert [draft.time for draft in whole.branches[0][1]] == [7, 7]
 
 

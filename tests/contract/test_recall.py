@@ -8,7 +8,7 @@ import pytest
 
 from everthread import Everthread, Talk, artifact_created, assistant, tool_call, tool_result, user
 from everthread.core.events import BriefUpdated, Clear, Other, SessionEnded
-from everthread.core.logged import microseconds
+from everthread.core.times import microseconds
 from everthread.errors import BadValue
 from everthread.store.conversations import Owner
 from everthread.store.open import open_log

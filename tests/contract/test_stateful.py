@@ -288,7 +288,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 def seen(event: Any) -> tuple[object, ...]:
-    return (event.seq, event.kind, event.text, event.turn, event.session, event.at, (event.tokens, event.settled))
+    return (event.seq, event.kind, event.text, event.turn, event.session, event.micros, (event.tokens, event.settled))
 
 
 def sizes(said: Said) -> tuple[int, int]:

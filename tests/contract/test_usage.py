@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Event, Mark, ModelCall, Redacted
+from everthread.core.times import moment
 from everthread.errors import BadValue, Conflict, UnknownConversation
 from everthread.store.beside.usage import DAY, MOST, By, UsageTotal
 from everthread.store.conversations import Conversation, Owner
@@ -79,8 +81,8 @@ async def test_a_total_adds_up_every_figure(log: Log, begun: Conversation, owner
             price=0.75,
             unpriced=1,
             ms=950,
-            first=START,
-            last=START + MINUTE,
+            first=moment(START),
+            last=moment(START + MINUTE),
         )
     ]
 
@@ -138,7 +140,7 @@ async def test_a_span_of_time_includes_its_beginning_and_not_its_end(
         (found,) = await log.usage.of_owner(
             owner, by="user", conversation=conversation, since=START + 10, until=START + 30
         )
-        assert (found.input, found.first, found.last) == (6, START + 10, START + 20)
+        assert (found.input, found.first, found.last) == (6, moment(START + 10), moment(START + 20))
         assert await log.usage.of_owner(owner, by="user", conversation=conversation, since=START + 31) == []
         (found,) = await log.usage.of_owner(owner, by="user", conversation=conversation, since=-(10**30), until=10**30)
         assert found.calls == 4
@@ -305,9 +307,10 @@ async def test_an_erased_conversation_is_no_longer_counted(et: Everthread, talk:
 
 
 async def test_a_restored_conversation_is_counted_as_it_was(log: Log, owner: Owner) -> None:
-    made = Conversation(tenant=TENANT, id=f"restored-{owner.user}", user=owner.user, agent="helper", began=START)
-    main = Branch(number=1, name="main", parent=None, at=0, time=START)
-    side = Branch(number=2, name="side", parent=1, at=2, time=START)
+    id = f"restored-{owner.user}"
+    made = Conversation(tenant=TENANT, id=id, user=owner.user, agent="helper", began=moment(START))
+    main = Branch(number=1, name="main", parent=None, at=0, time=moment(START))
+    side = Branch(number=2, name="side", parent=1, at=2, time=moment(START))
     said: list[Event] = [user("a"), call(input=1), call(input=2)]
     aside: list[Event] = [Redacted(was="model_call"), call(input=4)]
     drafts = [Draft(event=event, time=START + n) for n, event in enumerate(said)]
@@ -319,13 +322,19 @@ async def test_a_restored_conversation_is_counted_as_it_was(log: Log, owner: Own
 
 
 async def test_a_span_of_time_is_given_in_datetimes(et: Everthread, talk: Talk, someone: str) -> None:
-    """With a zone, or without one in that of the machine; or in microseconds."""
+    """With a zone, or without one in that of the machine."""
     [logged] = await talk.append(call(input=5))
-    for moment in (logged.time, logged.time.astimezone().replace(tzinfo=None), logged.at):
-        assert [found.input for found in await et.usage(user=someone, since=moment)] == [5]
-        assert await et.usage(user=someone, until=moment) == []
-    with pytest.raises(BadValue):
-        await et.usage(user=someone, since="2026-01-01")  # type: ignore[arg-type]
+    for then in (logged.time, logged.time.astimezone().replace(tzinfo=None)):
+        assert [found.input for found in await et.usage(user=someone, since=then)] == [5]
+        assert await et.usage(user=someone, until=then) == []
+        assert (await et.usage(user=someone))[0].first == logged.time
+
+
+@pytest.mark.parametrize("wrong", ["2026-01-01", 1_769_817_600_000_000, 1.5, True])
+async def test_a_time_that_is_no_datetime_is_refused(et: Everthread, talk: Talk, someone: str, wrong: Any) -> None:
+    for verb in (partial(et.usage, user=someone), partial(talk.recall, "cake")):
+        with pytest.raises(BadValue, match=r"since is .*, but must be a datetime, such as datetime\(2026"):
+            await verb(since=wrong)
 
 
 # -- doctor ------------------------------------------------------------------------------------------------

@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everthread.core.branches import ENDLESS, Branch, Departure, Line, Segment, line_of
+from everthread.core.times import EPOCH
 from everthread.core.turns import Head
 
 
 def branch(number: int, parent: int | None, at: int) -> Branch:
-    return Branch(number=number, name=f"b{number}", parent=parent, at=at, time=0)
+    return Branch(number=number, name=f"b{number}", parent=parent, at=at, time=EPOCH)
 
 
 def line(*lineage: Branch) -> Line:

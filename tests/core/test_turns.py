@@ -23,6 +23,7 @@ from everthread.core.events import (
     tool_result,
     user,
 )
+from everthread.core.times import moment
 from everthread.core.turns import SESSION_GAP, Head, advance, session_of, turn_of
 from tests.core.strategies import events as any_event
 
@@ -209,7 +210,7 @@ def test_a_session_knows_its_bounds_and_sums() -> None:
     heads = sessions((U, 0), (MARK, 5), (A, 5), (NOTE, 7), (U, GAP))
     session = session_of(heads[0], heads[3])
     assert (session.number, session.first, session.last, session.messages, session.tokens) == (1, 1, 4, 2, 4)
-    assert (session.began, session.ended) == (10**15, 10**15 + 10)
+    assert (session.began, session.ended) == (moment(10**15), moment(10**15 + 10))
     assert heads[4].session_first == 5
 
 

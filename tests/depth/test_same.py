@@ -86,7 +86,7 @@ async def straightened(talk: Talk, et: Everthread, name: str) -> Talk:
     events = await talk.range(1, ENDLESS)
     other = await et.begin(user=name, agent="helper")
     drafts = [
-        Draft(event=one.event, id=one.id, time=one.at, sizes=(one.tokens, one.settled), session=one.session)
+        Draft(event=one.event, id=one.id, time=one.micros, sizes=(one.tokens, one.settled), session=one.session)
         for one in events
     ]
     place = Place(other.conversation.tenant, other.id)

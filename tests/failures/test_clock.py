@@ -32,7 +32,7 @@ def clock(request: pytest.FixtureRequest) -> Callable[[], int]:
 
 async def _ordered(talk: Talk) -> bool:
     events = await talk.after(0, limit=ENDLESS)
-    times = [event.at for event in events]
+    times = [event.micros for event in events]
     assert times == sorted(times)
     ids = [event.id for event in events]
     assert ids == sorted(set(ids))

@@ -8,6 +8,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, file, user
 from everthread.core.branches import Branch
+from everthread.core.times import EPOCH
 from everthread.errors import UnknownBlob, UnknownConversation
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.scripts.restore import Whole
@@ -90,7 +91,7 @@ async def test_the_error_does_not_tell_whether_a_conversation_of_another_exists(
 
 
 async def test_the_same_id_in_two_tenants_is_two_conversations(et: Everthread, someone: str) -> None:
-    main = Branch(number=1, name="main", parent=None, at=0, time=0)
+    main = Branch(number=1, name="main", parent=None, at=0, time=EPOCH)
     talks = []
     for tenant in (f"{someone}.acme", f"{someone}.rival"):
         same = Conversation(tenant=tenant, id="01M7F8X1NFWF5G5Z7TBXHQ6334", user=someone, agent="helper")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everthread.core.logged import microseconds
+from everthread.core.times import microseconds
 from everthread.language.dates import days_asked, days_of
 from everthread.language.words import query_of, words_of
 

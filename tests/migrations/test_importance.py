@@ -10,6 +10,7 @@ from everthread import Everthread, Talk, assistant, system, tool_call, tool_resu
 from everthread.core.branches import Branch
 from everthread.core.events import Event, Mark
 from everthread.core.importance import LONG
+from everthread.core.times import moment
 from everthread.store.conversations import Conversation
 from everthread.store.scripts.append import Draft
 from everthread.store.scripts.restore import Whole
@@ -96,10 +97,10 @@ async def test_a_branch_without_the_marker_of_its_fork_is_scored_as_well(
         return [Draft(event=event, time=START) for event in events]
 
     def grown(number: int, parent: int, at: int) -> Branch:
-        return Branch(number=number, name=f"branch {number}", parent=parent, at=at, time=START)
+        return Branch(number=number, name=f"branch {number}", parent=parent, at=at, time=moment(START))
 
-    made = Conversation(tenant="default", id=f"imported-{someone}", user=someone, agent="helper", began=START)
-    main = Branch(number=1, name="main", parent=None, at=0, time=START)
+    made = Conversation(tenant="default", id=f"imported-{someone}", user=someone, agent="helper", began=moment(START))
+    main = Branch(number=1, name="main", parent=None, at=0, time=moment(START))
     whole = Whole(
         conversation=made,
         branches=[

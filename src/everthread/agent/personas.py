@@ -24,12 +24,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from everthread.config import Source, check, read_toml
+from everthread.core.times import EPOCH, moment
+from everthread.core.values import Value, form_of
 from everthread.errors import BadAgent, BadSetting, BadSettingsFile, BadTool, BadValue, UnknownAgent
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Owner, check_name
@@ -39,9 +42,10 @@ from everthread.tools.mcp_servers import McpServer
 TENANT = "default"
 _PREFIX = "agent/"
 _MOST = 1000  # agents of a tenant
+HIDDEN = "…"  # in place of what an MCP server is given in secret
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Server(msgspec.Struct, Value, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An MCP server of an agent's own; see `McpServer`."""
 
     command: tuple[str, ...] = ()
@@ -51,8 +55,12 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     headers: dict[str, str] = {}
     approval: bool | tuple[str, ...] = False
 
+    def _form(self) -> dict[str, Any]:
+        """Without what the server is given in secret: an agent's form goes to places that its file does not."""
+        return form_of(self) | {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("env", "headers")}
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+
+class Agent(msgspec.Struct, Value, frozen=True, kw_only=True, omit_defaults=True):
     """A persona. `model` is empty for the configured one. `tools` are names, `("*",)` all there are. `skills` are
     texts by the names of their files; `mcp` are servers by their names."""
 
@@ -71,12 +79,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return hashlib.sha256(encode(self).encode()).hexdigest()
 
 
-class Versioned(msgspec.Struct, frozen=True):
-    """A version of an agent as the store has it; `time` is when it was written, in microseconds."""
+class Versioned(msgspec.Struct, Value, frozen=True):
+    """A version of an agent as the store has it; `time` is when it was written."""
 
     agent: Agent
     version: int
-    time: int = 0
+    time: datetime = EPOCH
 
 
 def encode(agent: Agent) -> str:
@@ -304,4 +312,4 @@ def _key(name: str) -> str:
 
 
 def versioned(document: Document) -> Versioned:
-    return Versioned(decode(document.body), document.version, document.time)
+    return Versioned(decode(document.body), document.version, moment(document.time))

@@ -20,6 +20,7 @@ from everthread.core.branches import Line
 from everthread.core.events import ModelCall, ToolCall
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
+from everthread.core.values import Value
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
 from everthread.tools import Toolbox
@@ -27,7 +28,7 @@ from everthread.tools.notes import name_of, notes_tool
 from everthread.tools.recall import recall_tools
 
 
-class Rebuilt(msgspec.Struct, frozen=True):
+class Rebuilt(msgspec.Struct, Value, frozen=True):
     """A past request, built again. `differences` is empty where it is the same, byte for byte."""
 
     context: Context

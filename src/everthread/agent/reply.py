@@ -15,18 +15,21 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.core.logged import Logged
+from everthread.core.values import Value
 from everthread.errors import BadValue, TurnCancelled
 
 Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
 
 
-class TurnResult:
+class TurnResult(msgspec.Struct, Value, frozen=True):
     """A turn's outcome: the text of its reply, and what it took."""
 
-    def __init__(self, text: str, done: Done) -> None:
-        self.text, self.done = text, done
+    text: str
+    done: Done
 
     def __str__(self) -> str:
         return self.text

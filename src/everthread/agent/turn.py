@@ -159,7 +159,7 @@ class TurnRunner:
     def _greet(self, head: Head, message: Logged) -> None:
         """Tell the caller where a message begins a new session."""
         if head.session and message.session != head.session:
-            pause = ago((message.at - head.spoken_time) / 1e6)
+            pause = ago((message.micros - head.spoken_time) / 1e6)
             self._tell(Notice(text=f"A new session: the last message was {pause} ago."))
             # The session before has ended: its recap is made beside this turn.
             self._runtime.remind(self._talk.conversation, self.line.branch.number)

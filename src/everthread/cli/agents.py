@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from everthread.agent.personas import Agent, Versioned
+from everthread.agent.personas import HIDDEN, Agent, Versioned
 from everthread.app import Everthread
 from everthread.cli.shared import (
     Scope,
@@ -26,8 +26,6 @@ from everthread.transfer.write import timestamp
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-HIDDEN = "…"  # in place of what an MCP server is given in secret
 
 
 @click.command("agents")

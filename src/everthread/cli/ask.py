@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
@@ -16,6 +15,7 @@ from everthread.cli.speaking import context_of, loading, partner_of, speaking, t
 from everthread.cli.telling import ReplyPrinter, price_line
 from everthread.core.deltas import Done
 from everthread.core.parts import Part, file, image
+from everthread.core.values import plain
 from everthread.errors import BadValue, ModelError
 from everthread.talk import Talk
 
@@ -94,7 +94,7 @@ def _attached(path: str) -> Part:
 
 
 def _as_json(talk: Talk, teller: ReplyPrinter) -> dict[str, Any]:
-    done: dict[str, Any] = msgspec.to_builtins(teller.done)
+    done: dict[str, Any] = plain(teller.done)
     del done["kind"]
     said = {"conversation": talk.id, "text": teller.text, **done}
     if teller.failed:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.picture import Picture
@@ -15,6 +14,7 @@ from everthread.cli.shared import agents_folder, find, on_branch, pairs_of, run,
 from everthread.cli.speaking import context_of
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
+from everthread.core.values import plain
 from everthread.errors import BadValue, BeyondModel
 
 
@@ -102,6 +102,6 @@ def as_json(context: Context, steps: list[StepLine], *, explain: bool) -> dict[s
     if beyond:
         said["error"] = beyond
     if explain:
-        said["explain"] = msgspec.to_builtins(context.explain())
-        said["steps"] = msgspec.to_builtins(steps)
+        said["explain"] = plain(context.explain())
+        said["steps"] = plain(steps)
     return {**said, "request": request}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 
 import click
-import msgspec
 
 from everthread.cli.shared import json_text, printable
 from everthread.cli.show import INDENT, Page
@@ -16,6 +15,7 @@ from everthread.cli.wrapping import Wrapping
 from everthread.core.deltas import Delta, TextDelta
 from everthread.core.events import MESSAGES, Assistant
 from everthread.core.logged import Logged
+from everthread.core.values import plain
 from everthread.talk import Talk
 
 
@@ -35,7 +35,7 @@ def _write_json(page: Page, heard: Logged | Delta) -> None:
     if isinstance(heard, Logged):
         page.show(heard)
     else:
-        click.echo(json_text(msgspec.to_builtins(heard)))
+        click.echo(json_text(plain(heard)))
 
 
 class Following:

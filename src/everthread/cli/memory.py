@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import click
-import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
 from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped, somebody_types
 from everthread.cli.speaking import context_of
 from everthread.context.build import Context
+from everthread.core.values import plain
 from everthread.errors import BadValue
 from everthread.memory.correct import Remembered
 from everthread.memory.standing import Status
@@ -81,8 +81,8 @@ async def _rewrite(talk: Talk, changes: dict[str, Any]) -> None:
 
 def _as_json(talk: Talk, found: Remembered, status: Status) -> dict[str, Any]:
     facts = [{"kind": fact.kind, "text": fact.text, "event": fact.seq, "by": fact.by} for fact in found.facts]
-    said = msgspec.to_builtins(msgspec.structs.replace(found, facts=()))
-    return {"conversation": talk.id, **said, "facts": facts, "status": msgspec.to_builtins(status)}
+    said = plain(found)
+    return {"conversation": talk.id, **said, "facts": facts, "status": plain(status)}
 
 
 def _text(given: str | None) -> str | None:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.shared import find, printable, run, say_json, scope_of, scoped
+from everthread.core.values import plain
 from everthread.store.recall.hits import Hit
 
 
@@ -41,7 +41,7 @@ def recall_command(
         talk = await find(et, where, conversation)
         hits = await talk.recall(" ".join(query), scope="conversation" if conversation else "user", **given)
         if where.json:
-            say_json(msgspec.to_builtins(hits))
+            say_json(plain(hits))
         else:
             show_all(hits)
 

@@ -21,7 +21,6 @@ import click
 from everthread.app import TENANT, Everthread
 from everthread.config import parse
 from everthread.core.ids import is_id
-from everthread.core.logged import moment
 from everthread.errors import BadValue, EverthreadError, NotFound
 from everthread.store.conversations import NEWEST, Conversation
 from everthread.talk import Talk
@@ -289,11 +288,11 @@ def counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def ago(microseconds: int) -> str:
+def ago(time: datetime | None) -> str:
     """A time as a person would say it."""
-    if not microseconds:
+    if time is None:
         return "–"
-    then = moment(microseconds).astimezone()
+    then = time.astimezone()
     seconds = (datetime.now(then.tzinfo) - then).total_seconds()
     for limit, size, word in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (7 * 86400, 86400, "d")):
         if seconds < limit:

@@ -11,13 +11,13 @@ import sys
 from typing import Any, Literal
 
 import click
-import msgspec
 
 from everthread.agent.reply import Reply
 from everthread.cli.shared import json_text, printable, tell, width_of
 from everthread.cli.spinner import Spinner
 from everthread.cli.wrapping import Wrapping
 from everthread.core.deltas import CallDelta, Delta, Done, Notice, ReasoningDelta, ResultDelta, TextDelta
+from everthread.core.values import plain
 from everthread.errors import EverthreadError
 from everthread.providers.choose import TINY
 
@@ -78,7 +78,7 @@ class ReplyPrinter:
     def _tell(self, delta: Delta) -> None:
         if self._form == "json":
             self._spinner.hide()
-            click.echo(json_text(msgspec.to_builtins(delta)))
+            click.echo(json_text(plain(delta)))
         elif self._form == "words":
             self._show(delta)
 

@@ -8,9 +8,11 @@ from typing import Any
 import click
 import msgspec
 
+from everthread import arguments
 from everthread.app import Everthread
 from everthread.cli.shared import Scope, ago, console, counted, find, printable, run, say_json, scope_of, scoped
 from everthread.cli.telling import dollars
+from everthread.core.values import plain
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import Owner
 
@@ -27,14 +29,14 @@ BY = ("conversation", "turn", "session", "day", "model", "user")
 def usage_command(conversation: str | None, by: By | None, since: datetime | None, limit: int, **scope: Any) -> None:
     """Show what model calls took, of all your conversations or of one CONVERSATION: tokens, cache, price, time."""
     where = scope_of(**scope)
-    begin = int(since.replace(tzinfo=UTC).timestamp() * 1_000_000) if since else 0
+    begin = since.replace(tzinfo=UTC) if since else None
 
     unit: By = by or ("turn" if conversation else "day")
 
     async def work(et: Everthread) -> None:
         rows = await _rows(et, where, conversation, by=unit, since=begin, limit=limit)
         if where.json:
-            say_json(msgspec.to_builtins(rows))
+            say_json(plain(rows))
         else:
             _table(rows, unit)
 
@@ -42,12 +44,12 @@ def usage_command(conversation: str | None, by: By | None, since: datetime | Non
 
 
 async def _rows(
-    et: Everthread, where: Scope, conversation: str | None, *, by: By, since: int, limit: int
+    et: Everthread, where: Scope, conversation: str | None, *, by: By, since: datetime | None, limit: int
 ) -> list[UsageTotal]:
     if conversation:
         talk = await find(et, where, conversation)
-        owner = Owner(where.tenant, where.user)
-        return await et.log.usage.of_owner(owner, by=by, conversation=talk.id, since=since, limit=limit)
+        owner, first = Owner(where.tenant, where.user), arguments.moment("since", since, 0)
+        return await et.log.usage.of_owner(owner, by=by, conversation=talk.id, since=first, limit=limit)
     if by in ("turn", "session"):
         raise click.UsageError(f"--by {by} is of one conversation: name it.")
     return await et.usage(user=where.user, tenant=where.tenant, by=by, since=since, limit=limit)

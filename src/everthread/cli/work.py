@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.shared import json_text, printable, run, scope_of, scoped, tell
+from everthread.core.values import plain
 from everthread.jobs.worker import Did
 
 
@@ -24,7 +24,7 @@ def work_command(once: bool, everything: bool, **scope: Any) -> None:
 
     def did(one: Did) -> None:
         if where.json:
-            click.echo(json_text(msgspec.to_builtins(one)))
+            click.echo(json_text(plain(one)))
             return
         by = "from its first message" if one.what == "name" else one.model or "in the conversation's own words"
         click.echo(printable(f"{one.conversation} {one.branch}: {one.what}, {by}"))

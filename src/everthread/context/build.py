@@ -31,6 +31,7 @@ from everthread.core.images import dimensions
 from everthread.core.request import Request
 from everthread.core.strategies import Older, asking, question
 from everthread.core.tokens import BROKEN, WRAPPING
+from everthread.core.values import Value, form_of, struct_of
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
 from everthread.providers.registry import provider
@@ -40,6 +41,7 @@ from everthread.store.scripts.read import own_calls
 from everthread.store.scripts.window import Planned, WindowRead
 
 if TYPE_CHECKING:
+    from everthread.context.frozen import FrozenContext
     from everthread.providers.base import Rendered
     from everthread.providers.models import Model
 
@@ -51,7 +53,7 @@ TRIES = 3
 BODY = attrgetter("body")  # for every event of a window: quicker than `event.body`
 
 
-class Context:
+class Context(Value):
     """What the model is told at one moment, as one provider request, and the account of it."""
 
     def __init__(self, packing: Packing, rendered: Rendered, estimate: int) -> None:
@@ -120,6 +122,27 @@ class Context:
         """Sections, turns in and out and why, tokens, predicted cache read and price."""
         account = explain(self._packing, cutoff=self.cutoff, repaired=self.repaired)
         return msgspec.structs.replace(account, degraded=self.degraded)
+
+    def _form(self) -> dict[str, Any]:
+        from everthread.context.frozen import frozen  # with what is known of models, where it is asked for
+
+        return form_of(frozen(self))
+
+    @classmethod
+    def _of_form(cls, form: dict[str, Any]) -> FrozenContext:
+        from everthread.context.frozen import FrozenContext
+
+        return struct_of(FrozenContext, form)
+
+    @classmethod
+    def _fits(cls, form: dict[str, Any]) -> bool:
+        return "explanation" in form
+
+    @classmethod
+    def _schema(cls) -> dict[str, Any]:
+        from everthread.context.frozen import FrozenContext
+
+        return FrozenContext._schema()
 
 
 class Findings(msgspec.Struct, kw_only=True):

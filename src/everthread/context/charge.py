@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil
 
+import msgspec
+
 from everthread.core.estimates import Measure
 from everthread.core.events import Assistant, System, ToolResult, User, encode, media_of
 from everthread.core.logged import Logged
@@ -36,7 +38,7 @@ def shown_of(logged: Logged) -> Logged | None:
         return None
     event = System(parts=shown)
     full, settled = sizes(event)
-    return logged._replace(tokens=full, settled=settled, body=encode(event))
+    return msgspec.structs.replace(logged, tokens=full, settled=settled, body=encode(event))
 
 
 def charge(part: Image | File, model: Model, measure: Measure) -> int:

@@ -13,6 +13,7 @@ import msgspec
 from everthread.context.pack import Packed, Packing
 from everthread.core.request import MessageItem, ReplyItem
 from everthread.core.tokens import BROKEN
+from everthread.core.values import Value
 from everthread.providers.prices import input_price
 
 FIVE_MINUTES = 300 * 1_000_000
@@ -21,7 +22,7 @@ REMEMBERED = ("brief", "facts", "untold", "recap", "uncovered", "told before", "
 LIFETIMES = {"5m": FIVE_MINUTES, "1h": 12 * FIVE_MINUTES}
 
 
-class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
+class TurnLine(msgspec.Struct, Value, frozen=True, kw_only=True):
     """One turn, or several in a row for which the same holds: `number` to `number_last`."""
 
     number: int
@@ -35,7 +36,7 @@ class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""  # how it begins
 
 
-class StepLine(msgspec.Struct, frozen=True, kw_only=True):
+class StepLine(msgspec.Struct, Value, frozen=True, kw_only=True):
     """A step of the cutoff: in which turn it happened, where the window began from then on, and what left it."""
 
     turn: int
@@ -47,7 +48,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, Value, frozen=True, kw_only=True):
     """`sections` + the turns that are sent = `estimate`. Prices are in US dollars, for the input alone; None where
     the package genai-prices is not installed or does not know the model."""
 
@@ -193,7 +194,7 @@ def cache_read(packing: Packing) -> int:
     ):
         return 0  # another model's cache has it
     now = packing.seen.outlook.head.time
-    then = next(event.at for event in turn.events if event.seq == reply.seq)
+    then = next(event.micros for event in turn.events if event.seq == reply.seq)
     if now - then > LIFETIMES[plan.settings.cache_ttl]:
         return 0
     held = packing.held(turn, reply.seq)

@@ -211,7 +211,7 @@ def _in_words(message: Logged) -> Logged:
     parts = tuple(part if isinstance(part, Text) else Text(text=UNSHOWN) for part in event.parts)
     told = msgspec.structs.replace(event, parts=parts)
     full, settled = sizes(told)
-    return message._replace(body=encode(told), tokens=full, settled=settled)
+    return msgspec.structs.replace(message, body=encode(told), tokens=full, settled=settled)
 
 
 def _question_leaves(packing: Packing) -> None:

@@ -121,7 +121,7 @@ class Items:
             parts = _GONE
         if logged.kind == "system" and self.ways.as_user:
             parts = self._fenced(logged.seq, INSTRUCTIONS, parts)
-        return MessageItem(role=logged.kind, parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+        return MessageItem(role=logged.kind, parts=parts, seq=logged.seq, time=logged.micros, session=logged.session)
 
     def _shown(self, seq: int, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts of a message, its text shortened where it had to be."""
@@ -275,7 +275,7 @@ class Items:
         about = (f' of="{name}"' if is_told else "") + (' error="true"' if error else "")
         announced = isinstance(event, ToolResult) and event.id in self._announced
         parts = self._fenced(0 if announced else logged.seq, RESULT, self._result(logged, full), about)
-        return MessageItem(role="user", parts=parts, seq=logged.seq, time=logged.at, session=logged.session)
+        return MessageItem(role="user", parts=parts, seq=logged.seq, time=logged.micros, session=logged.session)
 
     # -- what the user did not say ---------------------------------------------------------------------------
 

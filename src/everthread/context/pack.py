@@ -271,7 +271,7 @@ class Packing:
                 if not isinstance(item, MessageItem) or item.role != "user":
                     continue
                 returned = place == 0 and previous is not None and previous.session != item.session
-                pause = item.time - previous.at if previous and returned else 0
+                pause = item.time - previous.micros if previous and returned else 0
                 if text := asides.of(item.time, pause):
                     turn.items[place] = msgspec.structs.replace(item, aside=text)
                     turn.aside += self.plan.measure.text(text) + 2

@@ -12,12 +12,14 @@ knows one far behind it, chosen so that any other is reached in a few jumps, as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
 from everthread.core.turns import Head
+from everthread.core.values import Value
 
 ENDLESS = 2**31 - 1  # more than any branch will hold, and an integer in every database
 
@@ -26,12 +28,12 @@ MARKER_KINDS = ("settings", "pin", "brief_updated", "summary", "session_ended", 
 NONE = (0,) * len(MARKER_KINDS)
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
+class Branch(msgspec.Struct, Value, frozen=True, kw_only=True):
     number: int
     name: str
     parent: int | None
     at: int  # the newest event that it shares with its parent
-    time: int
+    time: datetime
 
 
 class Segment(NamedTuple):
@@ -205,7 +207,7 @@ class Current(NamedTuple):
 
     tenant: str
     conversation: str
-    began: int
+    began: datetime
 
     @property
     def about(self) -> str:

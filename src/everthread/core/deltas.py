@@ -11,9 +11,10 @@ from __future__ import annotations
 import msgspec
 
 from everthread.core.turns import State
+from everthread.core.values import Value
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, Value, frozen=True, kw_only=True):
     """Tokens as the provider reports them. `input` is all of the input, what was read from the cache or written to it
     included; `output` is all of the output, reasoning included."""
 
@@ -28,7 +29,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         return Usage(**dict(zip(self.__struct_fields__, map(sum, pairs), strict=True)))
 
 
-class _Delta(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+class _Delta(msgspec.Struct, Value, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
     @property
     def kind(self) -> str:
         return str(self.__struct_config__.tag)

@@ -14,10 +14,11 @@ from typing import Any, Self
 
 import msgspec
 
+from everthread.core.values import Value
 from everthread.errors import BadValue
 
 
-class Happening(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+class Happening(msgspec.Struct, Value, frozen=True, kw_only=True, tag_field="kind"):
     data: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -46,6 +47,24 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """From what is stored, without its kind. What is no text stays in `data`, under its name."""
         texts = {name: stored[name] for name in cls._texts() if _is_text(stored.get(name))}
         return cls(**texts, data={name: value for name, value in stored.items() if name not in texts})
+
+    def _form(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.contents}
+
+    @classmethod
+    def _of_form(cls, form: dict[str, Any]) -> Happening:
+        return HAPPENINGS[form["kind"]].read({name: said for name, said in form.items() if name != "kind"})
+
+    @classmethod
+    def _schema(cls) -> dict[str, Any]:
+        texts = {name: {"type": "string"} for name in cls._texts()}
+        kinds = {"enum": [*HAPPENINGS]} if cls is Happening else {"const": cls.__struct_config__.tag}
+        properties = {"kind": kinds, **texts}
+        return {"title": cls.__name__, "type": "object", "properties": properties, "required": ["kind"]}
+
+    @classmethod
+    def _fits(cls, form: dict[str, Any]) -> bool:
+        return form.get("kind") in (HAPPENINGS if cls is Happening else (cls.__struct_config__.tag,))
 
     @classmethod
     def _texts(cls) -> list[str]:

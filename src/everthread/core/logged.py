@@ -2,33 +2,39 @@
 
 The event itself is decoded when it is first looked at: a window is often read for its sizes alone, and a page
 is often sent on as it is stored.
+
+In its JSON form, `time`, `text` and `event` stand in place of the two columns that are the store's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, NamedTuple
+from datetime import datetime
+from itertools import starmap
+from typing import Any
 
-from everthread.core.events import Event, decode, is_unremembered, text_of
+import msgspec
+
+from everthread.core.events import Event, decode, encode, is_unremembered, text_of
+from everthread.core.times import microseconds, moment
+from everthread.core.values import Value, inside, within
 from everthread.errors import BadValue, Corrupt
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class _Columns(NamedTuple):
-    branch: int
-    seq: int
-    id: str
-    kind: str
-    at: int  # microseconds since 1970, UTC
-    turn: int
-    session: int
-    tokens: int
-    settled: int
-    body: bytes
+# Of an event in its place, as others see it; what the store has of it differs.
+FORM: dict[str, Any] = {
+    "seq": int,
+    "branch": int,
+    "id": str,
+    "kind": str,
+    "time": datetime,
+    "turn": int,
+    "session": int,
+    "tokens": int,
+    "settled": int,
+    "text": str,
+    "event": Event,
+}
 
 
 class _Decoded:
@@ -43,29 +49,57 @@ class _Decoded:
         return event
 
 
-class Logged(_Columns):
-    """Equal to another with the same columns. `kind` stays when the event's content was redacted."""
+class Logged(msgspec.Struct, Value, frozen=True, dict=True):
+    """Equal to another with the same columns. `kind` stays when the event's content was redacted. `micros` is the
+    store's own way to say `time`, and `body` the stored form of `event`."""
+
+    branch: int
+    seq: int
+    id: str
+    kind: str
+    micros: int
+    turn: int
+    session: int
+    tokens: int
+    settled: int
+    body: bytes
 
     event = _Decoded()
 
     @property
     def time(self) -> datetime:
-        return moment(self.at)
+        return moment(self.micros)
 
     @property
     def text(self) -> str:
         return text_of(self.event)
+
+    def _form(self) -> dict[str, Any]:
+        return {name: within(getattr(self, name)) for name in FORM}
+
+    @classmethod
+    def _of_form(cls, form: dict[str, Any]) -> Logged:
+        found = {name: inside(wanted, form[name]) for name, wanted in FORM.items() if name != "text"}
+        event, micros = found.pop("event"), microseconds(found.pop("time"))
+        return cls(micros=micros, body=encode(event), **found)
+
+    @classmethod
+    def _schema(cls) -> dict[str, Any]:
+        from everthread.core.value_schemas import described
+
+        return described(cls, FORM)
+
+    @classmethod
+    def _fits(cls, form: dict[str, Any]) -> bool:
+        return "event" in form
 
     def __repr__(self) -> str:
         return f"Logged(seq={self.seq}, branch={self.branch}, turn={self.turn}, {self.event!r})"
 
 
 def logged(rows: Iterable[Iterable[Any]]) -> list[Logged]:
-    """Events from their columns. Without the checks of `_make`, which cost as much as the rest of reading."""
-    return list(map(_make, rows))
-
-
-_make = partial(tuple.__new__, Logged)
+    """Events from their columns."""
+    return list(starmap(Logged, rows))
 
 
 def readable(events: Iterable[Logged]) -> list[Logged]:
@@ -92,11 +126,3 @@ def plain(events: Iterable[Event | Logged]) -> Iterator[Event]:
             yield event
         else:
             raise BadValue("event", event, "an event, or one as the log gives it")
-
-
-def moment(microseconds: int) -> datetime:
-    return EPOCH + timedelta(microseconds=microseconds)
-
-
-def microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)

@@ -9,15 +9,18 @@ provider name: Everthread never looks inside.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import msgspec
 
 from everthread.core.images import dimensions, media_type_of
+from everthread.core.values import Value, stored_form
 from everthread.errors import BadValue
 
 
 class _Part(
     msgspec.Struct,
+    Value,
     frozen=True,
     kw_only=True,
     tag_field="type",
@@ -26,6 +29,9 @@ class _Part(
     gc=False,  # read by the thousand, and never part of a cycle
 ):
     meta: dict[str, str] = {}
+
+    def _form(self) -> dict[str, Any]:
+        return stored_form(self)
 
 
 class Text(_Part, tag="text", frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from everthread.core.fence import Fence
 from everthread.core.parts import Part
+from everthread.core.values import Value
 
 # Some providers take an object for arguments: text that spells none travels under this key, told apart by being none.
 INVALID = "INVALID_JSON"
@@ -74,7 +75,7 @@ class ReplyItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Item = MessageItem | ReplyItem
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Tool(msgspec.Struct, Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool as the model is told of it: `schema` is the JSON Schema of its arguments."""
 
     name: str

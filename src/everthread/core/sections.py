@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from everthread.core.fence import QUOTE, Fence
-from everthread.core.logged import moment
 from everthread.core.parts import Text
 from everthread.core.request import Item, MessageItem, ReplyItem, clean
+from everthread.core.times import moment
 from everthread.errors import BadValue
 
 ORDER = ("persona", "user", "memory", "skills")

@@ -12,6 +12,7 @@ message. A session ends when no message came for `gap` microseconds; markers do 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -29,6 +30,8 @@ from everthread.core.events import (
     User,
     stand_in,
 )
+from everthread.core.times import moment
+from everthread.core.values import Value
 
 State = Literal["open", "waiting", "idle", "interrupted"]
 
@@ -76,7 +79,7 @@ class Head(msgspec.Struct, frozen=True):
         return self.messages_before + self.is_message
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class Turn(msgspec.Struct, Value, frozen=True, kw_only=True):
     """A turn as the log knows it. `before` is the settled size of the turns before it since the last clear."""
 
     number: int
@@ -84,18 +87,18 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     state: State
     session: int
-    time: int
+    time: datetime
     tokens: int
     settled: int
     before: int
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class Session(msgspec.Struct, Value, frozen=True, kw_only=True):
     number: int
     first: int
     last: int
-    began: int
-    ended: int
+    began: datetime
+    ended: datetime
     tokens: int
     messages: int
 
@@ -215,7 +218,7 @@ def turn_of(first: Head, last: Head, newest: bool) -> Turn:
         last=last.seq,
         state=last.state if newest or last.state != "open" else "interrupted",
         session=first.session,
-        time=first.time,
+        time=moment(first.time),
         tokens=last.tokens_sum - first.tokens_before,
         settled=last.settled_sum - first.settled_before,
         before=first.settled_before - first.cleared_sum,
@@ -227,8 +230,8 @@ def session_of(first: Head, last: Head) -> Session:
         number=first.session,
         first=first.seq,
         last=last.seq,
-        began=first.time,
-        ended=last.spoken_time,
+        began=moment(first.time),
+        ended=moment(last.spoken_time),
         tokens=last.tokens_sum - first.tokens_before,
         messages=last.messages_sum - first.messages_before,
     )

@@ -24,6 +24,7 @@ import msgspec
 
 from everthread.agent.lease import leased
 from everthread.core.branches import Line
+from everthread.core.values import Value
 from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
 from everthread.store.audit import audit
 from everthread.store.beside.leases import Held, Lease, nothing_more
@@ -79,7 +80,7 @@ class Job(msgspec.Struct, Generic[L], frozen=True, kw_only=True):
     alone: bool = True
 
 
-class Did(msgspec.Struct, frozen=True, kw_only=True):
+class Did(msgspec.Struct, Value, frozen=True, kw_only=True):
     """A job that was done: its name, and the model that it asked, if any."""
 
     conversation: str

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from everthread.core.logged import moment
+from everthread.core.times import moment
 
 _DAY = 86_400_000_000  # microseconds
 

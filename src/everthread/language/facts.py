@@ -18,6 +18,7 @@ import msgspec
 from everthread.core.events import Assistant, Clear, ToolCall, ToolResult, User, looks_up, text_of
 from everthread.core.logged import Logged
 from everthread.core.request import clean
+from everthread.core.values import Value
 from everthread.language import entities
 from everthread.language.fitting import Fitting
 from everthread.language.sentences import sentences
@@ -67,7 +68,7 @@ _MARKS = {"taste": '"', "command": "`"}  # around a fact of that kind
 _SPEAKER = {"user": 1.5, "assistant": 0.0, "tool": -1.5}
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+class Fact(msgspec.Struct, Value, frozen=True, kw_only=True, gc=False, array_like=True):
     """`seq` is the newest event that says it, `at` the one that has it in these words, where that is another; `weight`
     leaves out how often and how lately it was said."""
 

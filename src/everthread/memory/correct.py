@@ -16,6 +16,7 @@ from everthread.core.events import BriefUpdated, SessionEnded
 from everthread.core.logged import readable
 from everthread.core.tokens import count
 from everthread.core.turns import Head
+from everthread.core.values import Value
 from everthread.errors import BadValue, Outrun
 from everthread.language.digest import WORDS, shortened, words_of
 from everthread.language.facts import Fact, Facts, ranked, rendered
@@ -27,7 +28,7 @@ USER = "user"
 TRIES = 5  # times that a worker may be faster
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class Remembered(msgspec.Struct, Value, frozen=True, kw_only=True):
     """What is remembered on a branch: up to seq `covers`, over `turns` turns (0: not known). `brief` is a range's
     summary under the strategy `importance`, and nothing under `session`. `facts` are those that are told, best first.
     `by` is who wrote the brief, where it was not memory; `recap` is of the session before this one, `notes` is

@@ -11,6 +11,7 @@ import msgspec
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
 from everthread.core.branches import Line
+from everthread.core.values import Value
 from everthread.memory.branch import Memory
 from everthread.memory.due import Due, due
 from everthread.memory.spending import Spending, error_of, spending
@@ -21,7 +22,7 @@ from everthread.store.scripts.branch import line as line_of
 from everthread.store.scripts.forget import pending
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class Status(msgspec.Struct, Value, frozen=True, kw_only=True):
     """How memory stands on a branch. `behind`: messages that no brief covers yet, without those of a turn under way; no
     summary, under the strategy `importance`; none under `session`, which has neither. `failures` are in a row, `error`
     is the newest of them, and `wait` the seconds until a model is asked again; `calls` and `dollars` are what memory

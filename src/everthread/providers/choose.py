@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from everthread.core.values import Value
 from everthread.providers.client import Access
 from everthread.providers.registry import provider, providers
 
@@ -37,7 +38,7 @@ _MOST = 1_000_000  # bytes of a list of models that are read
 _NO_TALKER = re.compile(r"embed|rerank|minilm|bge-|whisper", re.I)  # models of other kinds in the same lists
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class Chosen(msgspec.Struct, Value, frozen=True, kw_only=True):
     """A model, the address of its server where it has one of its own, and why it was chosen."""
 
     model: str

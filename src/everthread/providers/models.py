@@ -17,6 +17,7 @@ import msgspec
 
 from everthread.config import PROVIDERS
 from everthread.core.tokens import Encoding
+from everthread.core.values import Value
 from everthread.errors import BadValue, NoModelFile
 
 _log = logging.getLogger("everthread.models")
@@ -25,7 +26,7 @@ _Some = Annotated[int, msgspec.Meta(gt=0)]
 _Multiple = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Facts(msgspec.Struct, Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What models.toml may say of a model; the meanings are told there."""
 
     window: _Some = 128_000
@@ -50,7 +51,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     guessed: bool = False
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Limits(msgspec.Struct, Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a provider refuses beside too many tokens, 0 for no limit; the meanings are told in models.toml."""
 
     messages: _Tokens = 0

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from everthread.core.branches import Branch, Current, Line
 from everthread.core.ids import is_id, make_id
-from everthread.core.logged import moment
+from everthread.core.times import EPOCH, microseconds, moment
+from everthread.core.values import Value
 from everthread.errors import BadValue, NoUser, Outrun, UnknownConversation
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
@@ -25,7 +27,7 @@ class Owner(NamedTuple):
     user: str
 
 
-class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+class Conversation(msgspec.Struct, Value, frozen=True, kw_only=True):
     tenant: str
     id: str
     user: str
@@ -34,8 +36,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     goal: str = ""
     settings: dict[str, Any] = {}
     current: int = MAIN
-    began: int = 0
-    erased: int | None = None
+    began: datetime = EPOCH
+    erased: datetime | None = None
 
     @property
     def about(self) -> str:
@@ -72,20 +74,20 @@ class Owners:
         self._known.pop((conversation.tenant, conversation.id), None)
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
+class Totals(msgspec.Struct, Value, frozen=True, kw_only=True):
     events: int
     messages: int
     tokens: int
     conversations: int = 1
-    newest: int = 0  # when the newest event came; 0 where there is none
+    newest: datetime | None = None  # when the newest event came; None where there is none
 
 
-class BranchTotals(msgspec.Struct, frozen=True, kw_only=True):
+class BranchTotals(msgspec.Struct, Value, frozen=True, kw_only=True):
     """A branch with its sums: along its whole line, and what it added itself."""
 
     branch: Branch
     last: int
-    newest: int
+    newest: datetime | None
     line: Totals
     own: Totals
 
@@ -105,7 +107,7 @@ def begin(
         return Outcome(found)
     # After the user's newest, whatever the clock says: the one begun last is the newest.
     before = yield from newest(owner, "")
-    new = msgspec.structs.replace(new, id=make_id(new.began, chance, after=before.id if before else ""))
+    new = msgspec.structs.replace(new, id=make_id(microseconds(new.began), chance, after=before.id if before else ""))
     tried.append(new.id)
     return Outcome(new, insert(new))
 
@@ -118,9 +120,10 @@ def main_of(way: Current) -> Line:
 
 def insert(new: Conversation) -> list[Tell]:
     key = {"tenant": new.tenant, "conversation": new.id}
-    row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current, "time": new.began}
+    row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current}
+    row["time"] = microseconds(new.began)
     main = main_of(Current(new.tenant, new.id, new.began)).branch
-    branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": main.time}
+    branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": row["time"]}
     return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]
 
 
@@ -141,7 +144,7 @@ def find(owner: Owner, id: str) -> Script[Conversation]:
         raise UnknownConversation(id)
     found = _conversation(owner.tenant, rows[0])
     if found.erased is not None:
-        raise UnknownConversation(id, erased=f"{moment(found.erased):%Y-%m-%d}")
+        raise UnknownConversation(id, erased=f"{found.erased:%Y-%m-%d}")
     return found
 
 
@@ -187,7 +190,7 @@ def total(branches: list[BranchTotals]) -> Totals:
         events=sum(b.own.events for b in branches),
         messages=sum(b.own.messages for b in branches),
         tokens=sum(b.own.tokens for b in branches),
-        newest=max((b.newest for b in branches), default=0),
+        newest=max((b.newest for b in branches if b.newest), default=None),
     )
 
 
@@ -239,15 +242,16 @@ def _conversation(tenant: str, row: Row) -> Conversation:
         goal=goal,
         settings=settings_of(settings) or {},  # damaged: `doctor` says so, and the rest can be read
         current=current,
-        began=began,
-        erased=erased,
+        began=moment(began),
+        erased=None if erased is None else moment(erased),
     )
 
 
 def _branch_totals(row: Row) -> BranchTotals:
-    number, name, parent, at, time, last, newest, tokens, messages, tokens_before, messages_before = row
+    number, name, parent, at, time, last, came, tokens, messages, tokens_before, messages_before = row
+    newest = moment(came) if came else None
     return BranchTotals(
-        branch=Branch(number=number, name=name, parent=parent, at=at, time=time),
+        branch=Branch(number=number, name=name, parent=parent, at=at, time=moment(time)),
         last=last,
         newest=newest,
         line=Totals(events=last, messages=messages, tokens=tokens, newest=newest),

@@ -83,8 +83,8 @@ class Reading(Bound):
         scope: Scope = "conversation",
         branches: Branches = "line",
         kinds: Iterable[str] = (),
-        since: datetime | int | None = None,
-        until: datetime | int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         session: int | None = None,
     ) -> list[Hit]:
         """What was said about something, best first: any words, in any language, with what stood around it.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Protocol
 
 from everthread.core.branches import Line
 from everthread.core.logged import Logged
 from everthread.store.conversations import Conversation
 from everthread.store.recall.hits import Hit, Scope
-from everthread.store.times import FOREVER
 
 
 class ToolContext(Protocol):
@@ -41,8 +41,8 @@ class ToolContext(Protocol):
         limit: int = 5,
         scope: Scope = "conversation",
         kinds: Iterable[str] = (),
-        since: int = -FOREVER,
-        until: int = FOREVER,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[Hit]:
         """What was said about something, best first."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import chain
 from typing import Annotated, Any, Literal
 
@@ -21,7 +21,6 @@ from everthread.core.quotes import Quote
 from everthread.core.sections import RECALL
 from everthread.errors import BadValue, NotFound
 from everthread.store.recall.hits import MOST, Hit
-from everthread.store.times import FOREVER
 from everthread.tools import FunctionTool, ToolContext, tool
 from everthread.tools.results import Quoting
 
@@ -125,20 +124,23 @@ def _there_are(kinds: tuple[str, ...]) -> str:
     return f" The kinds there are: {', '.join(FOUND)}, and the application's own."
 
 
-def _days(since: str | None, until: str | None) -> tuple[int, int]:
-    """From the beginning of one day to the end of another, in microseconds."""
-    first, end = _day("since", since, -FOREVER), _day("until", until, FOREVER, end=True)
-    if first >= end:
+def _days(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """From the beginning of one day to the end of another."""
+    first, last = _day("since", since), _day("until", until)
+    if first and last and first > last:
         raise BadValue("since", since, f"a day that is not after until, which is {until}")
-    return first, end
+    return first, last and _end(last)
 
 
-def _day(what: str, said: str | None, otherwise: int, *, end: bool = False) -> int:
-    """A day in microseconds."""
+def _day(what: str, said: str | None) -> datetime | None:
     if not said:
-        return otherwise
+        return None
     try:
-        day = datetime.strptime(said[:10], "%Y-%m-%d").replace(tzinfo=UTC)
+        return datetime.strptime(said[:10], "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         raise BadValue(what, said, "a day, as 2026-01-31; or left out") from None
-    return int(day.timestamp() + (86_400 if end else 0)) * 1_000_000
+
+
+def _end(day: datetime) -> datetime | None:
+    """The end of a day; None for the last that there is."""
+    return day + timedelta(days=1) if day.date() < date.max else None

@@ -19,8 +19,8 @@ from itertools import chain, groupby
 from typing import Any
 
 from everthread.core.events import Assistant, Event, ToolCall, ToolResult, User
-from everthread.core.logged import microseconds
 from everthread.core.parts import File, Image, Part, Reasoning, Text, image
+from everthread.core.times import microseconds
 from everthread.errors import BadFormat
 from everthread.providers.blobs import from_base64
 from everthread.providers.checks import a_list, a_string, unexpected, unknown

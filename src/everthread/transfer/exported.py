@@ -13,6 +13,7 @@ from typing import NamedTuple
 from everthread.core.branches import Branch
 from everthread.core.events import Fork
 from everthread.core.ids import make_id
+from everthread.core.times import moment
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
 from everthread.store.scripts.append import Draft
@@ -48,7 +49,7 @@ def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whol
         agent=agent,
         name=name,
         current=grown[exported.current].branch.number,
-        began=began,
+        began=moment(began),
     )
     return Whole(conversation=conversation, branches=[(one.branch, one.drafts) for one in grown])
 
@@ -61,7 +62,7 @@ def _began(exported: Exported) -> int:
 
 
 def _main(strand: Strand, began: int) -> _Grown:
-    branch = Branch(number=MAIN, name="main", parent=None, at=0, time=began)
+    branch = Branch(number=MAIN, name="main", parent=None, at=0, time=moment(began))
     return _Grown(branch, _drafts(strand, began), shared=0, first=1)
 
 
@@ -70,7 +71,7 @@ def _fork(strand: Strand, grown: list[_Grown], began: int) -> _Grown:
     number, at = len(grown) + 1, parent.seq(strand.at)
     drafts = _drafts(strand, parent.time(strand.at) if strand.at else began)
     time = drafts[0].time or 0
-    branch = Branch(number=number, name=f"fork-{number}", parent=parent.branch.number, at=at, time=time)
+    branch = Branch(number=number, name=f"fork-{number}", parent=parent.branch.number, at=at, time=moment(time))
     marker = Draft(event=Fork(branch=parent.branch.number, at=at), time=time)
     return _Grown(branch, [marker, *drafts], shared=strand.at, first=at + 2)
 

@@ -18,8 +18,8 @@ import msgspec
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Event, Redacted, attach, decode, detach, is_kind, media_of
 from everthread.core.ids import is_id
-from everthread.core.logged import microseconds
 from everthread.core.parts import blob_hash
+from everthread.core.times import microseconds, moment
 from everthread.core.tokens import sizes
 from everthread.errors import BadFormat, BadValue
 from everthread.store.beside.documents import LONGEST_NAME, Document
@@ -153,7 +153,7 @@ class _Reading:
             raise ValueError(f"branch {number} is there twice, or comes before its parent {parent}")
         name, at = _name("name", about["name"]), _number("at", about["at"])
         self._check_fork(name, parent, at)
-        branch = Branch(number=number, name=name, parent=parent, at=at, time=_time_of(about, "time"))
+        branch = Branch(number=number, name=name, parent=parent, at=at, time=moment(_time_of(about, "time")))
         self._branches[number] = (branch, [])
         self._introduced[number] = where
 
@@ -217,7 +217,7 @@ def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
         id=_id(about["id"]),
         user=owner.user,
         agent=_name("agent", about["agent"]),
-        began=_time_of(about, "began"),
+        began=moment(_time_of(about, "began")),
         **_says(about),
     )
 

@@ -19,6 +19,7 @@ from msgspec import structs
 from everthread.core.branches import Branch
 from everthread.core.events import Event
 from everthread.core.ids import make_id
+from everthread.core.times import microseconds, moment
 from everthread.errors import BadFormat
 from everthread.providers.anthropic.messages import from_anthropic
 from everthread.providers.openai.messages import from_openai
@@ -191,7 +192,7 @@ def _exported(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole
 def _of_messages(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole:
     with _shallow(body.where):
         events = _events(format, body)
-    began = now()
+    began = moment(now())
     conversation = Conversation(
         tenant=owner.tenant,
         id="",  # in the order of the file, once all are read
@@ -226,7 +227,7 @@ def _in_order(wholes: list[Whole]) -> list[Whole]:
     """Message lists say nothing of when they began: the last of a file is the newest."""
     after, ordered = "", []
     for whole in wholes:
-        after = make_id(whole.conversation.began, secrets.randbits(80), after=after)
+        after = make_id(microseconds(whole.conversation.began), secrets.randbits(80), after=after)
         ordered.append(structs.replace(whole, conversation=structs.replace(whole.conversation, id=after)))
     return ordered
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ import msgspec
 
 from everthread.core.branches import Branch
 from everthread.core.events import Command, Redacted, media_of
-from everthread.core.logged import Logged, moment
+from everthread.core.logged import Logged
+from everthread.core.times import moment
 from everthread.errors import Outdated, UnknownBlob, UnknownConversation
 from everthread.store.conversations import MAIN, BranchTotals, Conversation, Owner
 from everthread.store.log import Log
@@ -53,7 +54,7 @@ async def document_lines(log: Log, owner: Owner) -> AsyncIterator[bytes]:
     """The lines of all that is kept for a user beside conversations, such as MEMORY.md, with all versions."""
     for newest in await log.documents.all(owner):
         for one in reversed(await log.documents.versions(owner, newest.name, limit=newest.version)):
-            about = {"user": owner.user, **msgspec.structs.asdict(one), "time": timestamp(one.time)}
+            about = {"user": owner.user, **msgspec.structs.asdict(one), "time": timestamp(moment(one.time))}
             yield _line({"everthread": VERSION, "document": about})
 
 
@@ -175,7 +176,7 @@ def event_line(event: Logged) -> bytes:
         "seq": event.seq,
         "branch": event.branch,
         "id": event.id,
-        "time": timestamp(event.at),
+        "time": timestamp(event.time),
         "session": event.session,
         "tokens": event.tokens,
         "settled": event.settled,
@@ -188,8 +189,8 @@ def event_line(event: Logged) -> bytes:
     return _line(place)[:-2] + b',"event":' + event.body + b"}\n"
 
 
-def timestamp(microseconds: int) -> str:
-    return moment(microseconds).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def timestamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 async def _own_events(log: Log, conversation: Conversation, branch: Branch, after: int) -> AsyncIterator[Logged]:

@@ -15,6 +15,7 @@ import msgspec
 from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.core.parts import Part
 from everthread.core.quotes import Quote
+from everthread.core.values import Value, stored_form
 from everthread.errors import BadValue
 
 _KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
@@ -22,6 +23,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
 
 class _Event(
     msgspec.Struct,
+    Value,
     frozen=True,
     kw_only=True,
     tag_field="kind",
@@ -32,6 +34,9 @@ class _Event(
     @property
     def kind(self) -> str:
         return str(self.__struct_config__.tag)
+
+    def _form(self) -> dict[str, Any]:
+        return stored_form(self)
 
 
 class System(_Event, tag="system", frozen=True):
@@ -236,7 +241,7 @@ class Redacted(_Event, tag="redacted", frozen=True):
 TOMBSTONE = b'{"kind":"redacted"'  # with which its stored form begins
 
 
-class Other(msgspec.Struct, frozen=True, kw_only=True):
+class Other(msgspec.Struct, Value, frozen=True, kw_only=True):
     """A marker of a kind that this package does not know: an application's, or a later feature's."""
 
     kind: str
@@ -247,6 +252,17 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
             raise BadValue("kind", self.kind, "a lower-case name that Everthread does not use itself")
         if "kind" in self.data or json.loads(dump(self.data)) != self.data:
             raise BadValue("data", self.data, "plain JSON (lists, not tuples; text keys) without a key 'kind'")
+
+    def _form(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.data}
+
+    @classmethod
+    def _schema(cls) -> dict[str, Any]:
+        return {"title": "Other", "type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
+
+    @classmethod
+    def _of_form(cls, form: dict[str, Any]) -> Other:
+        return cls(kind=form["kind"], data={name: said for name, said in form.items() if name != "kind"})
 
 
 Message = System | User | Assistant | ToolCall | ToolResult

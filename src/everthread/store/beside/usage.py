@@ -8,14 +8,16 @@ taken as it is, within bounds that every database can add up.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from everthread.core.branches import ENDLESS
 from everthread.core.events import ModelCall
-from everthread.core.logged import moment
+from everthread.core.times import moment
 from everthread.core.turns import Head
+from everthread.core.values import Value
 from everthread.errors import BadValue
 from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Ask, Row, Script
@@ -27,7 +29,7 @@ MOST = 2**40  # of anything in one model call
 LONGEST = 400  # characters of a name
 
 
-class UsageTotal(msgspec.Struct, frozen=True, kw_only=True):
+class UsageTotal(msgspec.Struct, Value, frozen=True, kw_only=True):
     """Totals of the model calls of one turn, session, conversation, day, model or user; what they are not by is empty.
 
     Tokens are the providers' figures. `price` is in US dollars, without the `unpriced` model calls, of which none is
@@ -52,8 +54,8 @@ class UsageTotal(msgspec.Struct, frozen=True, kw_only=True):
     price: float
     unpriced: int
     ms: int
-    first: int
-    last: int
+    first: datetime
+    last: datetime
 
 
 SUMS = ("failed", "input", "output", "cache_read", "cache_write", "reasoning", "ms")
@@ -165,4 +167,5 @@ def _usage(row: Row, by: By) -> UsageTotal:
     values = dict(zip(UsageTotal.__struct_fields__, row, strict=True))
     sums = {name: int(values[name]) for name in SUMS}  # decimals, where a database adds up in those
     day = f"{moment(values['day'] * DAY):%Y-%m-%d}" if by == "day" else ""
-    return UsageTotal(**{**values, **sums, "day": day, "price": float(values["price"])})
+    times = {name: moment(values[name]) for name in ("first", "last")}
+    return UsageTotal(**{**values, **sums, **times, "day": day, "price": float(values["price"])})

@@ -71,7 +71,7 @@ class _Checking:
             slots = slots_of(run, packed)
             self.has[run.branch].update(slots.values())
             events = yield from self._events(run.branch, slots.values())
-            times += [event.at for event in events.values()]
+            times += [event.micros for event in events.values()]
             for word, postings in self._postings(slots, events, session).items():
                 expected[word] += postings
         stored = yield Ask("recall_words", {"block": block})

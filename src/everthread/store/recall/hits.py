@@ -19,6 +19,7 @@ import msgspec
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.logged import Logged, readable
 from everthread.core.tokens import count
+from everthread.core.values import Value
 from everthread.errors import BadValue
 from everthread.language.words import query_of, source_of, words_of
 from everthread.store.conversations import Owner
@@ -39,7 +40,7 @@ LOOKED_THROUGH = 100_000  # characters of a long text, for the best stretch
 CUT = "…"
 
 
-class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
+class Neighbour(msgspec.Struct, Value, frozen=True, kw_only=True):
     """What stood next to a hit, shortened."""
 
     seq: int
@@ -48,7 +49,7 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
     branch: int
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class Hit(msgspec.Struct, Value, frozen=True, kw_only=True):
     """Something that recall found. `text` may be shortened; `reference` names the event, for opening it in full."""
 
     text: str

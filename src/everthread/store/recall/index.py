@@ -166,7 +166,7 @@ def said_in(event: Logged) -> IndexedEvent | None:
     words = words_of(text)
     if not words:
         return None
-    more = dict.fromkeys((*speakers_of(text), *days_of(event.at)), 1)
+    more = dict.fromkeys((*speakers_of(text), *days_of(event.micros)), 1)
     return IndexedEvent({**words, **more}, sum(words.values()), asks(text))
 
 
@@ -184,7 +184,7 @@ class _Block:
         self.events.append(event)
 
     def row(self, block: int) -> dict[str, Any]:
-        times, seqs = [event.at for event in self.events], [event.seq for event in self.events]
+        times, seqs = [event.micros for event in self.events], [event.seq for event in self.events]
         return {
             "block": block,
             "first": min(seqs),

@@ -83,7 +83,7 @@ class Wanted(NamedTuple):
     def holds(self, event: Logged) -> bool:
         return (
             (not self.kinds or event.kind in self.kinds)
-            and self.since <= event.at < self.until
+            and self.since <= event.micros < self.until
             and (self.session is None or event.session == self.session)
             and not isinstance(event.event, Redacted)
         )

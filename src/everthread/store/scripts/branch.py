@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from everthread.core.branches import ENDLESS, Begun, Branch, Departure, Line, line_of
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
+from everthread.core.times import EPOCH, moment
 from everthread.core.turns import Head
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
 from everthread.store.conversations import MAIN
@@ -66,7 +67,9 @@ def _line_of_ancestors(tenant: str, conversation: str, branch: Branch) -> Script
     ends = yield from _heads(key, {at: parent for _, parent, at, *_ in rows if parent is not None})
     begun = yield from _heads(key, {ends[at].turn_first: parent for _, parent, at, *_ in rows if at in ends})
     lefts = [_left_of(row, ends, begun) for row in rows]
-    ancestors = [Branch(number=number, name="", parent=parent, at=at, time=0) for number, parent, at, *_ in rows[1:]]
+    ancestors = [
+        Branch(number=number, name="", parent=parent, at=at, time=EPOCH) for number, parent, at, *_ in rows[1:]
+    ]
     return line_of(tenant, conversation, list(zip([branch, *ancestors], lefts, strict=True)))
 
 
@@ -145,10 +148,10 @@ def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool
         # The branch that stores the fork point, so that every piece of a line holds events.
         parent=base.owner(at) if at else MAIN,
         at=at,
-        time=act.now,
+        time=moment(act.now),
     )
     grown = base.grown(branch, left)
-    row = {"branch": branch.number, "name": branch.name, "parent": branch.parent, "at": at, "time": branch.time}
+    row = {"branch": branch.number, "name": branch.name, "parent": branch.parent, "at": at, "time": act.now}
     writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, left.end, [event], act)]
     return Outcome(grown, [*writes, _point(grown)] if point else writes)
 
@@ -212,7 +215,7 @@ def _free_name(key: dict[str, str], name: str, kind: str, number: int) -> Script
 
 def _branch(row: Row) -> Branch:
     number, name, parent, at, time = row
-    return Branch(number=number, name=name, parent=parent, at=at, time=time)
+    return Branch(number=number, name=name, parent=parent, at=at, time=moment(time))
 
 
 def left_of(row: Row, *, at: int) -> Departure:

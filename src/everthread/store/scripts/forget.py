@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from everthread.core.branches import Branch, Line
 from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, redacted, text_of
 from everthread.core.logged import Logged, readable
+from everthread.core.times import microseconds
 from everthread.core.turns import Head
 from everthread.core.verdicts import is_verdict
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
@@ -97,7 +98,7 @@ def redact(line: Line, seq: int, act: Act, *, again: bool = False) -> Script[Out
     newest = yield from head(line)
     event = yield from _with_content(line, seq, last=newest.seq)
     spot = Spot(line.conversation, event.branch, seq)
-    here, elsewhere = yield from _copies(key, spot, since=event.at)
+    here, elsewhere = yield from _copies(key, spot, since=event.micros)
     if not (again and event.body.startswith(TOMBSTONE)):
         here = {spot: _tombstone(event), **here}
     still = [begun(_still(line.tenant, one, act.now)) for one in (*here, *elsewhere)]
@@ -232,7 +233,7 @@ def _is_erased(conversation: Conversation) -> Script[bool]:
 def _quoting(conversation: Conversation) -> Script[list[Spot]]:
     """The results in the user's other conversations that quote this one, or may."""
     found = yield from quote.quoting(conversation.tenant, conversation.id)
-    found += yield from quote.unknown(conversation.tenant, conversation.id, since=conversation.began)
+    found += yield from quote.unknown(conversation.tenant, conversation.id, since=microseconds(conversation.began))
     return [one for one in dict.fromkeys(found) if one.conversation != conversation.id]
 
 

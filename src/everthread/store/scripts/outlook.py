@@ -31,7 +31,7 @@ OPENING = 8  # events among which are the system messages that open a conversati
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
 SETTINGS = 2_000  # how many of the newest changes of settings are looked at
 MARKERS = MARKER_KINDS[:5]
-HEAD, EVENT = len(Head.__struct_fields__), len(Logged._fields)
+HEAD, EVENT = len(Head.__struct_fields__), len(Logged.__struct_fields__)
 
 
 class Markers(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from everthread.core.branches import Branch
+from everthread.core.times import microseconds
 from everthread.core.turns import Head
 from everthread.core.verdicts import approved, key_of
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
@@ -76,7 +77,7 @@ def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> S
     for (branch, _), batch in zip(whole.branches, batches, strict=True):
         if branch.parent is not None:
             row = {"branch": branch.number, "name": branch.name, "parent": branch.parent}
-            writes.append(Tell("insert_branch", [{**key, **row, "at": branch.at, "time": branch.time}]))
+            writes.append(Tell("insert_branch", [{**key, **row, "at": branch.at, "time": microseconds(branch.time)}]))
         start = _start(branch, heads, {b.number: b for b, _ in whole.branches})
         numbered = number(Place(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
         heads[branch.number] = numbered.heads

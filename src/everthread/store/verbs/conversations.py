@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from everthread.core.times import moment
 from everthread.errors import UnknownConversation
 from everthread.store import conversations
 from everthread.store.beside import leases
@@ -23,7 +24,8 @@ class Conversations:
 
     async def begin(self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any) -> Conversation:
         """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
-        new = Conversation(tenant=owner.tenant, id="", user=owner.user, agent=agent, began=self._clock(), **details)
+        began = moment(self._clock())
+        new = Conversation(tenant=owner.tenant, id="", user=owner.user, agent=agent, began=began, **details)
         chance, tried = secrets.randbits(80), list[str]()
         return self._owners.know(
             await self._engine.write(

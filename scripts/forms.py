@@ -1,0 +1,140 @@
+"""Writes the tables of docs/howto/json.md from the code. `--check` says whether they are up to date."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from everthread.agent.personas import Agent, Server, Versioned
+from everthread.agent.prepare import Rebuilt
+from everthread.agent.reply import TurnResult
+from everthread.context.explain import Explanation, StepLine, TurnLine
+from everthread.core.branches import Branch
+from everthread.core.deltas import Delta, Usage
+from everthread.core.events import Event, Other
+from everthread.core.happenings import HAPPENINGS, Happening
+from everthread.core.logged import FORM
+from everthread.core.parts import Part
+from everthread.core.quotes import Quote
+from everthread.core.request import Tool
+from everthread.core.turns import Session, Turn
+from everthread.jobs.worker import Did
+from everthread.language.facts import Fact
+from everthread.memory.correct import Remembered
+from everthread.memory.standing import Status
+from everthread.providers.choose import Chosen
+from everthread.store.beside.usage import UsageTotal
+from everthread.store.conversations import BranchTotals, Conversation, Totals
+from everthread.store.recall.hits import Hit, Neighbour
+from everthread.wire import FrozenContext
+
+PAGE = Path(__file__).parents[1] / "docs" / "howto" / "json.md"
+BEGIN, END = "<!-- written by scripts/forms.py -->\n", "<!-- until here -->\n"
+
+CONVERSATIONS = (Conversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
+FOUND = (Hit, Neighbour, Remembered, Fact, Status)
+SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt)
+OTHERS = (TurnResult, Usage, Agent, Server, Versioned, Chosen, Did)
+
+_WORDS: dict[Any, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    bytes: "base64",
+    datetime: "time",
+    NoneType: "null",
+    Any: "any",
+    Event: "Event",
+    Part: "Part",
+    Quote: "[conversation, branch, seq]",
+}
+
+
+def tables() -> str:
+    """All forms: what an event of the log is, the kinds of events, parts and deltas, then the other values."""
+    parts = [
+        _table("An event of the log", "value", {"Logged": FORM}),
+        _table("Events, by `kind`; keys that say nothing are left out", "kind", dict(map(_event, _members(Event)))),
+        _table("Parts of messages, by `type`; the same", "type", {_tag(cls): _fields(cls) for cls in get_args(Part)}),
+        _table("Deltas, by `kind`", "kind", {_tag(cls): _fields(cls) for cls in get_args(Delta)}),
+        _table("Conversations", "value", _named(CONVERSATIONS)),
+        _table("What is found and remembered", "value", _named(FOUND)),
+        _table(
+            "What the model sees",
+            "value",
+            {"Context": _fields(FrozenContext)} | _named(SEEN),
+        ),
+        _table("Others", "value", _named(OTHERS)),
+    ]
+    return "\n".join(parts)
+
+
+def _table(title: str, what: str, rows: dict[str, dict[str, Any]]) -> str:
+    lines = [f"**{title}**", "", f"| {what} | keys |", "| --- | --- |"]
+    for name, fields in rows.items():
+        lines.append(f"| `{name}` | {', '.join(f'`{key}` {_word(wanted)}' for key, wanted in fields.items()) or '–'} |")
+    return "\n".join([*lines, ""])
+
+
+def _named(classes: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
+    return {cls.__name__: _fields(cls) for cls in classes}
+
+
+def _members(union: Any) -> list[Any]:
+    """The classes of events, each kind of happening by itself."""
+    return [one for cls in get_args(union) for one in (HAPPENINGS.values() if cls is Happening else [cls])]
+
+
+def _event(cls: Any) -> tuple[str, dict[str, Any]]:
+    if cls is Other:
+        return "your own kind", {"…": "whatever it says"}
+    fields = _fields(cls)
+    if issubclass(cls, Happening):
+        fields = {**{name: wanted for name, wanted in fields.items() if name != "data"}, "…": "what was stored with it"}
+    return _tag(cls), fields
+
+
+def _tag(cls: Any) -> str:
+    return str(cls.__struct_config__.tag)
+
+
+def _fields(cls: Any) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(cls)}
+
+
+def _word(wanted: Any) -> str:
+    """How a type is written."""
+    if isinstance(wanted, str):
+        return wanted
+    if wanted in _WORDS:
+        return _WORDS[wanted]
+    origin, given = get_origin(wanted), get_args(wanted)
+    if origin is Annotated:
+        return _word(given[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_word, given)))
+    if origin is Literal:
+        return " / ".join(f'"{one}"' for one in given)
+    if origin in (list, tuple):
+        return f"[{_word(given[0])}]"
+    if origin is dict:
+        return f"{{{_word(given[1])}}}"
+    return str(wanted.__name__)
+
+
+def page() -> str:
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}\n{tables()}\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    if "--check" not in sys.argv:
+        PAGE.write_text(page(), "utf-8")
+    elif PAGE.read_text("utf-8") != page():
+        raise SystemExit("docs/howto/json.md is not what the code says: run `make reference`.")
