@@ -15,7 +15,7 @@ from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
-from everthread.core.events import SettingsChanged, User, media_of, text_of
+from everthread.core.events import SettingsChanged, User, media_of, text_of, tool_call
 from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
 from everthread.core.settings import GivenSettings
@@ -231,6 +231,15 @@ def given(
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
     wanted, told = asked(settings, model=model), check_instructions(instructions)
     return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)
+
+
+def call_arguments(given: object) -> str:
+    """The arguments of a tool call as JSON; empty where none are given."""
+    if given is None:
+        return ""
+    if not isinstance(given, Mapping):
+        raise BadValue("arguments", given, "all arguments of the tool call, as in {'amount': 20}")
+    return tool_call("", dict(given)).arguments
 
 
 def message(given: User) -> User:
