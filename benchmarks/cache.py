@@ -53,7 +53,7 @@ class Policy(NamedTuple):
     factor: float = 0.0  # the model's tokens for one of the simulator's; 0 is what Everthread knows
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Any:
         settings: dict[str, Any] = {"factor": self.factor}
         if self.model == CLAUDE:
             settings["cache_ttl"] = self.lifetime

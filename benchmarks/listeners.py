@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from benchmarks.clocked import moment, now
-from everthread import Everthread, Talk, user
+from everthread import Everthread, GivenSettings, Talk, user
 from everthread.core.deltas import Done, TextDelta, Usage
 from everthread.core.events import Assistant
 from everthread.core.logged import Logged
@@ -66,7 +66,7 @@ class Measuring:
         def connect(_access: Access) -> Clock:
             return Clock(self._deltas)
 
-        settings = {"model": f"scripted:{TIME}", "memory": False}
+        settings: GivenSettings = {"model": f"scripted:{TIME}", "memory": False}
         with patch.object(scripted_client, "connect", connect):
             async with Everthread.open(self._address, settings=settings, keys={}) as et:
                 self._et = et

@@ -242,7 +242,8 @@ class Going:
         self.rows = (0, 0)  # the first and the last seq of the window, when it was last looked at
 
     async def context(self, budget: int, **settings: float) -> Any:
-        return await self.talk.context(model=MODEL, budget=budget, settings=settings)
+        given: Any = settings
+        return await self.talk.context(model=MODEL, budget=budget, settings=given)
 
     async def go_on(self) -> None:
         await self.append(TURNS)

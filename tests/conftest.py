@@ -6,7 +6,6 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -81,15 +80,7 @@ def someone() -> str:
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count what is written and sent: stores are opened with memory off, unless a test says otherwise,
     and no worker looks whether something is due. What memory adds is told in tests/memory."""
-    opened = Everthread.open
-
-    def open(address: str, *, settings: Any = None, **given: Any) -> Any:
-        if isinstance(settings, dict) and all(isinstance(name, str) for name in settings):  # not what is refused
-            settings = {"memory": False, **settings}
-        return opened(address, settings=settings, **given)
-
     monkeypatch.setenv("EVERTHREAD_MEMORY", "false")
-    monkeypatch.setattr(Everthread, "open", open)
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
 
 

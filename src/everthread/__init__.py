@@ -1,59 +1,240 @@
 """LLM conversations that never end. See `Everthread`, and CONTEXT.md for the words.
 
+Everything that a program meets can be imported from here: the verbs' values, what they take, and all errors.
 Importing this imports nothing yet: each name is fetched from its module when it is first used, so that a program or
-command that needs little starts at once.
+command that needs little starts at once. A name stands here twice, for type checkers and for Python; a test compares.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from everthread.agent.personas import Agent
-    from everthread.app import Everthread
-    from everthread.core.events import Redacted, assistant, system, tool_call, tool_result, user
-    from everthread.core.happenings import artifact_created, canvas_changed, flow_completed, flow_started, user_edit
-    from everthread.core.parts import file, image
-    from everthread.errors import EverthreadError
-    from everthread.talk import Talk
-    from everthread.tools import McpServer, tool
+    # Combined, or each `Name as Name` would be a statement of its own.
+    # isort: off
+    from everthread.agent.personas import Agent as Agent, Agents as Agents, Server as Server, Versioned as Versioned
+    from everthread.agent.prepare import Rebuilt as Rebuilt
+    from everthread.agent.reply import Reply as Reply, TurnResult as TurnResult
+    from everthread.app import Everthread as Everthread
+    from everthread.arguments import ForContext as ForContext, ForTurn as ForTurn
+    from everthread.config import Settings as Settings
+    from everthread.context.build import Context as Context
+    from everthread.context.explain import Explanation as Explanation, StepLine as StepLine, TurnLine as TurnLine
+    from everthread.core.branches import Branch as Branch, Line as Line
+    from everthread.core.deltas import (
+        CallDelta as CallDelta,
+        Delta as Delta,
+        Done as Done,
+        Notice as Notice,
+        ReasoningDelta as ReasoningDelta,
+        ResultDelta as ResultDelta,
+        TextDelta as TextDelta,
+        Usage as Usage,
+    )
+    from everthread.core.events import (
+        AgentKilled as AgentKilled,
+        Assistant as Assistant,
+        BriefUpdated as BriefUpdated,
+        Clear as Clear,
+        Command as Command,
+        Event as Event,
+        Fork as Fork,
+        Mark as Mark,
+        Marker as Marker,
+        Message as Message,
+        ModelCall as ModelCall,
+        Other as Other,
+        Pin as Pin,
+        Redacted as Redacted,
+        Rewind as Rewind,
+        SessionEnded as SessionEnded,
+        SessionStarted as SessionStarted,
+        SettingsChanged as SettingsChanged,
+        Summary as Summary,
+        System as System,
+        ToolCall as ToolCall,
+        ToolResult as ToolResult,
+        User as User,
+        assistant as assistant,
+        system as system,
+        text_of as text_of,
+        tool_call as tool_call,
+        tool_result as tool_result,
+        user as user,
+    )
+    from everthread.core.happenings import (
+        ArtifactCreated as ArtifactCreated,
+        CanvasChanged as CanvasChanged,
+        FlowCompleted as FlowCompleted,
+        FlowStarted as FlowStarted,
+        Happening as Happening,
+        UserEdit as UserEdit,
+        artifact_created as artifact_created,
+        canvas_changed as canvas_changed,
+        flow_completed as flow_completed,
+        flow_started as flow_started,
+        user_edit as user_edit,
+    )
+    from everthread.core.importance import Worth as Worth
+    from everthread.core.logged import Logged as Logged
+    from everthread.core.parts import (
+        File as File,
+        Image as Image,
+        Part as Part,
+        Reasoning as Reasoning,
+        Text as Text,
+        file as file,
+        image as image,
+        text as text,
+    )
+    from everthread.core.quotes import Quote as Quote
+    from everthread.core.request import Tool as Tool
+    from everthread.core.settings import GivenSettings as GivenSettings
+    from everthread.core.strategies import Choice as Choice, Older as Older, Strategy as Strategy, View as View
+    from everthread.core.turns import Session as Session, State as State, Turn as Turn
+    from everthread.core.window import Room as Room, Start as Start
+    from everthread.errors import (
+        AlreadyApproved as AlreadyApproved,
+        AlreadyExists as AlreadyExists,
+        BadAddress as BadAddress,
+        BadAgent as BadAgent,
+        BadFormat as BadFormat,
+        BadSetting as BadSetting,
+        BadSettingsFile as BadSettingsFile,
+        BadTool as BadTool,
+        BadValue as BadValue,
+        BeyondModel as BeyondModel,
+        BrokenOff as BrokenOff,
+        Busy as Busy,
+        Changed as Changed,
+        Closed as Closed,
+        Conflict as Conflict,
+        Corrupt as Corrupt,
+        EventTooLarge as EventTooLarge,
+        EverthreadError as EverthreadError,
+        Full as Full,
+        InputError as InputError,
+        KeyReused as KeyReused,
+        LimitReached as LimitReached,
+        MigrationFailed as MigrationFailed,
+        MissingExtra as MissingExtra,
+        ModelError as ModelError,
+        Moved as Moved,
+        NewerSchema as NewerSchema,
+        NoCredit as NoCredit,
+        NoKey as NoKey,
+        NoModel as NoModel,
+        NoModelFile as NoModelFile,
+        NoUser as NoUser,
+        NotADatabase as NotADatabase,
+        NotFound as NotFound,
+        NotWaiting as NotWaiting,
+        NotYetGone as NotYetGone,
+        NothingToResume as NothingToResume,
+        Outdated as Outdated,
+        Outrun as Outrun,
+        Overloaded as Overloaded,
+        ReadOnly as ReadOnly,
+        RequestRefused as RequestRefused,
+        StoreError as StoreError,
+        TakenOver as TakenOver,
+        TooLong as TooLong,
+        TurnBusy as TurnBusy,
+        TurnCancelled as TurnCancelled,
+        Unavailable as Unavailable,
+        UnknownAgent as UnknownAgent,
+        UnknownBlob as UnknownBlob,
+        UnknownBranch as UnknownBranch,
+        UnknownConversation as UnknownConversation,
+        UnknownMark as UnknownMark,
+        UnknownModel as UnknownModel,
+        UnknownSeq as UnknownSeq,
+        Unreachable as Unreachable,
+        WrongKey as WrongKey,
+    )
+    from everthread.jobs.worker import Did as Did
+    from everthread.language.facts import Fact as Fact
+    from everthread.memory.correct import Remembered as Remembered
+    from everthread.memory.standing import Status as Status
+    from everthread.opening import Opening as Opening
+    from everthread.providers.choose import Chosen as Chosen
+    from everthread.providers.models import Limits as Limits, Model as Model
+    from everthread.store.beside.usage import By as By, UsageTotal as UsageTotal
+    from everthread.store.conversations import (
+        BranchTotals as BranchTotals,
+        Conversation as Conversation,
+        Owner as Owner,
+        Totals as Totals,
+    )
+    from everthread.store.log import Log as Log
+    from everthread.store.recall.hits import Branches as Branches, Hit as Hit, Neighbour as Neighbour, Scope as Scope
+    from everthread.talk import Talk as Talk
+    from everthread.tools import (
+        FunctionTool as FunctionTool,
+        McpServer as McpServer,
+        ToolContext as ToolContext,
+        Toolbox as Toolbox,
+        tool as tool,
+    )
+    from everthread.tools.functions import Approval as Approval
+    # isort: on
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Agent",
-    "Everthread",
-    "EverthreadError",
-    "McpServer",
-    "Redacted",
-    "Talk",
-    "artifact_created",
-    "assistant",
-    "canvas_changed",
-    "file",
-    "flow_completed",
-    "flow_started",
-    "image",
-    "system",
-    "tool",
-    "tool_call",
-    "tool_result",
-    "user",
-    "user_edit",
-]
-
-_HOMES = {
-    "Agent": "everthread.agent.personas",
-    "Everthread": "everthread.app",
-    "Talk": "everthread.talk",
-    **dict.fromkeys(("Redacted", "assistant", "system", "tool_call", "tool_result", "user"), "everthread.core.events"),
-    **dict.fromkeys(
-        ("artifact_created", "canvas_changed", "flow_completed", "flow_started", "user_edit"),
-        "everthread.core.happenings",
+_NAMES = {
+    "everthread.agent.personas": "Agent Agents Server Versioned",
+    "everthread.agent.prepare": "Rebuilt",
+    "everthread.agent.reply": "Reply TurnResult",
+    "everthread.app": "Everthread",
+    "everthread.arguments": "ForContext ForTurn",
+    "everthread.config": "Settings",
+    "everthread.context.build": "Context",
+    "everthread.context.explain": "Explanation StepLine TurnLine",
+    "everthread.core.branches": "Branch Line",
+    "everthread.core.deltas": "CallDelta Delta Done Notice ReasoningDelta ResultDelta TextDelta Usage",
+    "everthread.core.events": (
+        "AgentKilled Assistant BriefUpdated Clear Command Event Fork Mark Marker Message ModelCall Other Pin Redacted "
+        "Rewind SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult User assistant system "
+        "text_of tool_call tool_result user"
     ),
-    **dict.fromkeys(("file", "image"), "everthread.core.parts"),
-    "EverthreadError": "everthread.errors",
-    **dict.fromkeys(("McpServer", "tool"), "everthread.tools"),
+    "everthread.core.happenings": (
+        "ArtifactCreated CanvasChanged FlowCompleted FlowStarted Happening UserEdit artifact_created canvas_changed "
+        "flow_completed flow_started user_edit"
+    ),
+    "everthread.core.importance": "Worth",
+    "everthread.core.logged": "Logged",
+    "everthread.core.parts": "File Image Part Reasoning Text file image text",
+    "everthread.core.quotes": "Quote",
+    "everthread.core.request": "Tool",
+    "everthread.core.settings": "GivenSettings",
+    "everthread.core.strategies": "Choice Older Strategy View",
+    "everthread.core.turns": "Session State Turn",
+    "everthread.core.window": "Room Start",
+    "everthread.errors": (
+        "AlreadyApproved AlreadyExists BadAddress BadAgent BadFormat BadSetting BadSettingsFile BadTool BadValue "
+        "BeyondModel BrokenOff Busy Changed Closed Conflict Corrupt EventTooLarge EverthreadError Full InputError "
+        "KeyReused LimitReached MigrationFailed MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel "
+        "NoModelFile NoUser NotADatabase NotFound NotWaiting NotYetGone NothingToResume Outdated Outrun Overloaded "
+        "ReadOnly RequestRefused StoreError TakenOver TooLong TurnBusy TurnCancelled Unavailable UnknownAgent "
+        "UnknownBlob UnknownBranch UnknownConversation UnknownMark UnknownModel UnknownSeq Unreachable WrongKey"
+    ),
+    "everthread.jobs.worker": "Did",
+    "everthread.language.facts": "Fact",
+    "everthread.memory.correct": "Remembered",
+    "everthread.memory.standing": "Status",
+    "everthread.opening": "Opening",
+    "everthread.providers.choose": "Chosen",
+    "everthread.providers.models": "Limits Model",
+    "everthread.store.beside.usage": "By UsageTotal",
+    "everthread.store.conversations": "BranchTotals Conversation Owner Totals",
+    "everthread.store.log": "Log",
+    "everthread.store.recall.hits": "Branches Hit Neighbour Scope",
+    "everthread.talk": "Talk",
+    "everthread.tools": "FunctionTool McpServer ToolContext Toolbox tool",
+    "everthread.tools.functions": "Approval",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> object:

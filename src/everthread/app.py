@@ -26,6 +26,7 @@ from everthread.agent.runtime import DEFAULT_AGENT, Runtime
 from everthread.config import Source, general_sources, keys_of, resolve
 from everthread.context.build import Contexts, forgotten
 from everthread.core.importance import Worth, worth
+from everthread.core.settings import GivenSettings
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting
 from everthread.jobs.memory import memory_worker
@@ -52,14 +53,15 @@ class Everthread:
     def __init__(
         self,
         log: Log,
-        settings: dict[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
         *,
+        environment: bool = True,
         tools: Iterable[Any] = (),
         keys: Mapping[str, str] | None = None,
         strict: bool = False,
     ) -> None:
         self.log = log  # the operator's door: it does not ask whose a line or place is
-        self._settings = settings
+        self._settings, self._environment = settings or {}, environment
         self._read: tuple[Source, ...] | None = None
         self._given_keys = keys
         self._runtime = Runtime(
@@ -76,7 +78,8 @@ class Everthread:
     def open(
         address: str,
         *,
-        settings: dict[str, Any] | None = None,
+        settings: GivenSettings | None = None,
+        environment: bool = True,
         tools: Iterable[Any] = (),
         agents: str | Path | None = None,
         keys: Mapping[str, str] | None = None,
@@ -88,11 +91,12 @@ class Everthread:
     ) -> Opening[Everthread]:
         """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`.
 
-        `settings`: instead of those in the configuration file and the environment. `tools`: what agents may use:
-        functions with type hints, objects with name, schema and execute, MCP servers. `agents`: a folder of agents'
-        TOML files; an agent must then be one of them, or one that was saved. `keys`: by provider, or by host and port
-        for servers of your own; else those of the configuration file and the environment. `importance`: what a message
-        is worth, from 0 to 100, in place of the default scores; it is asked once, when the message is appended.
+        `settings`: they win over those of the configuration file and the environment, which hold beside them unless
+        `environment` is False; keys are no settings. `tools`: what agents may use: functions with type hints, objects
+        with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files; an agent must then be one
+        of them, or one that was saved. `keys`: by provider, or by host and port for servers of your own; else those of
+        the configuration file and the environment. `importance`: what a message is worth, from 0 to 100, in place of
+        the default scores; it is asked once, when the message is appended.
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
@@ -107,7 +111,7 @@ class Everthread:
 
         async def opened() -> Everthread:
             log = await open_log(where, bus=by, **options)
-            et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
+            et = Everthread(log, given, environment=environment, tools=tools, keys=keys, strict=agents is not None)
             try:
                 await log.forgetting.finish_later()
                 if agents is not None:
@@ -157,11 +161,10 @@ class Everthread:
         return keys_of(os.environ) if self._given_keys is None else self._given_keys
 
     def _sources(self) -> tuple[Source, ...]:
-        """Where settings come from that are no conversation's: the file and the environment, read once."""
+        """Where settings come from that are no conversation's: the file and the environment, read once, and `open`."""
         if self._read is None:
-            self._read = (
-                general_sources(os.environ) if self._settings is None else (Source(arguments.OPENED, self._settings),)
-            )
+            around = general_sources(os.environ) if self._environment else ()
+            self._read = (*around, Source(arguments.OPENED, self._settings))
             resolve(*self._read)
         return self._read
 

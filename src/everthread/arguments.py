@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypedDict, TypeGuard
 
 from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
-from everthread.core.events import SettingsChanged, User, media_of, text_of
+from everthread.core.events import SettingsChanged, User, media_of, text_of, tool_call
 from everthread.core.sections import ORDER
+from everthread.core.settings import GivenSettings
 from everthread.core.strategies import STRATEGIES, Strategy
 from everthread.core.times import microseconds
 from everthread.errors import BadValue, NoUser
 from everthread.store.conversations import Owner, check_name, owner_of
 
 OPENED = "the settings that the store was opened with"
+WhenBusy = Literal["wait", "refuse"]
 
 
 # -- texts -----------------------------------------------------------------------------------------------
@@ -121,11 +123,8 @@ def settings(given: object) -> dict[str, Any]:
     return dict(given)
 
 
-def settings_of_store(given: object) -> dict[str, Any] | None:
-    """They replace the file and the environment, so None differs from an empty mapping."""
-    if given is None:
-        return None
-    resolve(Source(OPENED, found := settings(given)))
+def settings_of_store(given: object) -> dict[str, Any]:
+    resolve(Source(OPENED, found := {} if given is None else settings(given)))
     return found
 
 
@@ -194,19 +193,51 @@ def _strategy(given: Any) -> tuple[str | None, Strategy | None]:
     return None, given
 
 
+class ForContext(TypedDict, total=False):
+    """What `talk.context` takes."""
+
+    model: str | None
+    budget: int | None
+    strategy: str | Strategy | None
+    instructions: str | Mapping[str, str] | None
+    tools: Iterable[Any] | None
+    at: int | None
+    settings: GivenSettings | None
+
+
+class ForTurn(TypedDict, total=False):
+    """What `talk.say` and the other verbs that run a turn take in addition."""
+
+    model: str | None
+    instructions: str | Mapping[str, str] | None
+    tools: Iterable[Any] | None
+    settings: GivenSettings | None
+    when_busy: WhenBusy
+    detached: bool
+
+
 def given(
     *,
     model: str | None = None,
     instructions: str | Mapping[str, str] | None = None,
     tools: Iterable[Any] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    when_busy: str = "wait",
+    settings: GivenSettings | None = None,
+    when_busy: WhenBusy = "wait",
     detached: bool = False,
 ) -> Given:
-    """What `talk.say` and the other verbs that run a turn take in addition."""
+    """That, checked."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
     wanted, told = asked(settings, model=model), check_instructions(instructions)
     return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)
+
+
+def call_arguments(given: object) -> str:
+    """The arguments of a tool call as JSON; empty where none are given."""
+    if given is None:
+        return ""
+    if not isinstance(given, Mapping):
+        raise BadValue("arguments", given, "all arguments of the tool call, as in {'amount': 20}")
+    return tool_call("", dict(given)).arguments
 
 
 def message(given: User) -> User:

@@ -2,8 +2,8 @@
 
 There is one table, `Settings`. A field has a type, a default, a meaning and what is allowed; checks, errors and the
 reference page are made from these. Settings come from sources, and the most specific wins: the default, the file, the
-environment (or, instead of both, what the store was opened with), the conversation, the branch, the call. `resolve`
-takes them in that order and says for each setting where it came from; what is not allowed is refused wherever it
+environment, what the store was opened with, the conversation, the branch, the call. `resolve` takes them in that
+order and says for each setting where it came from; what is not allowed is refused wherever it
 stands, even where a more specific source would win. Only what the log holds already is passed over and told of instead:
 no conversation may come to an end by it. Nothing is read but one file and the environment that the caller hands in.
 """

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from everthread import Everthread, Talk, user
+from everthread import Everthread, GivenSettings, Talk, user
 from everthread.agent import lease as leasing
 from everthread.core.logged import Logged
 from everthread.errors import EverthreadError
@@ -75,7 +75,7 @@ def tell(name: str, **what: Any) -> None:
 async def main(address: str, owner: str, conversation: str, model: str, words: str, pace: str, lease: str) -> None:
     leasing.SECONDS = float(lease)
     script(model, *([" ".join(f"{model}{number}" for number in range(int(words)))] * 1_000), pace=float(pace))
-    settings = {"model": f"scripted:{model}", "memory": False}
+    settings: GivenSettings = {"model": f"scripted:{model}", "memory": False}
     async with Everthread.open(address, settings=settings, keys={}) as et:
         talk = await et.conversation(user=owner, id=conversation)
         runner = Runner(talk)

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from everthread.core.deltas import Done, Notice, TextDelta
 from everthread.core.events import Assistant
 from everthread.errors import BeyondModel, BrokenOff, NoCredit, Overloaded, TooLong, Unreachable, WrongKey
@@ -76,7 +76,7 @@ async def test_a_turn_that_failed_goes_on_without_being_said_again(talk: Talk, s
 async def test_another_model_takes_over_when_the_first_is_down(talk: Talk, speak: Speak, someone: str) -> None:
     speak(busy(), busy(), busy())
     script(f"{someone}-two", "I am the other one.", "Still here.")
-    settings = {"fallback": f"scripted:{someone}-two"}
+    settings: GivenSettings = {"fallback": f"scripted:{someone}-two"}
     deltas = await heard(talk.say("Hello?", settings=settings))
     assert "".join(map(str, deltas)) == "I am the other one."
     assert "takes over" in [delta.text for delta in deltas if isinstance(delta, Notice)][-1]

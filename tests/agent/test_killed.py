@@ -8,11 +8,10 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Done
 from everthread.errors import BadTool, NothingToResume, NotWaiting
@@ -56,7 +55,7 @@ async def left(address: str, owner: str, model: str) -> AsyncIterator[dict[str, 
     finally:
         child.send_signal(signal.SIGKILL)
         await child.wait()
-    settings = {"model": model, "memory": False}
+    settings: GivenSettings = {"model": model, "memory": False}
     async with Everthread.open(address, settings=settings, keys={}, tools=TOOLS) as et:
         yield {one["name"]: await _own(et, owner, one["conversation"]) for one in there}
 
@@ -88,7 +87,7 @@ async def brought_to_its_end(talk: Talk, name: str) -> None:
     RAN.clear()
 
 
-MODEL: dict[str, Any] = {}
+MODEL: GivenSettings = {}
 
 
 @pytest.fixture(autouse=True)

@@ -110,8 +110,8 @@ async def test_a_file_of_text_reaches_a_model_that_sees_nothing_else(address: st
 
 async def test_an_error_of_a_server_of_ones_own_says_which_and_where_its_key_stands(talk: Talk) -> None:
     async with OpenAIServer(key="another") as server:
-        settings = {"address": server.address}
+        address = server.address
         with pytest.raises(WrongKey) as raised:
-            await talk.say("Hello", model="openai:gpt-5", settings=settings)
-    assert settings["address"] in str(raised.value)
+            await talk.say("Hello", model="openai:gpt-5", settings={"address": address})
+    assert address in str(raised.value)
     assert "[keys]" in str(raised.value)

@@ -78,6 +78,9 @@ class Ear:
         await asyncio.wait({self._task})
 
 
+WRONG: Any = {"budget": 4.5}
+
+
 async def joined(talk: Talk) -> None:
     """Wait until all who listen have begun to: who joins after a turn's end is not told of it."""
     place, channels = place_of(await talk.line()), talk._runtime.live._channels
@@ -300,7 +303,7 @@ async def test_what_is_wrong_with_a_detached_turn_is_raised_to_who_waits_for_it(
     with pytest.raises(WrongKey):
         await talk.say("Hello?", detached=True)
     with pytest.raises(BadSetting):
-        await talk.say("Hello?", settings={"budget": 4.5}, detached=True).accepted()
+        await talk.say("Hello?", settings=WRONG, detached=True).accepted()
 
 
 async def test_without_it_a_caller_that_leaves_ends_the_turn(talk: Talk, speak: Speak) -> None:
@@ -485,7 +488,7 @@ async def test_what_is_wrong_with_a_detached_turn_is_logged_where_nobody_waits_f
     talk: Talk, speak: Speak, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        talk.say("Hello?", settings={"budget": 4.5}, detached=True)
+        talk.say("Hello?", settings=WRONG, detached=True)
         await until(lambda: "budget" in caplog.text)
     assert await kinds(talk) == []
 

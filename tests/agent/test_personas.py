@@ -152,7 +152,7 @@ def test_two_files_for_one_agent_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadAgent, match="no such folder"):
+    with pytest.raises(BadAgent, match=r"^The folder of agents /\S+ cannot be used \(there is no such folder\)"):
         load(tmp_path / "nowhere")
 
 

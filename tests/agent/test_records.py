@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.loopback.anthropic import AnthropicServer
 from benchmarks.loopback.model import Script
-from everthread import Everthread, Talk, assistant, user
+from everthread import Everthread, GivenSettings, Talk, assistant, user
 from everthread.agent.personas import Agent
 from everthread.core.events import ModelCall
 from everthread.errors import BadValue
@@ -116,7 +116,7 @@ async def test_the_factor_of_a_model_is_learnt_from_what_its_provider_reports(ad
     """And known to every process that opens the store from then on."""
     async with AnthropicServer(Script()) as server:
         keys = {server.address.removeprefix("http://"): "test-key"}
-        settings = {"model": "anthropic:claude-sonnet-4-6", "address": server.address}
+        settings: GivenSettings = {"model": "anthropic:claude-sonnet-4-6", "address": server.address}
         async with Everthread.open(address, settings=settings, keys=keys) as et:
             talk = await et.begin(user=someone)
             before = (await talk.context()).factor
@@ -136,7 +136,7 @@ async def test_small_requests_teach_nothing(address: str, someone: str) -> None:
     """What a provider adds to each of them would look like a tokenizer."""
     async with AnthropicServer(Script()) as server:
         keys = {server.address.removeprefix("http://"): "test-key"}
-        settings = {"model": "anthropic:claude-sonnet-4-6", "address": server.address}
+        settings: GivenSettings = {"model": "anthropic:claude-sonnet-4-6", "address": server.address}
         async with Everthread.open(address, settings=settings, keys=keys) as et:
             before = (await (await et.begin(user=someone)).context()).factor
             for _ in range(22):

@@ -251,7 +251,7 @@ async def test_what_cannot_be_said_is_refused_before_anything_happens(talk: Talk
     with pytest.raises(BadValue, match="a piece of a message is 3"):
         talk.say(3)  # type: ignore[arg-type]
     with pytest.raises(BadValue, match="when_busy is 'shout'"):
-        talk.say("Hello", when_busy="shout")
+        talk.say("Hello", when_busy="shout")  # type: ignore[arg-type]
     with pytest.raises(BadValue, match="settings is 'loud'"):
         talk.say("Hello", settings="loud")  # type: ignore[arg-type]
     assert await kinds(talk) == []

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.loopback.anthropic import AnthropicServer
 from benchmarks.loopback.model import Called, Script, Thought
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from tests.agent.support import calls, heard, said
 
 MODEL = "anthropic:claude-fable-5-1"
@@ -23,7 +23,7 @@ async def server() -> AsyncIterator[AnthropicServer]:
 
 @pytest.fixture
 async def bound(server: AnthropicServer, tmp_path: Path) -> AsyncIterator[Talk]:
-    settings = {"model": MODEL, "address": server.address, "effort": "low", "retries": 0}
+    settings: GivenSettings = {"model": MODEL, "address": server.address, "effort": "low", "retries": 0}
     host = server.address.removeprefix("http://")
     async with Everthread.open(f"sqlite:///{tmp_path}/talk.db", settings=settings, keys={host: "test-key"}) as et:
         yield await et.begin(user="ana")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.counting import true_tokens
 from benchmarks.validator import refusals
-from everthread import Everthread, Talk, assistant, system, tool_call, tool_result, user
+from everthread import Everthread, GivenSettings, Talk, assistant, system, tool_call, tool_result, user
 from everthread.app import TENANT
 from everthread.context.build import Context
 from everthread.core.events import Event, SettingsChanged, ToolCall
@@ -32,7 +32,7 @@ from tests.examples import examples
 from tests.transcripts import CHAT, CLAUDE, FORMS
 
 BUDGET = 8_000
-ROOMY = {"model_window": 4_000_000}  # so that what is over the budget can be looked at all the same
+ROOMY: GivenSettings = {"model_window": 4_000_000}  # so that what is over the budget can be looked at all the same
 OLDER = "openai:gpt-4"  # another encoding, and no pictures
 SCHEMA = {
     "type": "object",
@@ -181,7 +181,7 @@ def test_the_estimate_is_never_below_what_is_sent(
     store: Store, events: list[Event], times: int, model: str, budget: int, tools: list[dict[str, Any]], output: bool
 ) -> None:
     talk = store.begin(events * times)
-    chosen: dict[str, Any] = {"output": json.dumps({"type": "object", "title": "x y " * 40})} if output else {}
+    chosen: GivenSettings = {"output": json.dumps({"type": "object", "title": "x y " * 40})} if output else {}
     context = store.do(talk.context(model=model, budget=budget, tools=tools, settings=ROOMY | chosen))
     assert is_honest(context)
     assert refusals(model, context.request) == []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, system, tool_call, user
+from everthread import Everthread, GivenSettings, Talk, assistant, system, tool_call, user
 from everthread.core.branches import ENDLESS
 from everthread.errors import EverthreadError, UnknownConversation
 from everthread.testing.scripted import script
@@ -61,7 +62,7 @@ class Random:
 @pytest.mark.parametrize("seed", range(6))
 async def test_it_is_the_same_as_the_first_one_of_a_process(address: str, someone: str, seed: int) -> None:
     happens = Random(seed)
-    settings = {
+    settings: Any = {
         "model": "anthropic:claude-sonnet-4-6",
         "summary_model": f"scripted:{someone}",
         "worker": "apart",  # nobody but us
@@ -91,7 +92,7 @@ async def test_it_is_the_same_as_the_first_one_of_a_process(address: str, someon
 async def test_and_after_every_message(address: str, someone: str, seed: int) -> None:
     """Turns that are large while they run push the window forward, and further turns may pull it back."""
     chance = random.Random(seed)
-    settings = {"model": "anthropic:claude-sonnet-4-6", "budget": 3_000, "memory": False}
+    settings: GivenSettings = {"model": "anthropic:claude-sonnet-4-6", "budget": 3_000, "memory": False}
     async with (
         Everthread.open(address, settings=settings, keys={}) as et,
         Everthread.open(address, settings=settings, keys={}) as new,
@@ -110,7 +111,12 @@ async def test_and_after_every_message(address: str, someone: str, seed: int) ->
 @pytest.fixture
 async def told(address: str, someone: str) -> AsyncIterator[Talk]:
     """A conversation with a secret, of which a window was read."""
-    settings = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000, "memory": True, "worker": "apart"}
+    settings: GivenSettings = {
+        "model": "anthropic:claude-sonnet-4-6",
+        "budget": 4_000,
+        "memory": True,
+        "worker": "apart",
+    }
     async with Everthread.open(address, settings=settings, keys={}) as et:
         talk = await et.begin(user=someone)
         await talk.append(user("Hello."), assistant("Hello."), user(SECRET), assistant("I see."), user("Well?"))

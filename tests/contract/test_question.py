@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, image, tool_result, user
+from everthread import Everthread, GivenSettings, Talk, assistant, image, tool_result, user
 from everthread.context.build import Context
 from everthread.core.events import Clear, Event, ToolCall
 from everthread.testing.scripted import call, script
@@ -156,7 +156,7 @@ async def test_a_turn_of_an_approval_that_came_late_is_told_the_question(
         return "figures " * 2_500
 
     script(someone, [call("report", {})], "I wait.", "Here it is.")
-    settings = {"model": f"scripted:{someone}", "memory": memory, "budget": 4_000}
+    settings: GivenSettings = {"model": f"scripted:{someone}", "memory": memory, "budget": 4_000}
     async with Everthread.open(address, settings=settings, tools=[report], keys={}) as et:
         talk = await et.begin(user=someone)
         await talk.say("Make the report.")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, system, user
+from everthread import Everthread, GivenSettings, Talk, assistant, system, user
 from everthread.jobs.worker import Worker
 from everthread.live import LiveTurn
 from everthread.store.engine import Script
 from everthread.testing.scripted import script
 
-MODEL = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000}
+MODEL: GivenSettings = {"model": "anthropic:claude-sonnet-4-6", "budget": 4_000}
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,11 @@ def calls(talk: Talk) -> Iterator[list[str]]:
 @pytest.fixture
 async def remembering(address: str, someone: str) -> AsyncIterator[Talk]:
     """A conversation with a scripted model, and one for its memory."""
-    settings = {"model": f"scripted:{someone}", "summary_model": f"scripted:{someone}-memory", "memory": True}
+    settings: GivenSettings = {
+        "model": f"scripted:{someone}",
+        "summary_model": f"scripted:{someone}-memory",
+        "memory": True,
+    }
     script(someone, *["I see."] * 9)
     script(f"{someone}-memory", *["They spoke of roses."] * 9)
     async with Everthread.open(address, settings=settings, keys={}) as et:

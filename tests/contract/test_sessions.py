@@ -29,8 +29,8 @@ def clock() -> Clock:
 async def opened(
     address: str, clock: Clock, *, gap: timedelta | None = None, **settings: Any
 ) -> AsyncIterator[Everthread]:
-    given: dict[str, Any] = {"session_gap": gap} if gap else {}
-    async with Everthread.open(address, settings=settings, **given) as et:
+    given: dict[str, Any] = {"settings": settings, **({"session_gap": gap} if gap else {})}
+    async with Everthread.open(address, **given) as et:
         et.log._clock = clock
         yield et
 

@@ -172,7 +172,7 @@ async def readings(talk: Talk) -> dict[str, Callable[[], Awaitable[Any]]]:
     log: Log = talk._runtime.log
     newest = await newest_seq(talk)
 
-    def context(strategy: str) -> Callable[[], Awaitable[Any]]:
+    def context(strategy: Any) -> Callable[[], Awaitable[Any]]:
         return lambda: talk.context(model=MODEL, budget=3_400, settings={"strategy": strategy})
 
     return {

@@ -126,7 +126,7 @@ async def everything_read(talk: Talk, newest: int, pick: int) -> dict[str, Any]:
     return found
 
 
-async def context(talk: Talk, strategy: str, budget: int, at: int | None) -> Any:
+async def context(talk: Talk, strategy: Any, budget: int, at: int | None) -> Any:
     made = await talk.context(model=MODEL, budget=budget, at=at, settings={"strategy": strategy})
     # Each conversation has a fence of its own, which takes as many tokens.
     request = json.dumps(made.request).replace(plan_of(made).fence.number, "N")

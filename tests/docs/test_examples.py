@@ -30,7 +30,8 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/tutorial.md", "docs/howto/memory.md", "docs/howto/live.md", "docs/howto/json.md"]
+    "page",
+    ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("memory", "live", "json", "types"))],
 )
 async def test_a_page_does_what_it_says(page: str, fresh_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A reader is quicker than memory, which works beside them; a test on a busy machine may not be.
@@ -118,6 +119,7 @@ def test_no_other_section_comes_into_an_account() -> None:
         "docs/howto/memory.md",
         "docs/howto/live.md",
         "docs/howto/many-machines.md",
+        "docs/howto/types.md",
     ],
 )
 def test_links_to_files_lead_somewhere(page: str) -> None:

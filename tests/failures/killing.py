@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from everthread import Everthread, Talk, assistant, file, tool_call, user
+from everthread import Everthread, GivenSettings, Talk, assistant, file, tool_call, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import Assistant, BriefUpdated, Command, User
 from everthread.errors import NotFound, NothingToResume
@@ -34,7 +34,7 @@ from everthread.testing.scripted import call, script
 from everthread.tools import tool
 
 TENANT = "default"
-SETTINGS = {"model": "scripted:killed", "summary_model": "scripted:killed-memory"}
+SETTINGS: GivenSettings = {"model": "scripted:killed", "summary_model": "scripted:killed-memory"}
 LATER = 1.1  # of the time that a verb takes, up to which it is killed
 
 

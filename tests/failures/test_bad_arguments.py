@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, file, image, tool_call, user
+from everthread import Everthread, GivenSettings, Talk, assistant, file, image, tool_call, user
 from everthread.core.events import Command
 from everthread.core.strategies import Choice
 from everthread.errors import BadSetting, BadValue, BeyondModel, EverthreadError, NotYetGone, NoUser, UnknownSeq
@@ -185,7 +185,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("bad", "words"), BAD_SETTINGS)
 async def test_a_bad_setting_is_refused_where_it_is_set_and_names_its_source(
-    et: Everthread, said: Talk, someone: str, address: str, bad: dict[str, Any], words: list[str]
+    et: Everthread, said: Talk, someone: str, address: str, bad: Any, words: list[str]
 ) -> None:
     with pytest.raises(BadSetting) as refused:
         Everthread.open(address, settings=bad)
@@ -215,7 +215,7 @@ async def test_settings_are_names_and_values(et: Everthread, said: Talk, someone
 
 
 async def test_settings_that_change_after_the_store_was_opened_change_nothing(address: str, someone: str) -> None:
-    given = {"model": MODEL}
+    given: GivenSettings = {"model": MODEL}
     async with Everthread.open(address, settings=given) as et:
         given["model"] = "foo:bar"
         assert (await (await et.begin(user=someone)).context()).model == MODEL

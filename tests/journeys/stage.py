@@ -82,7 +82,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(store: str, settings: dict[str, Any], *, tools: list[Any]) -> AsyncIterator[Stage]:
+async def staged(store: str, settings: Any, *, tools: list[Any]) -> AsyncIterator[Stage]:
     """A store at this address, and the four providers."""
     cast, clock = Cast(), Clock()
     servers: dict[str, LoopbackServer] = {

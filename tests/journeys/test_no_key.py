@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everthread import Everthread, assistant, user
+from everthread import Everthread, GivenSettings, assistant, user
 from everthread.core.deltas import CallDelta, Done, ResultDelta, TextDelta
 from everthread.providers.choose import notice
 from tests.agent.support import assert_valid, calls, heard
@@ -22,7 +22,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_conversation_is_held_streamed_and_goes_on_after_a_restart(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/talk.db"
-    limits = {"reply_tokens": 40, "temperature": 0.0}
+    limits: GivenSettings = {"reply_tokens": 40, "temperature": 0.0}
     async with Everthread.open(address, settings=limits) as et:
         assert "tiny" in notice((await et.default_model()).model)
         talk = await et.conversation(user="ana")

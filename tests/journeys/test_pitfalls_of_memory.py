@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread import Everthread, GivenSettings, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import ModelCall
 from everthread.errors import Overloaded
 from everthread.memory.ask import ask
@@ -21,7 +21,7 @@ from tests.memory.support import Listening, only_turns_remind, outside, past_clo
 from tests.memory.test_brief import briefs
 from tests.transcripts import instructions
 
-SMALL = {"budget": 3_000, "clock": "off"}
+SMALL: GivenSettings = {"budget": 3_000, "clock": "off"}
 HALF_AN_HOUR = 31 * 60_000_000
 TALK = "It was a long day, and we spoke of this and that for quite a while. " * 6
 

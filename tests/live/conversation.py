@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from everthread import Talk
+from everthread import GivenSettings, Talk
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Done
 from everthread.core.events import ModelCall
@@ -19,7 +19,7 @@ from everthread.errors import EverthreadError
 
 TURNS, STRETCH = 30, 5
 ONE_CALL = 0.02  # US dollars that a model call may cost: that much is kept back, since a price is known only afterwards
-SETTINGS: dict[str, Any] = {
+SETTINGS: GivenSettings = {
     "budget": 8_000,
     "reply_tokens": 1_500,
     "retries": 3,

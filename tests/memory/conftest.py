@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from everthread.jobs.memory import memory_worker
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
@@ -50,7 +50,7 @@ async def lively(address: str, someone: str, memory_model: str) -> AsyncIterator
         yield et
 
 
-def settings_of(someone: str, memory_model: str) -> dict[str, Any]:
+def settings_of(someone: str, memory_model: str) -> GivenSettings:
     """A model call of memory that fails is not made again at once, as tests count what failed."""
     return {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, user
+from everthread import Everthread, GivenSettings, Talk, assistant, user
 from everthread.core.deltas import Delta, Done, Notice, TextDelta
 from everthread.core.events import MESSAGES, ModelCall
 from everthread.errors import (
@@ -31,7 +31,7 @@ from tests.memory.test_brief import briefs, say
 from tests.transcripts import CHAT
 
 NEVER = 3_600.0  # seconds that a model takes for a word: nobody waits for that
-SMALL = {"model": CHAT, "budget": 1_500, "clock": "off"}
+SMALL: GivenSettings = {"model": CHAT, "budget": 1_500, "clock": "off"}
 
 RAISED: dict[str, Any] = {
     "no key": NoKey("scripted", "SCRIPTED_KEY"),
@@ -136,7 +136,7 @@ async def test_closing_does_not_wait_for_it_for_ever(
     address: str, someone: str, memory_model: str, remember: Speak
 ) -> None:
     """What was begun is taken up by the next process."""
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
+    settings: GivenSettings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     script(someone, "Good.")
     script(f"{someone}-memory", "WHISPER " * 9, pace=NEVER)
     async with Everthread.open(address, settings=settings) as et:

@@ -172,7 +172,7 @@ async def test_a_model_call_that_is_broken_off_counts(
     address: str, someone: str, memory_model: str, remember: Speak, gate: Gate
 ) -> None:
     remember(*["Fine."] * 9)
-    settings = {**settings_of(someone, memory_model), "memory_seconds": 0.1, "memory_calls": 1}
+    settings = settings_of(someone, memory_model) | {"memory_seconds": 0.1, "memory_calls": 1}
     et = await Everthread.open(address, settings=settings)
     talk = await et.begin(user=someone, name="chat")
     await say(talk, "Hello.")
@@ -265,7 +265,7 @@ async def test_an_agent_does_not_overwrite_what_it_has_not_seen(talk: Talk, some
 
 
 @pytest.mark.parametrize("strategy", ["importance", "session"])
-async def test_a_strategy_that_sends_no_brief_has_none_to_correct(talk: Talk, strategy: str) -> None:
+async def test_a_strategy_that_sends_no_brief_has_none_to_correct(talk: Talk, strategy: Any) -> None:
     await say(talk, "Hello.")
     await talk.configure(strategy=strategy)
     with pytest.raises(BadValue, match="others send no brief"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from everthread.jobs.worker import Worker
 from tests.memory.conftest import Speak
 from tests.memory.test_brief import busy, say
 
-SMALL = {"budget": 1_500, "clock": "off"}
+SMALL: GivenSettings = {"budget": 1_500, "clock": "off"}
 
 
 async def tell(talk: Talk, turns: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, user
+from everthread import Everthread, GivenSettings, Talk, assistant, user
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, Command, Event, ModelCall, ToolResult
 from everthread.core.parts import Text
@@ -60,7 +60,7 @@ async def test_every_version_made_since_is_forgotten_however_many_there_are(talk
 async def test_what_another_process_redacted_is_in_no_extract_of_this_one(
     address: str, talk: Talk, someone: str
 ) -> None:
-    settings = {"budget": 1_500}
+    settings: GivenSettings = {"budget": 1_500}
     await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
     for number in range(20):
         await talk.append(user(f"Question {number}: {'well, ' * 60}?"), assistant("Yes."))
@@ -142,7 +142,7 @@ async def _heard(talk: Talk) -> str:
 
 
 async def test_closing_does_what_is_waiting_too(address: str, someone: str, memory_model: str, remember: Speak) -> None:
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
+    settings: GivenSettings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     script(someone, *["Good."] * 3)
     script(f"{someone}-memory", *["A brief of many words."] * 3, pace=0.01)
     async with Everthread.open(address, settings=settings) as et:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from everthread.core.events import ModelCall
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import script
@@ -54,7 +54,7 @@ async def test_a_turn_reminds_and_closing_the_store_finishes_what_was_begun(
 ) -> None:
     remember("A brief.")
     script(someone, "Hello.")
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
+    settings: GivenSettings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     async with Everthread.open(address, settings=settings) as et:
         talk = await et.begin(user=someone, name="chat")
         await talk.say("Hello?")

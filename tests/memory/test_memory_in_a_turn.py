@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, user
+from everthread import Everthread, GivenSettings, Talk, assistant, user
 from everthread.core.events import BriefUpdated, Event, ModelCall, SessionEnded, Summary
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import call, script
 from tests.saying import DAY, say
 from tests.transcripts import whole
 
-MADE: dict[str, tuple[dict[str, Any], Event]] = {
+MADE: dict[str, tuple[GivenSettings, Event]] = {
     "session": ({"strategy": "session"}, SessionEnded(session=1, recap="They spoke of ZX-4711.", extractive=False)),
     "importance": (
         {"strategy": "importance", "active_messages": 20, "budget": 2_400},
@@ -59,7 +59,7 @@ async def test_it_is_told_from_the_next_turn_on(address: str, someone: str, stra
         return "Waited."
 
     heard = Heard(someone, [call("wait", {})], "Yes.", "And yes.")
-    own = {"model": f"scripted:{someone}", "summary_model": "", **settings}
+    own: GivenSettings = settings | {"model": f"scripted:{someone}", "summary_model": ""}
     async with Everthread.open(address, settings=own, tools=[wait], keys={}) as et:
         talk = await et.begin(user=someone)
         await before(et, talk)

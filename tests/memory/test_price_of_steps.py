@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.caching import MarkedCache, Request, blocks_of
-from everthread import Talk
+from everthread import GivenSettings, Talk
 from tests.memory.test_brief import say
 from tests.transcripts import CLAUDE
 
 PERSONA = "You sell tickets, and you are asked about every one of them. " * 150
-SETTINGS = {"model": CLAUDE, "budget": 8_000, "clock": "off", "factor": 1.0}
+SETTINGS: GivenSettings = {"model": CLAUDE, "budget": 8_000, "clock": "off", "factor": 1.0}
 
 
 async def test_at_a_step_tools_and_instructions_are_read_from_the_cache(talk: Talk) -> None:

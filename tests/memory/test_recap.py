@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, user
+from everthread import Everthread, GivenSettings, Talk, assistant, user
 from everthread.core.events import SessionEnded, Summary
 from everthread.core.tokens import count
 from everthread.jobs.memory import memory_worker
@@ -26,7 +26,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def quick(address: str, someone: str, memory_model: str, clock: Clock) -> AsyncIterator[Everthread]:
     """Where time goes by when it is told to."""
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
+    settings: GivenSettings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     async with Everthread.open(address, settings=settings) as et:
         et.log._clock = clock
         yield et
@@ -71,7 +71,7 @@ async def test_the_message_that_finds_the_session_over_is_answered_without_waiti
 
 
 async def test_range_summaries_come_every_fifty_messages_and_keep_their_tokens(et: Everthread, someone: str) -> None:
-    settings = {"strategy": "importance", "model": "local:smollm2", "summary_model": None}
+    settings: GivenSettings = {"strategy": "importance", "model": "local:smollm2", "summary_model": None}
     talk = await et.begin(user=someone, name="long", settings={k: v for k, v in settings.items() if v})
     await talk.configure(summary_model="")
     worker = memory_worker(et._runtime)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
+from everthread import Everthread, GivenSettings, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import Event, ModelCall, ToolCall
 from everthread.core.tokens import count
 from everthread.language.digest import first_person, words_of
@@ -17,7 +17,7 @@ from tests.memory.support import Listening, events_of, failures, fenced_in, only
 from tests.memory.test_brief import briefs, busy, say
 from tests.transcripts import CHAT, instructions
 
-SMALL = {"model": CHAT, "budget": 1_500, "clock": "off"}
+SMALL: GivenSettings = {"model": CHAT, "budget": 1_500, "clock": "off"}
 
 
 def turn(number: int) -> list[Event]:
@@ -95,7 +95,7 @@ async def test_another_process_catches_up_on_what_one_left_behind(
     only_turns_remind(monkeypatch)
     heard = Listening()
     remember(busy(), heard.then("Both."))
-    settings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
+    settings: GivenSettings = {"model": f"scripted:{someone}", "summary_model": memory_model, "retries": 0}
     for number in range(2):
         async with Everthread.open(address, settings=settings) as et:
             talk = await et.conversation(user=someone)

@@ -93,7 +93,7 @@ def before_window(context: Context, first: int) -> str:
 class Play:
     """Lives through a conversation, and looks at what would be sent before every reply."""
 
-    def __init__(self, store: Store, strategy: str, memory: str, **own: Any) -> None:
+    def __init__(self, store: Store, strategy: Any, memory: str, **own: Any) -> None:
         self.store, self.strategy, self.memory, self.count = store, strategy, memory, 0
         self.talk = store.begin(by="", **(OWN | {"strategy": strategy} | own))
         if memory == "a model":
@@ -138,7 +138,7 @@ STRATEGIES = ("budget", "messages", "session", "importance")
 @few
 @given(plays, memories)
 def test_every_turn_is_sent_or_told_of_and_none_is_told_twice(
-    store: Store, strategy: str, play: list[str], memory: str
+    store: Store, strategy: Any, play: list[str], memory: str
 ) -> None:
     """A version of the brief, or a summary of a range, may reach into the window: it is the earliest that covers all
     before it. An extract passes over turns that are sent. Nothing else tells of one, and no two tell of the same."""
@@ -159,7 +159,7 @@ def test_every_turn_is_sent_or_told_of_and_none_is_told_twice(
 @few
 @given(plays, memories)
 def test_what_precedes_the_window_stays_the_same_until_the_cutoff_steps(
-    store: Store, strategy: str, play: list[str], memory: str
+    store: Store, strategy: Any, play: list[str], memory: str
 ) -> None:
     """Or one of the older turns leaves. But for one swap, where memory had not told of it yet when that happened."""
     scene = Play(store, strategy, memory)
@@ -177,7 +177,7 @@ def test_what_precedes_the_window_stays_the_same_until_the_cutoff_steps(
 @few
 @given(plays, memories)
 def test_degraded_says_whatever_is_less_than_asked_for_and_nothing_else(
-    store: Store, strategy: str, play: list[str], memory: str
+    store: Store, strategy: Any, play: list[str], memory: str
 ) -> None:
     scene = Play(store, strategy, memory)
     for step in play:
@@ -200,7 +200,7 @@ def _fewer(scene: Play, context: Context) -> bool:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_these_properties_look_at_conversations_in_which_something_is_past(store: Store, strategy: str) -> None:
+def test_these_properties_look_at_conversations_in_which_something_is_past(store: Store, strategy: Any) -> None:
     """A play in which all is sent would prove nothing."""
     scene = Play(store, strategy, "none")
     seen = [scene.go_on(step) for step in ["small", "large", "large", "large", "middle", "pause"] * 4]
@@ -339,7 +339,7 @@ async def test_a_summary_that_covers_all_is_all_that_importance_tells(talk: Talk
 
 @pytest.mark.parametrize("strategy", ["budget", "messages", "importance"])
 async def test_where_the_model_of_memory_is_down_the_context_says_so(
-    talk: Talk, remember: Speak, at_once: None, strategy: str
+    talk: Talk, remember: Speak, at_once: None, strategy: Any
 ) -> None:
     await talk.configure(strategy=strategy, messages=4, active_messages=4, summarise_after=10)
     remember(*[busy() for _ in range(60)])
@@ -361,7 +361,7 @@ async def test_where_there_is_no_model_for_memory_its_own_words_are_all_that_was
 
 
 @pytest.mark.parametrize(("strategy", "asked"), [("messages", {"messages": 40}), ("session", {})])
-async def test_a_strategy_that_sends_fewer_than_asked_says_so(talk: Talk, strategy: str, asked: dict[str, Any]) -> None:
+async def test_a_strategy_that_sends_fewer_than_asked_says_so(talk: Talk, strategy: Any, asked: dict[str, Any]) -> None:
     await talk.configure(strategy=strategy, **asked)
     for number in range(30):
         await say(talk, f"Ticket AB-{number} is {'very ' * 60}late.")

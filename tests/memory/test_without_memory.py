@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from everthread.core.deltas import Notice
 from everthread.core.events import is_unremembered
 from everthread.errors import Overloaded
@@ -19,7 +20,7 @@ from tests.memory.support import Listening, fenced_in, recaps, summaries
 from tests.memory.test_brief import briefs, say
 from tests.transcripts import whole
 
-OFF = {"memory": False}
+OFF: GivenSettings = {"memory": False}
 SECRET = "My PIN is ZX-4711."
 
 
@@ -38,7 +39,7 @@ async def whisper(talk: Talk, someone: str) -> None:
 
 @pytest.mark.parametrize("strategy", ["budget", "importance"])
 async def test_what_was_said_without_memory_is_shown_to_no_summariser(
-    talk: Talk, someone: str, heard: Listening, strategy: str
+    talk: Talk, someone: str, heard: Listening, strategy: Any
 ) -> None:
     await talk.configure(strategy=strategy, summarise_after=2)
     await say(talk, "The garden needs rain.")
@@ -98,7 +99,7 @@ async def test_it_is_in_the_window_as_everything_else(talk: Talk, someone: str) 
 
 @pytest.mark.parametrize("strategy", ["budget", "messages", "session", "importance"])
 async def test_a_call_without_memory_is_sent_nothing_that_is_remembered(
-    slow: Everthread, someone: str, clock: Clock, heard: Listening, strategy: str
+    slow: Everthread, someone: str, clock: Clock, heard: Listening, strategy: Any
 ) -> None:
     own = {"strategy": strategy, "messages": 4, "active_messages": 4, "summarise_after": 10}
     talk = await slow.begin(user=someone, name="named", settings=own)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk
+from everthread import Everthread, GivenSettings, Talk
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, ModelCall
 from everthread.jobs.worker import Did, Worker
@@ -203,7 +203,7 @@ async def test_closing_waits_no_longer_than_it_may(
     address: str, someone: str, memory_model: str, remember: Speak, gate: Gate
 ) -> None:
     remember("A brief.")
-    settings = {**settings_of(someone, memory_model), "memory_seconds": 0.2}
+    settings = settings_of(someone, memory_model) | {"memory_seconds": 0.2}
     et = await Everthread.open(address, settings=settings)
     talk = await et.begin(user=someone, name="chat")
     await say(talk, "Hello.")
@@ -239,7 +239,7 @@ async def test_the_limit_by_the_hour_holds_for_all_of_a_users_conversations_and_
     address: str, someone: str, memory_model: str, remember: Speak
 ) -> None:
     remember(*["A brief."] * 9)
-    settings = {**settings_of(someone, memory_model), "memory_calls": 3}
+    settings = settings_of(someone, memory_model) | {"memory_calls": 3}
     for _ in range(5):
         async with Everthread.open(address, settings=settings) as et:
             talk = await et.begin(user=someone, name="chat")
@@ -257,7 +257,7 @@ async def test_what_is_left_to_a_worker_apart_is_done_by_it(
     address: str, someone: str, memory_model: str, remember: Speak
 ) -> None:
     remember("A brief.", "never said")
-    settings = {**settings_of(someone, memory_model), "worker": "apart"}
+    settings = settings_of(someone, memory_model) | {"worker": "apart"}
     async with Everthread.open(address, settings=settings) as et:
         talk = await et.begin(user=someone, name="chat")
         await say(talk, "Hello.")
@@ -298,7 +298,7 @@ async def test_a_worker_killed_in_the_middle_of_an_update_is_replaced_at_once(
     fresh_address: str, someone: str, tmp_path: Path
 ) -> None:
     script("slow", "Done by another.")
-    settings = {"worker": "apart", "summary_model": "scripted:slow"}
+    settings: GivenSettings = {"worker": "apart", "summary_model": "scripted:slow"}
     async with Everthread.open(fresh_address, settings=settings) as et:
         talk = await et.begin(user=someone, name="chat")
         last = await say(talk, "Hello.")

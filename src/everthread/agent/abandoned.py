@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from everthread.agent.approval import cut_short, late_one, unfinished
+from everthread.agent.approval import late_one, unfinished
 from everthread.agent.lease import Queues
 from everthread.core.branches import Line
 from everthread.core.events import (
@@ -14,7 +14,7 @@ from everthread.core.events import (
     AgentKilled,
     Assistant,
     Event,
-    ToolCall,
+    ToolResult,
     is_unremembered,
     unremembered,
 )
@@ -60,14 +60,14 @@ def as_of(head: Head, events: Sequence[Event]) -> list[Event | Draft]:
 
 
 async def closing(
-    log: Log, line: Line, head: Head, said: Sequence[Event], *, reason: str, late: ToolCall | None = None
+    log: Log, line: Line, head: Head, said: Sequence[Event], *, reason: str, late: ToolResult | None = None
 ) -> list[Event]:
-    """The events that end a turn before its time: results of the tool calls that were cut short (`late`: of one of an
-    earlier turn), what had come of its reply, and the reason. A turn of which something still waits for approval goes
-    on waiting."""
+    """The events that end a turn before its time: results of the tool calls that were cut short (`late`: that of one
+    of an earlier turn), what had come of its reply, and the reason. A turn of which something still waits for approval
+    goes on waiting."""
     results = await unfinished(log, line, head)
     goes_on_waiting = head.state == "waiting" and head.pending > len(results)
-    events: list[Event] = [*results, *([cut_short(late, late=True)] if late else []), *said]
+    events: list[Event] = [*results, *([late] if late else []), *said]
     is_open = bool(head.turn_first) and head.state in ("open", "waiting")
     if said or (not goes_on_waiting and (is_open or late)):
         events.append(AgentKilled(reason=reason))

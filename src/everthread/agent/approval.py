@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import NamedTuple
 
+from everthread.agent.results import noted
 from everthread.core.branches import ENDLESS, Line
-from everthread.core.events import Command, Event, Redacted, ToolCall, ToolResult, stand_in, text_of
+from everthread.core.events import Command, Event, Redacted, ToolCall, ToolResult, stand_in
 from everthread.core.logged import Logged, readable
 from everthread.core.parts import Text
 from everthread.core.turns import Head
-from everthread.core.verdicts import APPROVE, REFUSE, answered, key_of
-from everthread.errors import AlreadyApproved, KeyReused
+from everthread.core.verdicts import APPROVE, CHANGE, REFUSE, answered, changed, key_of
+from everthread.errors import AlreadyApproved, BadTool, KeyReused
 from everthread.store.log import Log
 from everthread.store.scripts.branch import branches
+from everthread.tools import Toolbox
 
 FEW, MANY = 2, 256  # commands that are looked at together, at first and at most
 CUT_SHORT = "No result: this tool call was cut short. It may have run."
@@ -39,6 +41,12 @@ def verdict(call: Logged, left: StillWaiting, *, approved: bool) -> Command:
     about: dict[str, str | int | bool | None] = {"call": call.event.id, "seq": call.seq}
     about |= {"waiting": " ".join(map(str, left.seqs)), "upto": left.upto}
     return Command(name=APPROVE if approved else REFUSE, arguments=about)
+
+
+def change(call: Logged, arguments: str) -> Command:
+    """With which arguments somebody lets it run."""
+    assert isinstance(call.event, ToolCall)
+    return Command(name=CHANGE, arguments={"call": call.event.id, "seq": call.seq, "arguments": arguments})
 
 
 def left_by(event: Event) -> StillWaiting | None:
@@ -70,8 +78,9 @@ def key_for(call: Logged) -> str:
     return key_of(call.branch, call.seq)
 
 
-async def approved_here(log: Log, line: Line, call: Logged, writing: Awaitable[list[Logged]]) -> None:
-    """Have a yes written under that key; AlreadyApproved where another branch was faster."""
+async def approved_here(log: Log, line: Line, call: Logged, writing: Awaitable[list[Logged]]) -> Logged | None:
+    """Have a yes written under that key; AlreadyApproved where another branch was faster. The change of arguments that
+    was written with it."""
     try:
         logged = await writing
     except KeyReused:
@@ -79,6 +88,7 @@ async def approved_here(log: Log, line: Line, call: Logged, writing: Awaitable[l
         raise
     if logged[0].branch != line.branch.number:  # where the very same was said: the key has given that
         await check_approved_nowhere(log, line, call)
+    return next((one for one in logged if changed(one.event)), None)
 
 
 async def check_approved_nowhere(log: Log, line: Line, call: Logged) -> None:
@@ -102,6 +112,15 @@ async def _verdicts(log: Log, line: Line) -> tuple[set[int], StillWaiting]:
     return settled, StillWaiting(0, ())
 
 
+def check_can_run(toolbox: Toolbox, call: ToolCall, *, changed: bool) -> None:
+    """BadTool or BadValue where a tool call cannot be approved: its tool is not there, or does not take what somebody
+    has made of its arguments."""
+    if call.name not in toolbox.names:
+        raise BadTool(call.name, "it is not among the tools given; the call goes on waiting")
+    if changed:
+        toolbox.check_arguments(call)
+
+
 def is_late(call: Logged, head: Head) -> bool:
     """Whether the turn of a tool call is over: its result begins another."""
     return call.turn != head.turn or head.state == "interrupted"
@@ -113,11 +132,16 @@ def refusal(call: ToolCall, why: str = "") -> ToolResult:
 
 def is_cut_short(event: Event) -> bool:
     """Whether it is the result of a tool call that had begun."""
-    return isinstance(event, ToolResult) and text_of(event) == CUT_SHORT
+    return isinstance(event, ToolResult) and event.parts[-1:] == (Text(text=CUT_SHORT),)  # after a note, perhaps
 
 
 def cut_short(call: ToolCall, *, late: bool = False) -> ToolResult:
     return _result(call, CUT_SHORT, late=late)
+
+
+def late_result(call: Logged, line: Line, change: Logged | None) -> ToolResult:
+    """The same for one of an earlier turn. `change`: how its arguments were changed."""
+    return noted(cut_short(_call(call), late=True), line, change)
 
 
 async def unfinished(log: Log, line: Line, head: Head) -> list[ToolResult]:
@@ -126,17 +150,23 @@ async def unfinished(log: Log, line: Line, head: Head) -> list[ToolResult]:
         return []
     turn = readable(await log.range(line, head.turn_first, head.seq))
     verdicts = {answered(one.event): one.event for one in turn}
-    found = [_ended(call, verdicts.get(call.seq)) for call in _unanswered(turn)]
-    return [result for result in found if result]
+    found = [(call, _ended(call, verdicts.get(call.seq))) for call in _unanswered(turn)]
+    return [noted(result, line, change_of(call.seq, turn)) for call, result in found if result]
 
 
-async def late_one(log: Log, line: Line, head: Head, at: int) -> ToolCall | None:
-    """The tool call of an earlier turn that event `at` approves."""
-    for one in readable(await log.range(line, at, at)):
+async def late_one(log: Log, line: Line, head: Head, at: int) -> ToolResult | None:
+    """The result of the tool call of an earlier turn that event `at` approves, and that was cut short."""
+    said = readable(await log.range(line, max(1, at - 1), at))
+    for one in said[-1:]:
         if 0 < (seq := answered(one.event)) < head.turn_first:
             for call in readable(await log.range(line, seq, seq)):
-                return _call(call)
+                return late_result(call, line, change_of(seq, said))
     return None
+
+
+def change_of(seq: int, events: Iterable[Logged]) -> Logged | None:
+    """How somebody changed the arguments of tool call `seq`, if that is among the events."""
+    return next((one for one in events if changed(one.event, seq)), None)
 
 
 def _unanswered(events: Iterable[Logged]) -> list[Logged]:

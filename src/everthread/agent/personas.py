@@ -168,7 +168,7 @@ _KEYS: dict[str, Any] = {
 def load(folder: Path) -> dict[str, Agent]:
     """The agents of a folder, by name. Raises BadAgent, naming the file and what is wrong."""
     if not folder.is_dir():
-        raise BadAgent(folder, "there is no such folder")
+        raise BadAgent(folder.absolute(), "there is no such folder", what="folder of agents")
     found: dict[str, Agent] = {}
     for name, file in sorted(_files(folder)):
         if name in found:

@@ -6,11 +6,13 @@
 The turn runs in a task of its own, and begins when somebody listens. Who stops listening ends it: what had come of the
 reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its
 caller. `await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
+One that is let go before it has begun warns, as Python does of a coroutine: nothing was said.
 """
 
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +23,11 @@ from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.core.logged import Logged
 from everthread.core.values import Value
 from everthread.errors import BadValue, TurnCancelled
+
+NEVER = (
+    "A reply was never awaited, so its turn has not begun: write `await talk.say(…)`, "
+    "`async for delta in talk.say(…)`, or `talk.say(…, detached=True)`."
+)
 
 Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
 
@@ -43,6 +50,7 @@ class Reply:
         self._accepted: asyncio.Future[Logged] | None = None
         self._text: list[str] = []
         self._done: Done | None = None
+        self._closed = False
         if detached:
             self._begin()
 
@@ -120,6 +128,7 @@ class Reply:
 
     async def aclose(self) -> None:
         """Stop listening. Unless it is detached, this ends the turn."""
+        self._closed = True
         if not self._detached:
             await self.cancel()
 
@@ -132,9 +141,13 @@ class Reply:
         await self.aclose()
 
     def __del__(self) -> None:
-        if self._detached or self._task is None or self._task.done() or self._task.get_loop().is_closed():
+        if self._detached:
             return
-        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+        if self._task is None:
+            if not self._closed:
+                warnings.warn(NEVER, RuntimeWarning, stacklevel=2, source=self)
+        elif not self._task.done() and not self._task.get_loop().is_closed():
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 
 def _over(task: asyncio.Task[None], tell: Callable[[None], None], accepted: asyncio.Future[Logged]) -> None:

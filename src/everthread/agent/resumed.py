@@ -16,6 +16,10 @@ from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.store.scripts.read import own_calls
 
+SAID_AGAIN = (
+    "The same was said before and had no reply, so the log has it twice now. `talk.resume()` would have gone on "
+    "without saying it again; with a key, it is said only once."
+)
 REPEATED = 1_000  # messages of a turn among which its reply is looked for
 
 

@@ -77,8 +77,9 @@ async def _branch_alone(
                 return
 
 
-def settling(log: Log, named: str | int | None, *, approved: bool, why: str = "") -> Act:
-    """Let a waiting tool call run, or refuse it: the one with this id or seq, or the only one there is."""
+def settling(log: Log, named: str | int | None, *, approved: bool, why: str = "", arguments: str = "") -> Act:
+    """Let a waiting tool call run, or refuse it: the one with this id or seq, or the only one there is. `arguments`:
+    those with which it runs, as JSON, where they are not the model's."""
 
     async def act(turn: TurnRunner) -> None:
         closed = await turn.close_left()
@@ -89,6 +90,6 @@ def settling(log: Log, named: str | int | None, *, approved: bool, why: str = ""
         if approved:
             await check_approved_nowhere(log, turn.line, found)
         others = tuple(one.seq for one in calls if one.seq != found.seq and one.seq <= upto)
-        await turn.settle(found, StillWaiting(upto, others), approved=approved, why=why)
+        await turn.settle(found, StillWaiting(upto, others), approved=approved, why=why, arguments=arguments)
 
     return act

@@ -17,31 +17,34 @@ from typing import Any
 import msgspec
 
 from everthread.agent.abandoned import as_of, closing, left_open
-from everthread.agent.approval import StillWaiting, approved_here, is_late, key_for, refusal, verdict
+from everthread.agent.approval import (
+    StillWaiting,
+    approved_here,
+    change,
+    check_can_run,
+    is_late,
+    key_for,
+    late_result,
+    refusal,
+    verdict,
+)
 from everthread.agent.call import Calling, sent_with, smaller_budget
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished
-from everthread.agent.resumed import first_reply, is_said_again, why_over, with_same_memory, with_same_model
+from everthread.agent.results import instead_of, noted, with_arguments
+from everthread.agent.resumed import SAID_AGAIN, first_reply, is_said_again, why_over, with_same_memory, with_same_model
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
 from everthread.context.build import Context, holding
 from everthread.context.plan import Asked
 from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
-from everthread.core.events import (
-    Assistant,
-    Event,
-    ToolCall,
-    ToolResult,
-    text_of,
-    unremembered,
-)
+from everthread.core.events import Assistant, Event, ToolCall, ToolResult, text_of, unremembered
 from everthread.core.logged import Logged
 from everthread.core.partial import LiveDelta
 from everthread.core.parts import Text
 from everthread.core.sections import ago
 from everthread.core.turns import Head
 from everthread.errors import (
-    BadTool,
     BrokenOff,
     EventTooLarge,
     EverthreadError,
@@ -60,12 +63,7 @@ from everthread.store.scripts.append import Draft, Place
 from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox, ToolContext
 
-SAID_AGAIN = (
-    "The same was said before and had no reply, so the log has it twice now. `talk.resume()` would have gone on "
-    "without saying it again; with a key, it is said only once."
-)
 CANCELLED, STOPPED = "cancelled", "stopped"
-FORGOTTEN = "The tool's result quotes something that was redacted meanwhile. Look again."
 
 TellDelta = Callable[[Delta], None]
 Accept = Callable[[Logged], None]
@@ -107,6 +105,7 @@ class TurnRunner:
         self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
+        self._change: Logged | None = None  # how somebody changed its arguments
         self._figures = Figures()
         self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()  # from the first context on: its settings, for the whole turn
@@ -192,12 +191,15 @@ class TurnRunner:
         self._begun = True
         return True
 
-    async def settle(self, call: Logged, left: StillWaiting, *, approved: bool, why: str) -> None:
-        """Run a tool call that was waiting, or refuse it, and go on unless others of its turn still wait."""
-        event = call.event
-        assert isinstance(event, ToolCall)
-        if approved and event.name not in self._toolbox.names:
-            raise BadTool(event.name, "it is not among the tools given; the call goes on waiting")
+    async def settle(
+        self, call: Logged, left: StillWaiting, *, approved: bool, why: str = "", arguments: str = ""
+    ) -> None:
+        """Run a tool call that was waiting, with its own arguments or others, or refuse it; and go on unless others of
+        its turn still wait."""
+        assert isinstance(call.event, ToolCall)
+        event = with_arguments(call.event, arguments)
+        if approved:
+            check_can_run(self._toolbox, event, changed=event is not call.event)
 
         async def begin() -> bool:
             self._asked = await with_same_model(self._runtime.log, self.line, self._asked)
@@ -205,14 +207,16 @@ class TurnRunner:
             self._limits = (await self._context()).settings
             said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
             if approved:
+                if event is not call.event:
+                    said = (change(call, event.arguments), *said)
                 # The verdict first: a tool that was let run once must not run again, whatever happens meanwhile.
                 writing = finished(self._write(self._kept(said), key=key_for(call)))
-                await approved_here(self._runtime.log, self.line, call, writing)
+                self._change = await approved_here(self._runtime.log, self.line, call, writing)
                 self._answered, self._begun, said = call, True, ()
             result = await self._result(event) if approved else refusal(event, why)
             late = is_late(call, await self._runtime.log.head(self.line))
-            await self._keep(msgspec.structs.replace(result, late=late), *said)
-            self._answered, self._begun = None, True
+            await self._keep(msgspec.structs.replace(noted(result, self.line, self._change), late=late), *said)
+            self._answered, self._change, self._begun = None, None, True
             return self.head.state != "waiting"
 
         await self._run(begin)
@@ -352,10 +356,7 @@ class TurnRunner:
         try:
             await self._append(*before, result)
         except (EventTooLarge, Outrun) as problem:
-            said = Text(text=FORGOTTEN)
-            if isinstance(problem, EventTooLarge):
-                said = Text(text=f"The tool ran, but its result of {problem.size:,} bytes is too large to be kept.")
-            result = msgspec.structs.replace(result, parts=(said,), error=True, quotes=())
+            result = instead_of(result, problem)
             await self._append(*before, result)
         self._tell(ResultDelta(id=result.id, name=result.name, text=text_of(result), error=result.error))
 
@@ -413,8 +414,7 @@ class TurnRunner:
             came.append(calling.failed(reason))
         self.head = await self._runtime.log.head(self.line)
         call, self._answered = self._answered, None
-        late = call.event if call and is_late(call, self.head) else None
-        assert late is None or isinstance(late, ToolCall)
+        late = late_result(call, self.line, self._change) if call and is_late(call, self.head) else None
         if events := await closing(self._runtime.log, self.line, self.head, came, reason=reason, late=late):
             await self._append(*events, gives_back=True)
         return await self._done()

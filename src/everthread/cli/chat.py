@@ -87,7 +87,7 @@ class Chat:
         self._cutoff = 0
         self._loaded = ""  # the model that has replied last
         self.model: str | None = None
-        self.settings: dict[str, Any] = {}
+        self.settings: Any = {}  # `GivenSettings`, by names that `config.parse` has checked
         self.et: Everthread
         self.talk: Talk
         self.failed = self.over = False

@@ -3,12 +3,12 @@ and what is sent. As wide as the terminal, and no wider than is easily read."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from everthread.cli.shared import console, counted, printable
-from everthread.config import DEFAULT
+from everthread.context import account
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.talk import Talk
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 COLOURS = ("magenta", "blue", "cyan", "yellow", "bright_blue", "bright_magenta", "bright_cyan")
 WINDOW, FREE = "green", "bright_black"
 WIDEST = 120
-USUAL = "in the window"  # not said of every turn
-HEAD, TAIL = 8, 14  # turns of the window that are listed; those between are told in one line
 
 
 class Picture:
@@ -32,18 +30,16 @@ class Picture:
 
     def draw(self, talk: Talk, *, everything: bool) -> None:
         about = self._about
-        estimated = "counted exactly" if about.exact else f"estimated with a factor of {about.factor:.2f}"
-        self._say(f"{about.model} · strategy {about.strategy} · {estimated}", style="bold")
+        self._say(account.headline(about), style="bold")
         self._say(printable(talk.conversation.name) or talk.id, style="dim")
         self._out.print()
         self._bar()
         self._out.print()
         self._turns(everything)
         self._out.print()
-        self._cost()
-        for word, notes in (("Given up", about.degraded), ("Repaired", about.repaired)):
-            for note in notes:
-                self._say(f"{word}: {note}", style="yellow")
+        self._say(account.cost(about))
+        for note in account.notes(about):
+            self._say(note, style="yellow")
         if everything:
             self._list_steps()
             self._list_settings()
@@ -74,12 +70,9 @@ class Picture:
 
     def _shares(self) -> Iterator[tuple[str, int, str]]:
         """What has a share of the budget, with its tokens and its colour."""
-        about = self._about
-        for (name, tokens), colour in zip(about.sections.items(), (*COLOURS, *COLOURS), strict=False):
-            yield name, tokens, colour
-        yield "turns", sum(turn.tokens for turn in about.turns if turn.sent), WINDOW
-        if about.estimate < about.budget:
-            yield "free", about.budget - about.estimate, FREE
+        own = {"turns": WINDOW, "free": FREE}
+        for (name, tokens), colour in zip(account.shares(self._about), cycle(COLOURS), strict=False):
+            yield name, tokens, own.get(name, colour)
 
     def _legend(self, entries: list[Text]) -> None:
         """The entries on lines, broken only between them: rich would break inside them, even at a no-break space."""
@@ -94,67 +87,38 @@ class Picture:
             self._out.print(Text("   ").join(line), no_wrap=True)
 
     def _fullness(self) -> None:
-        about = self._about
-        said = f"{about.estimate:,} of {about.budget:,} tokens"
-        if about.over_budget:
-            said += f": over the budget; {about.over_budget:,} would be needed"
-        if about.estimate > about.limit:
-            said += f", and {about.model} takes {about.limit:,}: nothing can be sent"
-        self._say(said, style="bold red" if about.over_budget else "bold")
+        self._say(account.fullness(self._about), style="bold red" if self._about.over_budget else "bold")
 
     # -- the turns -----------------------------------------------------------------------------------------
 
     def _turns(self, everything: bool) -> None:
         turns = self._about.turns
         if not turns:
-            self._out.print("Nothing was said yet, or nothing since the last clear.", style="dim")
-        columns = [[_number(t.number, t.number_last), counted(t.messages, "message"), f"{t.tokens:,}"] for t in turns]
-        widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
-        lines = list(self._lines(everything))
-        begin = next((line for line in lines if self._is_in_window(line)), None)
+            self._out.print(account.NOTHING, style="dim")
+            return
+        wide, lines = account.widths(turns), list(account.listed(turns, everything=everything))
+        begin = account.begins(lines, self._about.cutoff)
         for line in lines:
             if isinstance(line, int):
-                self._out.print(f"{'':>{widths[0]}}  … {counted(line, 'turn')} more …", style="dim")
+                self._out.print(f"{'':>{wide.number}}  {account.left_out(line)}", style="dim")
                 continue
             if line is begin:
-                self._out.rule(f"the window begins here, at event {line.first}", style=WINDOW)
-            self._out.print(self._turn(line, widths), no_wrap=True, overflow="ellipsis")
+                self._out.rule(account.rule(line), style=WINDOW)
+            self._out.print(self._turn(line, wide), no_wrap=True, overflow="ellipsis")
 
-    def _is_in_window(self, line: TurnLine | int) -> bool:
-        return isinstance(line, TurnLine) and line.sent and line.first >= self._about.cutoff
-
-    def _lines(self, everything: bool) -> Iterator[TurnLine | int]:
-        """The turns to list; a number stands for that many turns that are not listed."""
-        turns = self._about.turns
-        if everything or len(turns) <= HEAD + TAIL + 1:
-            yield from turns
-            return
-        yield from turns[:HEAD]
-        yield len(turns) - HEAD - TAIL
-        yield from turns[-TAIL:]
-
-    def _turn(self, line: TurnLine, widths: list[int]) -> Text:
+    def _turn(self, line: TurnLine, wide: account.Widths) -> Text:
         """A turn on one line: its number, its size, why it is sent where that needs saying, and how it begins."""
         from rich.text import Text
 
-        number, messages, tokens = widths
-        told = Text(f"{_number(line.number, line.number_last):>{number}}  ", style="" if line.sent else "dim")
-        told.append(f"{counted(line.messages, 'message'):>{messages}}  {line.tokens:>{tokens},}  ", style="dim")
-        if line.why != USUAL:
-            told.append(f"{line.why}{'  ' if line.text else ''}", style="cyan" if line.sent else "dim")
+        number, size = account.size(line, wide)
+        told = Text(f"{number}  ", style="" if line.sent else "dim")
+        told.append(f"{size}  ", style="dim")
+        if why := account.reason(line):
+            told.append(f"{why}{'  ' if line.text else ''}", style="cyan" if line.sent else "dim")
         told.append(printable(line.text), style="dim")
         return told
 
     # -- the rest ------------------------------------------------------------------------------------------
-
-    def _cost(self) -> None:
-        about = self._about
-        read = f"{about.cache_read:,} tokens should come from the provider's cache"
-        if about.price is None or about.price_uncached is None:
-            self._say(f"Cost: {read}. (Prices: pip install 'everthread[prices]'.)")
-        else:
-            price = f"${about.price:.4f} for the input, ${about.price_uncached:.4f} without a cache"
-            self._say(f"Cost: {read}; {price}.")
 
     def _list_steps(self) -> None:
         if not self._steps:
@@ -164,18 +128,13 @@ class Picture:
         in_turn, to_event = len(str(newest.turn)), len(str(newest.cutoff))
         for step in self._steps:
             turns = "turn" if step.left_first == step.left_last else "turns"
-            left = f"{turns} {_number(step.left_first, step.left_last)} left, {counted(step.tokens, 'token')}"
+            left = f"{turns} {account.numbers(step.left_first, step.left_last)} left, {counted(step.tokens, 'token')}"
             self._say(f"  in turn {step.turn:<{in_turn}} to event {step.cutoff:<{to_event}}: {left}")
 
     def _list_settings(self) -> None:
         self._out.print("\n[bold]Settings[/] that are not the default")
-        changed = {n: s for n, s in self._about.source_of.items() if s != DEFAULT}
-        for name, source in changed.items():
-            value = json.dumps(self._about.settings[name], ensure_ascii=False)
-            self._say(printable(f"  {name} = {value}   ({source})"))
+        changed = account.changed(self._about)
+        for one in changed:
+            self._say(printable(f"  {one}"))
         if not changed:
             self._out.print("  none", style="dim")
-
-
-def _number(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first}–{last}"

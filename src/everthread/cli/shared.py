@@ -22,6 +22,8 @@ from everthread.app import TENANT, Everthread
 from everthread.config import parse
 from everthread.core.ids import is_id
 from everthread.errors import BadValue, EverthreadError, NotFound
+from everthread.language.shown import counted as counted
+from everthread.language.shown import printable as printable
 from everthread.store.conversations import NEWEST, Conversation
 from everthread.talk import Talk
 
@@ -269,23 +271,6 @@ def console(*, table: bool = False, err: bool = False) -> Console:
     # Into a pipe no table is shortened: a program reads it.
     width = 1_000 if table and not sys.stdout.isatty() and "COLUMNS" not in os.environ else None
     return Console(highlight=False, width=width, stderr=err)
-
-
-def printable(text: str) -> str:
-    """The text without characters that would steer the terminal."""
-    clean = text.encode("utf-8", "replace").decode().replace("\t", "    ").replace("\r\n", "\n")
-    return "".join(c if c.isprintable() or c in _HARMLESS else "·" for c in clean)
-
-
-# Python calls these unprintable, but other languages are written with them: spaces of every width, and what joins
-# or parts letters and emoji. What turns the direction of writing is not among them: it could hide what is said.
-_HARMLESS = frozenset(
-    "\n\u00a0\u00ad\u1680\u202f\u205f\u3000\u200b\u200c\u200d\u2060" + "".join(map(chr, range(0x2000, 0x200B)))
-)
-
-
-def counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def ago(time: datetime | None) -> str:

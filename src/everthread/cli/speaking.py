@@ -6,7 +6,7 @@ model would be told, with the default model where none is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import click
@@ -85,16 +85,14 @@ async def _named(et: Everthread, where: Scope, conversation: str, agent: str | N
     return talk
 
 
-async def context_of(
-    et: Everthread, talk: Talk, *, model: str | None, settings: Mapping[str, Any], **others: Any
-) -> Context:
+async def context_of(et: Everthread, talk: Talk, *, model: str | None, settings: Any, **others: Any) -> Context:
     """What the model would be told now; the default model, where none is named."""
     try:
         return await talk.context(model=model, settings=settings, **others)
     except NoModel:
         chosen = await et.default_model()
-        place = {"address": chosen.address} if chosen.address else {}
-        return await talk.context(model=chosen.model, settings={**place, **settings}, **others)
+        place: Any = {"address": chosen.address} if chosen.address else {}
+        return await talk.context(model=chosen.model, settings=place | settings, **others)
 
 
 def warn(model: str) -> None:

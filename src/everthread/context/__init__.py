@@ -5,4 +5,5 @@ plan       settings, model, instructions, tools → the room that is left for tu
 pack       the turns that were read, and what memory adds (`memory`) → items and their sizes
 give_way   what leaves, and in which order, until the items fit the budget
 explain    what was sent and what not, why, and what it costs
+account    the same in words
 """

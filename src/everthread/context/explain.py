@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from everthread.context.account import account
 from everthread.context.pack import Packed, Packing
 from everthread.core.request import MessageItem, ReplyItem
 from everthread.core.tokens import BROKEN
@@ -50,7 +51,7 @@ class StepLine(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 class Explanation(msgspec.Struct, Value, frozen=True, kw_only=True):
     """`sections` + the turns that are sent = `estimate`. Prices are in US dollars, for the input alone; None where
-    the package genai-prices is not installed or does not know the model."""
+    the package genai-prices is not installed or does not know the model. `print` it for an account in words."""
 
     model: str
     strategy: str
@@ -71,6 +72,9 @@ class Explanation(msgspec.Struct, Value, frozen=True, kw_only=True):
     repaired: tuple[str, ...]
     settings: dict[str, Any]
     source_of: dict[str, str]
+
+    def __str__(self) -> str:
+        return account(self)
 
 
 def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Explanation:

@@ -8,6 +8,8 @@ wrong is no delta: it is raised.
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import msgspec
 
 from everthread.core.turns import State
@@ -30,10 +32,6 @@ class Usage(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 
 class _Delta(msgspec.Struct, Value, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
-    @property
-    def kind(self) -> str:
-        return str(self.__struct_config__.tag)
-
     def __str__(self) -> str:
         return ""
 
@@ -41,6 +39,7 @@ class _Delta(msgspec.Struct, Value, frozen=True, kw_only=True, tag_field="kind",
 class TextDelta(_Delta, tag="text", frozen=True):
     """A piece of the reply."""
 
+    kind: ClassVar[Literal["text"]] = "text"
     text: str
 
     def __str__(self) -> str:
@@ -50,12 +49,14 @@ class TextDelta(_Delta, tag="text", frozen=True):
 class ReasoningDelta(_Delta, tag="reasoning", frozen=True):
     """A piece of what the model thinks before it replies, where the provider shows it."""
 
+    kind: ClassVar[Literal["reasoning"]] = "reasoning"
     text: str
 
 
 class CallDelta(_Delta, tag="tool_call", frozen=True):
     """The model called a tool; it is about to run, or waits for approval."""
 
+    kind: ClassVar[Literal["tool_call"]] = "tool_call"
     id: str
     name: str
     arguments: str
@@ -65,6 +66,7 @@ class CallDelta(_Delta, tag="tool_call", frozen=True):
 class ResultDelta(_Delta, tag="tool_result", frozen=True):
     """What the tool answered, in words."""
 
+    kind: ClassVar[Literal["tool_result"]] = "tool_result"
     id: str
     name: str
     text: str
@@ -77,6 +79,7 @@ class Notice(_Delta, tag="notice", frozen=True):
     `restarts`: what was told of the model's reasoning is void, because it begins anew.
     """
 
+    kind: ClassVar[Literal["notice"]] = "notice"
     text: str
     restarts: bool = False
 
@@ -88,6 +91,7 @@ class Done(_Delta, tag="done", frozen=True):
     0 where there was none.
     """
 
+    kind: ClassVar[Literal["done"]] = "done"
     state: State
     model: str
     seq: int

@@ -1,7 +1,8 @@
 """Verdicts: somebody's yes or no to a tool call that waits, as the log keeps it.
 
 A no is of its own branch. A yes is of all branches that share the tool call, because what a tool has done is done on
-all of them: it is appended under a key that names the call, and a key is used once.
+all of them: it is appended under a key that names the call, and a key is used once. A verdict has no content, so it
+is never redacted; the arguments that somebody has changed stand in a command of their own right before it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from everthread.core.branches import ENDLESS
 from everthread.core.events import Command, Event
 
-APPROVE, REFUSE = "approve", "refuse"
+APPROVE, REFUSE, CHANGE = "approve", "refuse", "change_arguments"
 ABOUT = {"call", "seq", "waiting", "upto"}  # all that a verdict tells
 
 
@@ -27,6 +28,14 @@ def is_verdict(event: Event) -> bool:
 def approved(event: Event) -> int:
     """The same, where it is a yes."""
     return answered(event) if isinstance(event, Command) and event.name == APPROVE else 0
+
+
+def changed(event: Event, seq: int = 0) -> str:
+    """The arguments with which somebody let a tool call run (that of event `seq`, if given); empty where it is no such
+    command."""
+    said = event.arguments if isinstance(event, Command) and event.name == CHANGE else {}
+    text = said.get("arguments")
+    return text if isinstance(text, str) and seq in (0, said.get("seq")) else ""
 
 
 def key_of(branch: int, seq: int) -> str:

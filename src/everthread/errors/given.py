@@ -80,8 +80,8 @@ class BeyondModel(EverthreadError):
 
 
 class MissingExtra(EverthreadError):
-    """Packages that are installed only where they are wanted."""
+    """Packages that are installed only where they are wanted. `otherwise`: what else there is to do."""
 
-    def __init__(self, extra: str) -> None:
-        super().__init__(f"This needs more packages: pip install 'everthread[{extra}]'.")
+    def __init__(self, extra: str, *, otherwise: str = "") -> None:
+        super().__init__(f"This needs more packages: pip install 'everthread[{extra}]'{otherwise}.")
         self.extra = extra

@@ -81,10 +81,10 @@ class BadTool(InputError):
 
 
 class BadAgent(InputError):
-    """An agent's file that cannot be understood."""
+    """An agent's file that cannot be understood, or a folder of them that is not there."""
 
-    def __init__(self, where: object, problem: str) -> None:
-        super().__init__(f"The agent in {where} cannot be used ({problem}): correct it and try again.")
+    def __init__(self, where: object, problem: str, *, what: str = "agent in") -> None:
+        super().__init__(f"The {what} {where} cannot be used ({problem}): correct it and try again.")
 
 
 class UnknownAgent(NotFound):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from everthread import arguments
 from everthread.agent.prepare import Rebuilt, prepared, rebuilt
+from everthread.arguments import ForContext
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
+from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.talk.bound import Bound
 
@@ -23,7 +25,7 @@ class Seeing(Bound):
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
         at: int | None = None,
-        settings: Mapping[str, Any] | None = None,
+        settings: GivenSettings | None = None,
     ) -> Context:
         """What the model would be told now, as a request for its provider; or before event `at`.
 
@@ -47,7 +49,7 @@ class Seeing(Bound):
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
         at: int | None = None,
-        settings: Mapping[str, Any] | None = None,
+        settings: GivenSettings | None = None,
         limit: int = 20,
     ) -> list[StepLine]:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
@@ -57,7 +59,7 @@ class Seeing(Bound):
         async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
             return await self._runtime.contexts.steps(self._log, way, ready.asked, limit=limit)
 
-    async def count(self, **asked: Any) -> int | None:
+    async def count(self, **asked: Unpack[ForContext]) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
         context = await self.context(**asked)
         return await (await self._runtime.client(context)).count(context.request)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
-from everthread import arguments
+from everthread import arguments as check
 from everthread.agent.approval import waiting
 from everthread.agent.reply import Reply
 from everthread.agent.start import Act, settling, start
 from everthread.agent.stop import stop
 from everthread.agent.turn import TurnRunner
+from everthread.arguments import ForTurn, WhenBusy
 from everthread.core.events import user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
+from everthread.core.settings import GivenSettings
 from everthread.talk.bound import Bound
 
 
@@ -24,8 +26,8 @@ class Speaking(Bound):
         model: str | None = None,
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
-        settings: Mapping[str, Any] | None = None,
-        when_busy: str = "wait",
+        settings: GivenSettings | None = None,
+        when_busy: WhenBusy = "wait",
         detached: bool = False,
         origin: str = "",
         key: str = "",
@@ -38,13 +40,13 @@ class Speaking(Bound):
         listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same
         key, it is appended once. What goes wrong is raised.
         """
-        message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
-        arguments.name("key", key, empty=True)
-        given: dict[str, Any] = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
+        message = check.message(user(*pieces, origin=check.text("origin", origin)))
+        check.name("key", key, empty=True)
+        given: ForTurn = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
         given |= {"when_busy": when_busy, "detached": detached}
         return self._start(lambda turn: turn.say(message, key=key), **given)
 
-    def resume(self, **given: Any) -> Reply:
+    def resume(self, **given: Unpack[ForTurn]) -> Reply:
         """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
         the message."""
         return self._start(TurnRunner.resume, **given)
@@ -58,14 +60,25 @@ class Speaking(Bound):
         """The tool calls that wait for approval, oldest first."""
         return await waiting(self._log, await self.line())
 
-    def approve(self, call: str | int | None = None, **given: Any) -> Reply:
+    def approve(
+        self,
+        call: str | int | None = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        **given: Unpack[ForTurn],
+    ) -> Reply:
         """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
-        takes: give it the same tools."""
-        return self._start(settling(self._log, call, approved=True), **given)
+        takes: give it the same tools.
 
-    def refuse(self, call: str | int | None = None, why: str = "", **given: Any) -> Reply:
+        `arguments`: all of those with which it runs, in place of the model's. The log keeps both, and the model is told
+        with the result. Redacting the tool call forgets them as well.
+        """
+        changed = check.call_arguments(arguments)
+        return self._start(settling(self._log, call, approved=True, arguments=changed), **given)
+
+    def refuse(self, call: str | int | None = None, why: str = "", **given: Unpack[ForTurn]) -> Reply:
         """Refuse it; the model is told why, and goes on."""
-        return self._start(settling(self._log, call, approved=False, why=arguments.text("why", why)), **given)
+        return self._start(settling(self._log, call, approved=False, why=check.text("why", why)), **given)
 
-    def _start(self, act: Act, **given: Any) -> Reply:
-        return start(self._runtime, self, self._place, act, arguments.given(**given))
+    def _start(self, act: Act, **given: Unpack[ForTurn]) -> Reply:
+        return start(self._runtime, self, self._place, act, check.given(**given))

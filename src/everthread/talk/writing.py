@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from everthread import arguments
 from everthread.context.pins import turn_of
 from everthread.core.events import Event, kinds
 from everthread.core.logged import Logged
+from everthread.core.settings import GivenSettings
 from everthread.talk.bound import Bound
 
 
@@ -49,9 +50,10 @@ class Writing(Bound):
         turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq))
         return (await self.append(kinds.Pin(turn=turn, pinned=False)))[0]
 
-    async def configure(self, **settings: str | int | float | bool | None) -> Logged:
+    async def configure(self, **settings: Unpack[GivenSettings]) -> Logged:
         """Set settings of this branch from here on; None takes one back."""
-        return (await self.append(kinds.SettingsChanged(values=settings)))[0]
+        values: dict[str, Any] = {**settings}
+        return (await self.append(kinds.SettingsChanged(values=values)))[0]
 
     async def rename(self, name: str) -> None:
         """Give the conversation a name."""

@@ -175,6 +175,16 @@ class Toolbox:
             logger.exception("Whether the tool %s needs approval could not be told, so it does", call.name)
             return True
 
+    def check_arguments(self, call: ToolCall) -> None:
+        """BadValue where one of these tools does not take the arguments of a call."""
+        bound, given = self._tools[call.name], object_of(call.arguments) or {}
+        try:
+            schemas.check(bound.offered.schema, given)
+            bound.bind(given)
+        except schemas.Misfit as problem:
+            allowed = f"what {call.name} takes ({shortened(str(problem), 2_000)})"
+            raise BadValue("arguments", call.arguments, allowed) from None
+
     async def run(self, call: ToolCall, talk: ToolContext | None, *, seconds: float) -> ToolResult:
         """The tool's result, or what went wrong. `talk`: the conversation, if there is one. `seconds`: how long it may
         take, unless it has a limit of its own."""

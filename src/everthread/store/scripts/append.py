@@ -271,7 +271,7 @@ def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False
 def _written_before(where: dict[str, Any], batch: Batch) -> Script[Outcome[Written] | None]:
     """What an earlier run of this script, or an earlier append with the same key, has written already."""
     if landed := (yield from batch.tries.landed(where)):
-        events = yield from _own(where, landed.branch, landed.first, landed.last)
+        events = yield from own_events(where, landed.branch, landed.first, landed.last)
         _, head = yield from newest_head(where)
         return Outcome(Written(events, head), news=events)
     if batch.key and (first := (yield from _first_result(where, batch))) is not None:
@@ -402,16 +402,16 @@ def _first_result(where: dict[str, Any], batch: Batch) -> Script[list[Logged] | 
     branch, first, last, hash = rows[0]
     if hash not in (batch.hash, ""):  # empty: the content was redacted, and with it what could be compared
         raise KeyReused(batch.key)
-    return (yield from _own(where, branch, first, last))
+    return (yield from own_events(where, branch, first, last))
 
 
 def kept(place: Place, key: str) -> Script[list[Logged]]:
     """What was appended with a key."""
     rows = yield Ask("receipt", {**place._asdict(), "key": key})
-    return (yield from _own(place._asdict(), *rows[0][:3])) if rows else []
+    return (yield from own_events(place._asdict(), *rows[0][:3])) if rows else []
 
 
-def _own(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:
+def own_events(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:
     span = {**where, "branch": branch, "first": first, "last": last, "limit": last - first + 1}
     rows = yield Ask("events_up", span)
     return logged(rows)

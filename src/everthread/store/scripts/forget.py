@@ -21,7 +21,7 @@ from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, r
 from everthread.core.logged import Logged, readable
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
-from everthread.core.verdicts import is_verdict
+from everthread.core.verdicts import changed, is_verdict, key_of
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
 from everthread.language.naming import name_of
 from everthread.store.beside import leases
@@ -30,6 +30,7 @@ from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.recall import index
 from everthread.store.scripts import quote
 from everthread.store.scripts.along import told
+from everthread.store.scripts.append import Place, kept, own_events
 from everthread.store.scripts.branch import Act, branches, mark
 from everthread.store.scripts.quote import Spot
 from everthread.store.scripts.read import head, onward
@@ -174,7 +175,8 @@ def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dic
     all_branches = yield from branches(key["tenant"], key["conversation"])
     here: dict[Spot, Redacted] = {}
     elsewhere: dict[Spot, None] = {}
-    looked, queue = {of}, [of]
+    here |= yield from _changed(key, of)
+    looked, queue = {of, *here}, [of, *here]
     unknown = yield from quote.unknown(key["tenant"], key["conversation"], since=since)
     while queue:
         spot = queue.pop()
@@ -187,6 +189,18 @@ def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dic
         here |= own
     here.pop(of, None)
     return here, list(elsewhere)
+
+
+def _changed(key: Mapping[str, str], of: Spot) -> Script[dict[Spot, Redacted]]:
+    """The arguments with which somebody let this tool call run, if it is one: they stand right before the verdict."""
+    place = Place(key["tenant"], key["conversation"])
+    found: dict[Spot, Redacted] = {}
+    for verdict in (yield from kept(place, key_of(of.branch, of.seq)))[-1:]:
+        before = verdict.seq - 1
+        for one in readable((yield from own_events(place._asdict(), verdict.branch, before, before))):
+            if changed(one.event, of.seq):
+                found[Spot(of.conversation, one.branch, one.seq)] = Redacted(was=one.kind)
+    return found
 
 
 def _memory_since(key: Mapping[str, str], all_branches: list[Branch], spot: Spot) -> Script[dict[Spot, Redacted]]:
