@@ -316,7 +316,7 @@ async def test_a_server_over_http_may_restart() -> None:
     [
         pytest.param(McpServer(["/nowhere/server"]), ["'server'", "No such file"], id="no such program"),
         pytest.param(
-            McpServer([sys.executable, "-c", "import sys; sys.exit('I have no key.')"], name="sad"),
+            McpServer([sys.executable, "-c", "import sys; sys.exit('I have no key.')"], name="sad", seconds=PATIENCE),
             ["'sad'", "it said: I have no key."],
             id="it ends at once",
         ),
@@ -342,7 +342,7 @@ async def test_a_server_that_cannot_be_used_is_told_of_and_the_others_go_on(
 
     box = Toolbox([server, own])
     (problem,) = await box.open()
-    assert [word for word in words if word not in problem] == []
+    assert [word for word in words if word not in problem] == [], problem
     assert await box.open() == (problem,)
     assert [tool.name for tool in box.offered] == ["own"]
     assert text_of(await ran(box, "own")) == "here"
