@@ -203,7 +203,7 @@ def test_what_cannot_be_read_is_named_with_its_place_in_the_file(name: str, tmp_
 
 
 def test_a_conversation_that_does_not_say_when_it_began_began_with_its_first_message() -> None:
-    strand = Strand(events=((None, user("a")), (7, user("b"))))
+    strand = Strand(events=((None, user("a")), (moment(7), user("b"))))
     whole = whole_of(Exported(strands=(strand,)), Owner(TENANT, "ana"), agent="a", name="")
     assert whole.conversation.began == moment(7)
     assert [draft.time for draft in whole.branches[0][1]] == [7, 7]

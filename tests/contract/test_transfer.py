@@ -29,10 +29,7 @@ async def lines_of(talk: Talk) -> list[bytes]:
 
 async def everything(talk: Talk) -> dict[str, Any]:
     branches = await talk.branches()
-    return {
-        b.branch.name: (b, [tuple(e) for e in await (await talk.on(b.branch.number)).after(limit=100_000)])
-        for b in branches
-    }
+    return {b.branch.name: (b, await (await talk.on(b.branch.number)).after(limit=100_000)) for b in branches}
 
 
 async def carried(talk: Talk, path: Path, to: Everthread, someone: str) -> Talk:

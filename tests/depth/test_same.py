@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -100,7 +101,7 @@ async def everything_read(talk: Talk, newest: int, pick: int) -> dict[str, Any]:
     at = pick % newest + 1
 
     def plain(events: list[Any]) -> list[Any]:
-        return [tuple(event)[1:] for event in events]
+        return [msgspec.structs.astuple(event)[1:] for event in events]
 
     found: dict[str, Any] = {
         f"{strategy} {budget} {before}": (await context(talk, strategy, budget, before))

@@ -7,6 +7,7 @@ from hypothesis import given
 
 from everthread.core.events import Event, assistant, system, text_of, tool_call, tool_result, user
 from everthread.core.parts import File, Image, Reasoning
+from everthread.core.times import moment
 from everthread.transfer import Exported, Strand, from_chatgpt
 from tests.transfer.exports import (
     EDITED,
@@ -56,10 +57,10 @@ def test_without_a_current_node_the_newest_message_is_current() -> None:
 
 def test_name_and_times_are_kept_to_the_microsecond() -> None:
     exported = from_chatgpt(EDITED)
-    assert (exported.name, exported.began) == ("Ferries", 1_500_000)
-    assert exported.strands[0].events[0][0] == 10_000_001
+    assert (exported.name, exported.began) == ("Ferries", moment(1_500_000))
+    assert exported.strands[0].events[0][0] == moment(10_000_001)
     later = from_chatgpt(in_a_row(said("user", "x", create_time=1765672231.944857)))
-    assert later.strands[0].events[0][0] == 1_765_672_231_944_857
+    assert later.strands[0].events[0][0] == moment(1_765_672_231_944_857)
     nameless = from_chatgpt({"mapping": {}, "title": None})
     assert nameless == Exported(name="", began=None, strands=(Strand(),), current=0)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from everthread.core.events import Event, ToolResult, assistant, tool_call, tool_result, user
 from everthread.core.parts import File, Image, Reasoning, image, text
+from everthread.core.times import moment
 from everthread.transfer import Exported, from_claude
 from tests.transfer.conversations import PNG, PNG_BASE64
 from tests.transfer.exports import RETRIED, ROOT, Json, claude, human, line, lines, linked, listed, result, use
@@ -31,11 +32,11 @@ def test_messages_follow_one_another_with_their_times() -> None:
             created_at="1970-01-01T00:00:01Z",
         )
     )
-    assert (exported.name, exported.began, exported.current) == ("Ferries", 1_000_000, 0)
+    assert (exported.name, exported.began, exported.current) == ("Ferries", moment(1_000_000), 0)
     assert exported.strands[0].events == (
-        (2_000_001, user("Hi")),
-        (3_000_000, assistant("Hello")),
-        (4_000_000, user("Bye")),
+        (moment(2_000_001), user("Hi")),
+        (moment(3_000_000), assistant("Hello")),
+        (moment(4_000_000), user("Bye")),
     )
 
 

@@ -19,12 +19,14 @@ circle, a `current_node` that is not there, content of an unknown type without p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.core.times import moment
 from everthread.errors import BadFormat
 from everthread.providers.checks import a_string, unexpected, unknown
 from everthread.transfer.given import ExportedObject, text_or_null, text_part
@@ -279,7 +281,7 @@ def _media_type(part: ExportedObject) -> str:
     return f"audio/{form}" if sound and isinstance(form, str) else ""
 
 
-def _time(given: ExportedObject, field: str) -> int | None:
+def _time(given: ExportedObject, field: str) -> datetime | None:
     time = given.get(field)
     if time is None:
         return None
@@ -288,4 +290,4 @@ def _time(given: ExportedObject, field: str) -> int | None:
     if not 0 <= time * 1_000_000 < MOST:  # NaN is no time either
         reason = f"found {time} where a time in seconds between 1970 and 9999 is understood"
         raise BadFormat(reason, where=given.at(field))
-    return round(time * 1_000_000)
+    return moment(round(time * 1_000_000))

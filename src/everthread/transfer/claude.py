@@ -20,7 +20,7 @@ from typing import Any
 
 from everthread.core.events import Assistant, Event, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Part, Reasoning, Text, image
-from everthread.core.times import microseconds
+from everthread.core.times import microseconds, moment
 from everthread.errors import BadFormat
 from everthread.providers.blobs import from_base64
 from everthread.providers.checks import a_list, a_string, unexpected, unknown
@@ -201,7 +201,7 @@ def _files(message: ExportedObject) -> list[Part]:
     return parts
 
 
-def _time(given: ExportedObject, field: str) -> int | None:
+def _time(given: ExportedObject, field: str) -> datetime | None:
     if given.get(field) is None:
         return None
     text = a_string(given.get(field), given.at(field), understood="a time such as 2024-05-01T10:00:00Z")
@@ -213,4 +213,4 @@ def _time(given: ExportedObject, field: str) -> int | None:
     if not 0 <= found < MOST:
         reason = f"found {text[:60]!r} where a time such as 2024-05-01T10:00:00Z is understood"
         raise BadFormat(reason, where=given.at(field))
-    return found
+    return moment(found)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from everthread.core.branches import Branch
 from everthread.core.events import Fork
 from everthread.core.ids import make_id
-from everthread.core.times import moment
+from everthread.core.times import microseconds, moment
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
 from everthread.store.scripts.append import Draft
@@ -56,9 +56,9 @@ def whole_of(exported: Exported, owner: Owner, *, agent: str, name: str) -> Whol
 
 def _began(exported: Exported) -> int:
     """The time at which it began: as the export says, or else that of its earliest message."""
-    if exported.began is not None:
-        return exported.began
-    return min((time for strand in exported.strands for time, _ in strand.events if time is not None), default=now())
+    times = [time for strand in exported.strands for time, _ in strand.events if time is not None]
+    began = exported.began or min(times, default=None)
+    return now() if began is None else microseconds(began)
 
 
 def _main(strand: Strand, began: int) -> _Grown:
@@ -79,6 +79,6 @@ def _fork(strand: Strand, grown: list[_Grown], began: int) -> _Grown:
 def _drafts(strand: Strand, before: int) -> list[Draft]:
     drafts = []
     for time, event in strand.events:
-        before = before if time is None else time
+        before = before if time is None else microseconds(time)
         drafts.append(Draft(event=event, time=before))
     return drafts

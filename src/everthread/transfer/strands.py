@@ -9,6 +9,7 @@ go from here is left to whoever writes them down.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -16,8 +17,8 @@ import msgspec
 from everthread.core.events import Event
 from everthread.errors import BadFormat
 
-Timed = tuple[int | None, Event]  # microseconds since 1970, UTC; None where the export does not say
-MOST = 253_402_300_800_000_000  # the end of the year 9999, beyond which there are no dates
+Timed = tuple[datetime | None, Event]  # None where the export does not say
+MOST = 253_402_300_800_000_000  # microseconds until the end of the year 9999, beyond which there are no dates
 
 
 class Strand(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation of an export; parents come before the strands that fork from them."""
 
     name: str = ""
-    began: int | None = None
+    began: datetime | None = None
     strands: tuple[Strand, ...] = (Strand(),)
     current: int = 0
 
