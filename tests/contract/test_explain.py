@@ -61,11 +61,11 @@ async def _budget(talk: Talk, **arguments: Any) -> tuple[int, str]:
     return context.budget, account.source_of["budget"]
 
 
-async def test_settings_given_at_opening_stand_in_for_file_and_environment(
+async def test_a_store_opened_without_the_environment_has_only_the_settings_given(
     address: str, someone: str, sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVERTHREAD_REPLY_TOKENS", "77")
-    async with Everthread.open(address, settings={"model": GEMINI}) as et:
+    async with Everthread.open(address, settings={"model": GEMINI}, environment=False) as et:
         account = (await (await et.begin(user=someone)).context()).explain()
     assert (account.model, account.budget) == (GEMINI, 100_000)
     assert account.source_of["model"] == "the settings that the store was opened with"
