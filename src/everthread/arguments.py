@@ -7,7 +7,7 @@ the log to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeGuard
 
@@ -19,8 +19,10 @@ from everthread.core.events import SettingsChanged, User, media_of, text_of
 from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES, Strategy
+from everthread.core.tokens import Counter
 from everthread.errors import BadValue, NoUser
 from everthread.store.conversations import Owner, check_name, owner_of
+from everthread.store.engine import Engine
 
 OPENED = "the settings that the store was opened with"
 
@@ -48,10 +50,14 @@ def owner(tenant: object, user: object) -> Owner:
     return owner_of(text("tenant", tenant), text("user", user))
 
 
-def address(value: object) -> str:
-    if not isinstance(value, str):
-        raise BadValue("address", value, "text such as sqlite:///talk.db or postgresql://user@host/database")
-    return value
+def address(value: Any) -> str | Engine:
+    if isinstance(value, str):
+        return value
+    if not all(callable(getattr(value, verb, None)) for verb in ("read", "write", "close")):
+        allowed = "text such as sqlite:///talk.db or postgresql://user@host/database, or an Engine"
+        raise BadValue("address", value, allowed)
+    engine: Engine = value
+    return engine
 
 
 def bus(value: object) -> str | None:
@@ -165,6 +171,33 @@ def _is_duration(value: object) -> bool:
     return (whole(value) or isinstance(value, float)) and 0 <= value < float("inf")
 
 
+def function(what: str, value: Any, does: str) -> Any:
+    if value is not None and not callable(value):
+        raise BadValue(what, value, f"a function {does}")
+    return value
+
+
+def counters(given: Any) -> dict[str, Counter]:
+    """Functions that count the tokens of a text, by patterns of models' names."""
+    if not isinstance(given, Mapping) or not all(
+        isinstance(name, str) and callable(one) for name, one in given.items()
+    ):
+        raise BadValue("counters", given, "functions by models, as in {'openai:our-*': count}")
+    return {name: _counting(one) for name, one in given.items()}
+
+
+def _counting(count: Callable[[str], Any]) -> Counter:
+    """Refuses what is no number of tokens."""
+
+    def counted(text: str) -> int:
+        found = count(text)
+        if not whole(found) or found < 0:
+            raise BadValue("what the counter returned", found, "a whole number of tokens")
+        return found
+
+    return counted
+
+
 # -- what the model will see -----------------------------------------------------------------------------
 
 
@@ -196,9 +229,17 @@ def _strategy(given: Any) -> tuple[str | None, Strategy | None]:
     return None, given
 
 
+def own_strategy(given: Any) -> Strategy | None:
+    if given is not None and not callable(given):
+        raise BadValue("strategy", given, "a function of your own; a strategy by its name is a setting")
+    own: Strategy | None = given
+    return own
+
+
 def given(
     *,
     model: str | None = None,
+    strategy: str | Strategy | None = None,
     instructions: str | Mapping[str, str] | None = None,
     tools: Iterable[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -207,7 +248,7 @@ def given(
 ) -> Given:
     """What `talk.say` and the other verbs that run a turn take in addition."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
-    wanted, told = asked(settings, model=model), check_instructions(instructions)
+    wanted, told = asked(settings, model=model, strategy=strategy), check_instructions(instructions)
     return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)
 
 

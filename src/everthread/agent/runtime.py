@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -25,10 +25,11 @@ from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, 
 from everthread.context.build import Context, Contexts
 from everthread.context.plan import Asked
 from everthread.core import calibration, events
-from everthread.core.branches import Line
+from everthread.core.branches import Current, Line
 from everthread.core.deltas import Usage
 from everthread.core.logged import readable
-from everthread.errors import Conflict, EverthreadError
+from everthread.core.strategies import Strategy
+from everthread.errors import Conflict, EverthreadError, NoModel
 from everthread.live import Live
 from everthread.providers.choose import Chosen, access_of, default_model, notice
 from everthread.providers.client import Access, Client
@@ -50,6 +51,9 @@ MINUTE = 60_000_000  # microseconds
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.agent")
+
+
+Summarise = Callable[[str, str], "str | Awaitable[str]"]  # from instructions and what was said to a summary
 
 
 class MemoryWorker(Protocol):
@@ -74,8 +78,11 @@ class Runtime:
         strict: bool = False,
         environ: Mapping[str, str] = MappingProxyType({}),
         keys: Callable[[], Mapping[str, str]] = dict,
+        strategy: Strategy | None = None,
+        summarise: Summarise | None = None,
     ) -> None:
         self.log, self.contexts = log, contexts
+        self.strategy, self.summarise = strategy, summarise  # the application's own, where it has any
         self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
         self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
@@ -211,6 +218,14 @@ class Runtime:
         if self._chosen is None:
             self._chosen = await default_model(self._environ)
         return self._chosen
+
+    async def build(self, way: Line | Current, asked: Asked) -> tuple[Context, Asked]:
+        """The context, and what was asked: with the default model, where neither it nor a setting names one."""
+        try:
+            return await self.contexts.build(self.log, way, asked), asked
+        except NoModel:
+            asked = await self.with_default_model(asked)
+            return await self.contexts.build(self.log, way, asked), asked
 
     async def with_default_model(self, asked: Asked) -> Asked:
         chosen = await self.default_model()

@@ -18,6 +18,8 @@ import msgspec
 from everthread.config import PROVIDERS
 from everthread.core.tokens import Encoding
 from everthread.errors import BadValue, NoModelFile
+from everthread.providers.registry import provider as known_provider
+from everthread.registered import is_added
 
 _log = logging.getLogger("everthread.models")
 _Tokens = Annotated[int, msgspec.Meta(ge=0)]
@@ -101,7 +103,7 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def model(spec: str) -> Model:
     """What is known of a model, named as provider:name."""
     provider, colon, name = spec.partition(":")
-    if not (colon and name) or provider not in PROVIDERS:
+    if not (colon and name) or not (provider in PROVIDERS or is_added(provider)):
         allowed = f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}"
         raise BadValue("model", spec, allowed)
     bare = name.rpartition("/")[2]
@@ -151,7 +153,15 @@ def _entries(provider: str) -> tuple[_Entry, ...]:
 
 def _table(provider: str) -> _Provider:
     """Empty where nothing is known of its models: they can be used all the same."""
-    return _tables().get(provider, _Provider())
+    if provider in PROVIDERS:
+        return _tables().get(provider, _Provider())
+    about = known_provider(provider)
+    try:
+        return msgspec.convert({"models": about.models, "limits": about.limits}, _Provider)
+    except msgspec.ValidationError as problem:
+        raise BadValue(
+            f"the provider {provider}", about.models, f"one whose models are told as in models.toml ({problem})"
+        ) from None
 
 
 @cache
