@@ -155,16 +155,20 @@ def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, import
     """What `Everthread.open` hands on to the log."""
     if not isinstance(session_gap, timedelta) or session_gap <= timedelta(0):
         raise BadValue("session_gap", session_gap, "a timedelta above zero")
-    if not _is_duration(patience):
-        raise BadValue("patience", patience, "seconds from zero up")
     if not callable(importance):
         raise BadValue("importance", importance, "a function that gives a message's worth, from 0 to 100")
     return {
         "session_gap": session_gap // timedelta(microseconds=1),
         "max_event_bytes": count("max_event_bytes", max_event_bytes),
-        "patience": patience,
+        "patience": seconds("patience", patience),
         "importance": importance,
     }
+
+
+def seconds(what: str, value: float) -> float:
+    if not _is_duration(value):
+        raise BadValue(what, value, "seconds from zero up")
+    return value
 
 
 def _is_duration(value: object) -> bool:

@@ -13,8 +13,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -51,6 +52,8 @@ MINUTE = 60_000_000  # microseconds
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.agent")
+
+T = TypeVar("T")
 
 
 Summarise = Callable[[str, str], "str | Awaitable[str]"]  # from instructions and what was said to a summary
@@ -221,13 +224,17 @@ class Runtime:
 
     async def build(self, way: Line | Current, asked: Asked) -> tuple[Context, Asked]:
         """The context, and what was asked: with the default model, where neither it nor a setting names one."""
-        try:
-            return await self.contexts.build(self.log, way, asked), asked
-        except NoModel:
-            asked = await self.with_default_model(asked)
-            return await self.contexts.build(self.log, way, asked), asked
+        return await self.with_a_model(asked, partial(self.contexts.build, self.log, way))
 
-    async def with_default_model(self, asked: Asked) -> Asked:
+    async def with_a_model(self, asked: Asked, work: Callable[[Asked], Awaitable[T]]) -> tuple[T, Asked]:
+        """Do something that needs a model; the default one, where none is named."""
+        try:
+            return await work(asked), asked
+        except NoModel:
+            asked = await self._with_default_model(asked)
+            return await work(asked), asked
+
+    async def _with_default_model(self, asked: Asked) -> Asked:
         chosen = await self.default_model()
         found = Source("the default model", {"model": chosen.model, "address": chosen.address or None})
         return msgspec.structs.replace(asked, sources=(found, *asked.sources))

@@ -186,11 +186,7 @@ def cache_read(packing: Packing) -> int:
         return 0
     turn, place = found
     reply = turn.items[place]
-    if isinstance(reply, ReplyItem) and reply.model not in (
-        "",
-        plan.model.name,
-        f"{plan.model.provider}:{plan.model.name}",
-    ):
+    if isinstance(reply, ReplyItem) and reply.model and not plan.model.made(reply.model):
         return 0  # another model's cache has it
     now = packing.seen.outlook.head.time
     then = next(event.at for event in turn.events if event.seq == reply.seq)

@@ -8,6 +8,7 @@ can be used all the same: it gets careful defaults, and a warning that says how 
 from __future__ import annotations
 
 import logging
+import re
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -22,6 +23,7 @@ from everthread.providers.registry import provider as known_provider
 from everthread.registered import is_added
 
 _log = logging.getLogger("everthread.models")
+_DATE = r"\d{4}-?\d\d-?\d\d"
 _Tokens = Annotated[int, msgspec.Meta(ge=0)]
 _Some = Annotated[int, msgspec.Meta(gt=0)]
 _Multiple = Annotated[float, msgspec.Meta(gt=0)]
@@ -75,6 +77,12 @@ class Model(_Facts, frozen=True, kw_only=True):
     name: str
     known: bool
     limits: Limits = Limits()
+
+    def made(self, name: str) -> bool:
+        """Whether a reply that bears this name is this model's: providers report the dated version of a name that is
+        none, and `latest` by what it is."""
+        reported, own = name.removeprefix(f"{self.provider}:"), self.name
+        return reported == own or bool(re.fullmatch(rf"{re.escape(own.removesuffix('-latest'))}-{_DATE}", reported))
 
 
 class _Entry(_Facts, frozen=True, kw_only=True):

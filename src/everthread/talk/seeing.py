@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from everthread import arguments
@@ -60,7 +61,8 @@ class Seeing(Bound):
         told, limit = arguments.check_instructions(instructions), arguments.count("limit", limit)
         way = await self._log.way(self.conversation, self._branch)
         async with prepared(self._runtime, self.conversation, asked, told, tools, lookups=lookups) as ready:
-            return await self._runtime.contexts.steps(self._log, way, ready.asked, limit=limit)
+            steps = partial(self._runtime.contexts.steps, self._log, way, limit=limit)
+            return (await self._runtime.with_a_model(ready.asked, steps))[0]
 
     async def count(self, **asked: Any) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
