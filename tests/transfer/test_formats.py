@@ -50,7 +50,7 @@ input_files = st.fixed_dictionaries(
 inputs = (
     words | st.lists(input_images | input_files, min_size=1, max_size=3) | st.lists(input_texts, min_size=2, max_size=3)
 )
-outputs = st.fixed_dictionaries(
+outputs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"type": st.just("output_text"), "text": words}, optional={"annotations": st.just([]), "logprobs": st.just([])}
 ) | st.fixed_dictionaries({"type": st.just("refusal"), "refusal": words})
 items: st.SearchStrategy[dict[str, Any]] = st.one_of(
@@ -146,7 +146,7 @@ def test_contents_are_read_by_the_names_of_the_sdk_with_their_bytes() -> None:
 
 
 def test_calls_without_ids_are_answered_by_their_names() -> None:
-    calls = [{"functionCall": {"name": name, "args": {}}} for name in ("a", "b")]
+    calls: list[dict[str, Any]] = [{"functionCall": {"name": name, "args": {}}} for name in ("a", "b")]
     answers = [{"functionResponse": {"name": name, "response": {"output": name}}} for name in ("b", "a")]
     events = formats.from_gemini([{"role": "model", "parts": calls}, {"role": "user", "parts": answers}])
     assert [event.id for event in events if isinstance(event, ToolCall)] == ["call_1", "call_2"]
@@ -178,7 +178,7 @@ texts = st.one_of(words, st.lists(blocks, min_size=2, max_size=3))
 tool_calls = st.lists(
     st.fixed_dictionaries({"name": words, "args": objects, "id": ids, "type": st.just("tool_call")}), max_size=2
 )
-about = st.just({}) | st.just({"model_name": "gpt-5", "model_provider": "openai"})
+about: st.SearchStrategy[dict[str, str]] = st.just({}) | st.just({"model_name": "gpt-5", "model_provider": "openai"})
 usage = st.none() | st.just({"input_tokens": 3, "output_tokens": 4, "total_tokens": 7})
 messages: st.SearchStrategy[BaseMessage] = st.one_of(
     st.builds(SystemMessage, content=texts),

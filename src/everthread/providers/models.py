@@ -165,11 +165,12 @@ def _table(provider: str) -> _Provider:
         return _tables().get(provider, _Provider())
     about = known_provider(provider)
     try:
-        return msgspec.convert({"models": about.models, "limits": about.limits}, _Provider)
+        found = msgspec.convert({"models": about.models, "limits": about.limits}, _Provider)
+        found.entries()
     except msgspec.ValidationError as problem:
-        raise BadValue(
-            f"the provider {provider}", about.models, f"one whose models are told as in models.toml ({problem})"
-        ) from None
+        allowed = f"told of as models.toml does ({problem})"
+        raise BadValue(f"what the provider {provider} says of its models", about.models, allowed) from None
+    return found
 
 
 @cache
