@@ -18,15 +18,18 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from everthread import arguments
 from everthread.agent.personas import Agents
-from everthread.agent.runtime import DEFAULT_AGENT, Runtime
+from everthread.agent.runtime import DEFAULT_AGENT, Runtime, Summarise
 from everthread.config import Source, general_sources, keys_of, resolve
 from everthread.context.build import Contexts, forgotten
 from everthread.core.importance import Worth, worth
 from everthread.core.settings import GivenSettings
+from everthread.core.strategies import Strategy
+from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting
 from everthread.jobs.memory import memory_worker
@@ -35,6 +38,7 @@ from everthread.opening import Opening
 from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import NEWEST, Conversation, Totals
+from everthread.store.engine import Engine
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
 from everthread.store.times import FOREVER
@@ -42,6 +46,17 @@ from everthread.talk import Talk
 from everthread.tools import Toolbox
 
 _log = logging.getLogger("everthread")
+
+
+class Own(NamedTuple):
+    """Functions of the application's own that take the place of ours: docs/howto/extending.md."""
+
+    strategy: Strategy | None = None
+    summarise: Summarise | None = None
+    counters: Mapping[str, Counter] = MappingProxyType({})
+
+
+NOTHING_OWN = Own()
 
 TENANT = "default"
 AGENT = DEFAULT_AGENT
@@ -59,6 +74,7 @@ class Everthread:
         tools: Iterable[Any] = (),
         keys: Mapping[str, str] | None = None,
         strict: bool = False,
+        own: Own = NOTHING_OWN,
     ) -> None:
         self.log = log  # the operator's door: it does not ask whose a line or place is
         self._settings, self._environment = settings or {}, environment
@@ -66,17 +82,19 @@ class Everthread:
         self._given_keys = keys
         self._runtime = Runtime(
             log,
-            Contexts(self._sources),
+            Contexts(self._sources, own.counters),
             toolbox=Toolbox(tools),
             strict=strict,
             environ=os.environ,
             keys=lambda: self._keys,
+            strategy=own.strategy,
+            summarise=own.summarise,
         )
         self.memory = self._runtime.memory = memory_worker(self._runtime)
 
     @staticmethod
     def open(
-        address: str,
+        address: str | Engine,
         *,
         settings: GivenSettings | None = None,
         environment: bool = True,
@@ -84,19 +102,26 @@ class Everthread:
         agents: str | Path | None = None,
         keys: Mapping[str, str] | None = None,
         importance: Worth = worth,
+        strategy: Strategy | None = None,
+        summarise: Summarise | None = None,
+        counters: Mapping[str, Counter] = MappingProxyType({}),
         session_gap: timedelta = timedelta(microseconds=SESSION_GAP),
         max_event_bytes: int = MAX_EVENT_BYTES,
         patience: float = 30.0,
         bus: str | None = None,
     ) -> Opening[Everthread]:
-        """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`.
+        """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`. In
+        place of the address: an engine of your own.
 
         `settings`: they win over those of the configuration file and the environment, which hold beside them unless
         `environment` is False; keys are no settings. `tools`: what agents may use: functions with type hints, objects
         with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files; an agent must then be one
         of them, or one that was saved. `keys`: by provider, or by host and port for servers of your own; else those of
         the configuration file and the environment. `importance`: what a message is worth, from 0 to 100, in place of
-        the default scores; it is asked once, when the message is appended.
+        the default scores; it is asked once, when the message is appended. `strategy`: a function of your own that
+        chooses the turns that are sent, wherever no call names another. `summarise`: a function that writes memory's
+        summaries, in place of a model: of the instructions and of what was said. `counters`: functions that count the
+        tokens of a text, by models' names or patterns of these.
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
@@ -106,12 +131,19 @@ class Everthread:
             session_gap=session_gap, max_event_bytes=max_event_bytes, patience=patience, importance=importance
         )
         where, given = arguments.address(address), arguments.settings_of_store(settings)
+        own = Own(
+            strategy=arguments.own_strategy(strategy),
+            summarise=arguments.function("summarise", summarise, "of the instructions and of what was said"),
+            counters=arguments.counters(counters),
+        )
         if (by := arguments.bus(bus)) is None:
             by = os.environ.get("EVERTHREAD_BUS", "") if takes_bus(where) else ""
 
         async def opened() -> Everthread:
             log = await open_log(where, bus=by, **options)
-            et = Everthread(log, given, environment=environment, tools=tools, keys=keys, strict=agents is not None)
+            et = Everthread(
+                log, given, environment=environment, tools=tools, keys=keys, strict=agents is not None, own=own
+            )
             try:
                 await log.forgetting.finish_later()
                 if agents is not None:

@@ -7,7 +7,7 @@ the log to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, TypeGuard
 
@@ -20,8 +20,10 @@ from everthread.core.sections import ORDER
 from everthread.core.settings import GivenSettings
 from everthread.core.strategies import STRATEGIES, Strategy
 from everthread.core.times import microseconds
+from everthread.core.tokens import Counter
 from everthread.errors import BadValue, NoUser
 from everthread.store.conversations import Owner, check_name, owner_of
+from everthread.store.engine import Engine
 
 OPENED = "the settings that the store was opened with"
 WhenBusy = Literal["wait", "refuse"]
@@ -50,10 +52,14 @@ def owner(tenant: object, user: object) -> Owner:
     return owner_of(text("tenant", tenant), text("user", user))
 
 
-def address(value: object) -> str:
-    if not isinstance(value, str):
-        raise BadValue("address", value, "text such as sqlite:///talk.db or postgresql://user@host/database")
-    return value
+def address(value: Any) -> str | Engine:
+    if isinstance(value, str):
+        return value
+    if not all(callable(getattr(value, verb, None)) for verb in ("read", "write", "close")):
+        allowed = "text such as sqlite:///talk.db or postgresql://user@host/database, or an Engine"
+        raise BadValue("address", value, allowed)
+    engine: Engine = value
+    return engine
 
 
 def bus(value: object) -> str | None:
@@ -146,20 +152,51 @@ def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, import
     """What `Everthread.open` hands on to the log."""
     if not isinstance(session_gap, timedelta) or session_gap <= timedelta(0):
         raise BadValue("session_gap", session_gap, "a timedelta above zero")
-    if not _is_duration(patience):
-        raise BadValue("patience", patience, "seconds from zero up")
     if not callable(importance):
         raise BadValue("importance", importance, "a function that gives a message's worth, from 0 to 100")
     return {
         "session_gap": session_gap // timedelta(microseconds=1),
         "max_event_bytes": count("max_event_bytes", max_event_bytes),
-        "patience": patience,
+        "patience": seconds("patience", patience),
         "importance": importance,
     }
 
 
+def seconds(what: str, value: float) -> float:
+    if not _is_duration(value):
+        raise BadValue(what, value, "seconds from zero up")
+    return value
+
+
 def _is_duration(value: object) -> bool:
     return (whole(value) or isinstance(value, float)) and 0 <= value < float("inf")
+
+
+def function(what: str, value: Any, does: str) -> Any:
+    if value is not None and not callable(value):
+        raise BadValue(what, value, f"a function {does}")
+    return value
+
+
+def counters(given: Any) -> dict[str, Counter]:
+    """Functions that count the tokens of a text, by patterns of models' names."""
+    if not isinstance(given, Mapping) or not all(
+        isinstance(name, str) and callable(one) for name, one in given.items()
+    ):
+        raise BadValue("counters", given, "functions by models, as in {'openai:our-*': count}")
+    return {name: _counting(one) for name, one in given.items()}
+
+
+def _counting(count: Callable[[str], Any]) -> Counter:
+    """Refuses what is no number of tokens."""
+
+    def counted(text: str) -> int:
+        found = count(text)
+        if not whole(found) or found < 0:
+            raise BadValue("what the counter returned", found, "a whole number of tokens")
+        return found
+
+    return counted
 
 
 # -- what the model will see -----------------------------------------------------------------------------
@@ -201,6 +238,7 @@ class ForContext(TypedDict, total=False):
     strategy: str | Strategy | None
     instructions: str | Mapping[str, str] | None
     tools: Iterable[Any] | None
+    lookups: bool
     at: int | None
     settings: GivenSettings | None
 
@@ -209,6 +247,7 @@ class ForTurn(TypedDict, total=False):
     """What `talk.say` and the other verbs that run a turn take in addition."""
 
     model: str | None
+    strategy: str | Strategy | None
     instructions: str | Mapping[str, str] | None
     tools: Iterable[Any] | None
     settings: GivenSettings | None
@@ -216,9 +255,17 @@ class ForTurn(TypedDict, total=False):
     detached: bool
 
 
+def own_strategy(given: Any) -> Strategy | None:
+    if given is not None and not callable(given):
+        raise BadValue("strategy", given, "a function of your own; a strategy by its name is a setting")
+    own: Strategy | None = given
+    return own
+
+
 def given(
     *,
     model: str | None = None,
+    strategy: str | Strategy | None = None,
     instructions: str | Mapping[str, str] | None = None,
     tools: Iterable[Any] | None = None,
     settings: GivenSettings | None = None,
@@ -227,7 +274,7 @@ def given(
 ) -> Given:
     """That, checked."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
-    wanted, told = asked(settings, model=model), check_instructions(instructions)
+    wanted, told = asked(settings, model=model, strategy=strategy), check_instructions(instructions)
     return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)
 
 

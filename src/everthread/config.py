@@ -23,6 +23,7 @@ import msgspec
 from everthread.core import events
 from everthread.core.values import Value
 from everthread.errors import BadSetting, BadSettingsFile
+from everthread.registered import is_added
 
 PREFIX = "EVERTHREAD_"
 DEFAULT = "the default"
@@ -73,7 +74,8 @@ class Allowed(NamedTuple):
 
 def _is_model(text: str) -> bool:
     provider, _, name = text.partition(":")
-    return not text or (provider in PROVIDERS and bool(name) and name.isprintable() and name == name.strip())
+    is_known = provider in PROVIDERS or is_added(provider)
+    return not text or (is_known and bool(name) and name.isprintable() and name == name.strip())
 
 
 def _is_address(text: str) -> bool:

@@ -19,6 +19,8 @@ from everthread.providers.client import Replied
 class _Listener:
     """A runtime whose every model says the same and keeps what it was asked."""
 
+    summarise = None
+
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
 

@@ -31,7 +31,7 @@ def things(text: str) -> list[int]:
 
 async def version_sent(talk: Talk) -> str:
     """The text of the brief that goes with the window."""
-    request = (await talk.context(settings=SMALL)).request
+    request = (await talk.context(settings=SMALL, lookups=True)).request
     return "".join(fence.text.strip() for fence in fenced_in(request) if fence.kind == "brief")
 
 
@@ -270,7 +270,7 @@ async def test_the_earliest_version_that_covers_the_cutoff_is_sent_until_it_step
     seen: list[tuple[int, str]] = []
     for number in range(28):
         await talk.append(*turn(number))
-        context = await talk.context(settings=SMALL)
+        context = await talk.context(settings=SMALL, lookups=True)
         seen.append((context.cutoff, instructions(context.request)))
         if context.cutoff > 1:
             covering = [one.text for one in await briefs(talk) if one.covers >= _spoken_before(context.cutoff)]
@@ -290,7 +290,7 @@ async def test_a_brief_is_marked_with_what_it_covers_and_hints_at_recall(talk: T
     for number in range(30):
         await talk.append(*turn(number))
     await talk.remember()
-    context = await talk.context(settings=SMALL)
+    context = await talk.context(settings=SMALL, lookups=True)
     (brief,) = [fence for fence in fenced_in(context.request) if fence.kind == "brief"]
     assert (brief.first, brief.last) == (1, 60)
     told = instructions(context.request)
@@ -301,7 +301,7 @@ async def test_nothing_of_it_is_sent_while_all_was_sent(talk: Talk, remember: Sp
     remember("One thing.")
     await say(talk, "Hello.")
     await talk.remember()
-    context = await talk.context(settings=SMALL)
+    context = await talk.context(settings=SMALL, lookups=True)
     assert (context.past, fenced_in(context.request)) == (0, [])
 
 

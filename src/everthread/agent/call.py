@@ -18,7 +18,7 @@ import msgspec
 from everthread.config import Settings
 from everthread.context.build import Context
 from everthread.context.record import record
-from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
+from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ModelCall
 from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
@@ -167,6 +167,23 @@ class Calling:
             ms=round((now - self._began) * 1000),
             tries=max(1, self._tries),
         )
+
+
+def recorded(runtime: Runtime, context: Context, reply: Any, took: tuple[float, float], error: str) -> ModelCall:
+    """The record of a model call that the application made itself. `took`: in all, and until the first piece came."""
+    from everthread.transfer.objects import finish_of, usage_of  # only for those who call models themselves
+
+    usage = Usage() if reply is None else usage_of(reply)
+    whole, first = took
+    return msgspec.structs.replace(
+        record(context, agent=context.agent),
+        **msgspec.structs.asdict(usage),
+        price=runtime.price(context.about, usage, ttl=context.settings.cache_ttl),
+        first_ms=round((first or whole) * 1000),
+        ms=round(whole * 1000),
+        finish="" if reply is None else finish_of(reply),
+        error=error,
+    )
 
 
 def smaller_budget(context: Context, problem: TooLong) -> int:

@@ -18,8 +18,10 @@ from everthread.context.record import as_recorded, differences
 from everthread.context.tools import tools_of
 from everthread.core.branches import Line
 from everthread.core.events import ModelCall, ToolCall
+from everthread.core.hashing import hash_of
 from everthread.core.logged import Logged
 from everthread.core.request import Tool
+from everthread.core.strategies import Strategy
 from everthread.core.values import Value
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
@@ -46,31 +48,45 @@ async def prepared(
     instructions: Instructions = None,
     tools: Iterable[Any] | None = None,
     *,
+    lookups: bool | None = None,
     check: bool = False,
 ) -> AsyncIterator[Prepared]:
-    """What was asked for, and the agent's own where nothing was. `check`: refuse bad settings here, before a turn, when
-    nothing has happened yet.
+    """What was asked for, and the agent's own where nothing was. `lookups`: whether memory's own tools are offered
+    as well; None: unless the others are only told of. `check`: refuse bad settings here, before a turn, when nothing
+    has happened yet.
 
     MCP servers that were given for this once are let go.
     """
     await runtime.log.conversations.mine(conversation)
     await runtime.recollect()
     found = await runtime.agent(conversation.tenant, conversation.agent)
-    asked = with_agent(asked, found, instructions)
+    asked = with_agent(_with_strategy(asked, runtime), found, instructions)
     if check:
         runtime.contexts.check(asked)
     async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, warnings):
-        lookups: tuple[Tool, ...] = ()
+        own: tuple[Tool, ...] = ()
         if runtime.memory is not None:
             asked = msgspec.structs.replace(asked, notes_of=name_of(conversation))
-            if toolbox.names or not offered:  # not where tools are only told of
-                own = memory_tools()
-                if own.names & toolbox.names:
-                    own = own.only(own.names - toolbox.names)  # somebody else's of the same name is meant
-                toolbox, lookups = Toolbox([toolbox, own]), own.offered
+            if lookups or (lookups is None and (toolbox.names or not offered)):
+                toolbox, own = _with_lookups(toolbox, offered)
         name = label(found) if found else ""
-        ready = msgspec.structs.replace(asked, tools=offered, lookups=lookups)
+        ready = msgspec.structs.replace(asked, tools=offered, lookups=own)
         yield Prepared(asked=ready, toolbox=toolbox, agent=name, warnings=warnings)
+
+
+def _with_strategy(asked: Asked, runtime: Runtime) -> Asked:
+    """With the application's own strategy, where none was asked for."""
+    if asked.strategy is not None or "strategy" in asked.settings:
+        return asked
+    return msgspec.structs.replace(asked, strategy=runtime.strategy)
+
+
+def _with_lookups(toolbox: Toolbox, offered: tuple[Tool, ...]) -> tuple[Toolbox, tuple[Tool, ...]]:
+    """The tools together with memory's own, and what of these is offered: none that has the name of another."""
+    own, taken = memory_tools(), toolbox.names | {tool.name for tool in offered}
+    if own.names & taken:
+        own = own.only(own.names - taken)  # somebody else's of the same name is meant
+    return Toolbox([toolbox, own]), own.offered
 
 
 @cache
@@ -148,16 +164,36 @@ def the_one(found: list[Logged], named: str | int | None, *, lost: bool = False)
 # -- a past request --------------------------------------------------------------------------------------------
 
 
-async def rebuilt(runtime: Runtime, conversation: Conversation, line: Line, seq: int) -> Rebuilt:
+async def rebuilt(
+    runtime: Runtime, conversation: Conversation, line: Line, seq: int, strategy: Strategy | None = None
+) -> Rebuilt:
+    """Built with memory's own tools, as turns are; without them, where the call was made so."""
     events = await runtime.log.range(line, seq, seq)
     call = events[0].event if events else None
     if not isinstance(call, ModelCall):
         raise BadValue("seq", seq, "the seq of a model_call event")
-    asked = Asked(settings={}, record=as_recorded(seq, call), at=call.at, factor=call.factor, window=call.window)
-    async with prepared(runtime, conversation, asked) as ready:
+    record = as_recorded(seq, call)
+    asked = Asked(settings={}, strategy=strategy, record=record, at=call.at, factor=call.factor, window=call.window)
+    found = await _built_again(runtime, conversation, line, call, asked)
+    if hash_of(found.context.inputs["tools"]) == call.inputs.get("tools"):
+        return found
+    without = await _built_again(runtime, conversation, line, call, asked, lookups=False)
+    return without if hash_of(without.context.inputs["tools"]) == call.inputs.get("tools") else found
+
+
+async def _built_again(
+    runtime: Runtime,
+    conversation: Conversation,
+    line: Line,
+    call: ModelCall,
+    asked: Asked,
+    *,
+    lookups: bool | None = None,
+) -> Rebuilt:
+    async with prepared(runtime, conversation, asked, lookups=lookups) as ready:
         # The agent as it was; the tools are those of now, which is all there is of them.
         was = await _version_of(runtime, conversation.tenant, call)
-        given = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes_of")}
+        given = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes_of", "strategy")}
         then = msgspec.structs.replace(with_agent(asked, was, None), **given) if was else ready.asked
         context = await runtime.contexts.build(runtime.log, line, then)
         return Rebuilt(context, tuple(differences(call, context, agent=label(was) if was else ready.agent)))

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -25,10 +26,11 @@ from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, 
 from everthread.context.build import Context, Contexts
 from everthread.context.plan import Asked
 from everthread.core import calibration, events
-from everthread.core.branches import Line
+from everthread.core.branches import Current, Line
 from everthread.core.deltas import Usage
 from everthread.core.logged import readable
-from everthread.errors import Conflict, EverthreadError
+from everthread.core.strategies import Strategy
+from everthread.errors import Conflict, EverthreadError, NoModel
 from everthread.live import Live
 from everthread.providers.choose import Chosen, access_of, default_model, notice
 from everthread.providers.client import Access, Client
@@ -50,6 +52,11 @@ MINUTE = 60_000_000  # microseconds
 LEAST_WINDOW = 1_000  # tokens: a provider that says less has misspoken
 
 _log = logging.getLogger("everthread.agent")
+
+T = TypeVar("T")
+
+
+Summarise = Callable[[str, str], "str | Awaitable[str]"]  # from instructions and what was said to a summary
 
 
 class MemoryWorker(Protocol):
@@ -74,8 +81,11 @@ class Runtime:
         strict: bool = False,
         environ: Mapping[str, str] = MappingProxyType({}),
         keys: Callable[[], Mapping[str, str]] = dict,
+        strategy: Strategy | None = None,
+        summarise: Summarise | None = None,
     ) -> None:
         self.log, self.contexts = log, contexts
+        self.strategy, self.summarise = strategy, summarise  # the application's own, where it has any
         self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
         self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
@@ -212,7 +222,19 @@ class Runtime:
             self._chosen = await default_model(self._environ)
         return self._chosen
 
-    async def with_default_model(self, asked: Asked) -> Asked:
+    async def build(self, way: Line | Current, asked: Asked) -> tuple[Context, Asked]:
+        """The context, and what was asked: with the default model, where neither it nor a setting names one."""
+        return await self.with_a_model(asked, partial(self.contexts.build, self.log, way))
+
+    async def with_a_model(self, asked: Asked, work: Callable[[Asked], Awaitable[T]]) -> tuple[T, Asked]:
+        """Do something that needs a model; the default one, where none is named."""
+        try:
+            return await work(asked), asked
+        except NoModel:
+            asked = await self._with_default_model(asked)
+            return await work(asked), asked
+
+    async def _with_default_model(self, asked: Asked) -> Asked:
         chosen = await self.default_model()
         found = Source("the default model", {"model": chosen.model, "address": chosen.address or None})
         return msgspec.structs.replace(asked, sources=(found, *asked.sources))

@@ -50,7 +50,6 @@ from everthread.errors import (
     EverthreadError,
     LimitReached,
     ModelError,
-    NoModel,
     NothingToResume,
     Outrun,
     Overloaded,
@@ -267,11 +266,7 @@ class TurnRunner:
         return bool(calls) and await self._run_tools(calls)
 
     async def _context(self) -> Context:
-        try:
-            context = await self._runtime.contexts.build(self._runtime.log, self.line, self._asked)
-        except NoModel:
-            self._asked = await self._runtime.with_default_model(self._asked)
-            context = await self._runtime.contexts.build(self._runtime.log, self.line, self._asked)
+        context, self._asked = await self._runtime.build(self.line, self._asked)
         if not self._figures.calls:
             self._talk.notes_seen = context.notes
             self._asked = holding(context, self._asked)

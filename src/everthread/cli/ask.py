@@ -11,7 +11,7 @@ import click
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
 from everthread.cli.shared import agents_folder, guarded, run, say_json, scope_of, scoped, somebody_types, tell
-from everthread.cli.speaking import context_of, loading, partner_of, speaking, talk_of, warn
+from everthread.cli.speaking import loading, partner_of, speaking, talk_of, warn
 from everthread.cli.telling import ReplyPrinter, price_line
 from everthread.core.deltas import Done
 from everthread.core.parts import Part, file, image
@@ -42,7 +42,7 @@ def ask_command(
     async def work(et: Everthread) -> None:
         asked, shown = partner.asked(), [_attached(path) for path in paths]
         talk = await talk_of(et, where, partner)
-        model = (await context_of(et, talk, **asked)).model
+        model = (await talk.context(**asked)).model
         warn(model)
         teller = ReplyPrinter(form="silent" if where.json else "words", reasoning=reasoning, words=loading(model))
         await teller.listen(talk.say(text, *shown, key=key, **asked))

@@ -35,7 +35,7 @@ from everthread.cli.shared import (
     told_to_end,
 )
 from everthread.cli.show import Page
-from everthread.cli.speaking import Partner, context_of, loading, partner_of, speaking, talk_of, warn
+from everthread.cli.speaking import Partner, loading, partner_of, speaking, talk_of, warn
 from everthread.cli.telling import ReplyPrinter, error_as_json, price_line
 from everthread.context.build import Context
 from everthread.core.deltas import Done
@@ -124,7 +124,7 @@ class Chat:
 
     async def context(self) -> Context:
         """What the model would be told now."""
-        return await context_of(self.et, self.talk, model=self.model, settings=self.settings)
+        return await self.talk.context(model=self.model, settings=self.settings, lookups=True)
 
     async def show_earlier(self) -> None:
         """The newest turns, with the rule where the window begins, and what waits to be done."""

@@ -11,7 +11,6 @@ import click
 from everthread.app import Everthread
 from everthread.cli.picture import Picture
 from everthread.cli.shared import agents_folder, find, on_branch, pairs_of, run, say_json, scope_of, scoped
-from everthread.cli.speaking import context_of
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.values import plain
@@ -58,7 +57,8 @@ def context_command(
         talk = await on_branch(await find(et, where, conversation), branch)
         asked: dict[str, Any] = {"budget": budget, "at": at, "settings": pairs_of(pairs)}
         asked |= {"instructions": _instructions(instructions), "tools": _tools(tools)}
-        context = await context_of(et, talk, model=model, strategy=strategy, **asked)
+        asked["lookups"] = tools is None  # as `say` offers them
+        context = await talk.context(model=model, strategy=strategy, **asked)
         steps = await talk.steps(model=context.model, **asked) if explain and context.strategy == "budget" else []
         if request:
             say_json(context.request)

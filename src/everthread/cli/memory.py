@@ -11,7 +11,6 @@ import click
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
 from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped, somebody_types
-from everthread.cli.speaking import context_of
 from everthread.context.build import Context
 from everthread.core.values import plain
 from everthread.errors import BadValue
@@ -48,7 +47,7 @@ def memory_command(conversation: str | None, forget: tuple[int, ...], yes: bool,
             await talk.redact(seq)
         await _change(talk, changes)
         found, status = await talk.remembered(), await talk.memory()
-        context = await context_of(et, talk, model=None, settings={})
+        context = await talk.context(lookups=True)
         if where.json:
             say_json(_as_json(talk, found, status) | {"sent": context.sent, "past": context.past})
         else:

@@ -14,8 +14,7 @@ import click
 from everthread.app import AGENT, Everthread
 from everthread.cli.shared import Scope, find, pairs_of, tell
 from everthread.config import check
-from everthread.context.build import Context
-from everthread.errors import BadValue, NoModel
+from everthread.errors import BadValue
 from everthread.providers.choose import notice
 from everthread.talk import Talk
 
@@ -83,16 +82,6 @@ async def _named(et: Everthread, where: Scope, conversation: str, agent: str | N
     if agent and talk.conversation.agent != agent:
         raise BadValue("--agent", agent, f"{talk.conversation.agent!r}, with whom this conversation is")
     return talk
-
-
-async def context_of(et: Everthread, talk: Talk, *, model: str | None, settings: Any, **others: Any) -> Context:
-    """What the model would be told now; the default model, where none is named."""
-    try:
-        return await talk.context(model=model, settings=settings, **others)
-    except NoModel:
-        chosen = await et.default_model()
-        place: Any = {"address": chosen.address} if chosen.address else {}
-        return await talk.context(model=chosen.model, settings=place | settings, **others)
 
 
 def warn(model: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,8 +29,9 @@ from everthread.core.events import Redacted, media_of
 from everthread.core.hashing import hash_of
 from everthread.core.images import dimensions
 from everthread.core.request import Request
-from everthread.core.strategies import Older, asking, question
-from everthread.core.tokens import BROKEN, WRAPPING
+from everthread.core.strategies import OWN as OWN_STRATEGY
+from everthread.core.strategies import Older, asking, name_of, question
+from everthread.core.tokens import BROKEN, WRAPPING, Counter
 from everthread.core.values import Value, form_of, struct_of
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BeyondModel, UnknownBlob
@@ -76,6 +77,7 @@ class Context(Value):
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
         self.window = plan.window
         self.place = place_of(plan.settings)
+        self.agent = ""  # the name and version of whom it was built for; set by who prepared it
         self.degraded = (*packing.degraded, *_doubts(plan))
         self.repaired = (*packing.repaired, *rendered.repaired)
 
@@ -100,7 +102,13 @@ class Context(Value):
     def inputs(self) -> dict[str, Any]:
         """The settings, instructions and tools of the request, which the log alone does not tell."""
         plan = self._packing.plan
-        return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
+        given = {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
+        return given | ({"strategy": name_of(plan.choose)} if plan.strategy == OWN_STRATEGY else {})
+
+    @property
+    def line(self) -> Line:
+        """The branch that it was built from."""
+        return self._packing.seen.outlook.line
 
     @property
     def redacted(self) -> bool:
@@ -180,10 +188,12 @@ class Findings(msgspec.Struct, kw_only=True):
 class Contexts:
     """Makes contexts for all conversations of a store. `sources`: the settings that hold for every one of them."""
 
-    def __init__(self, sources: Callable[[], tuple[Source, ...]] = tuple) -> None:
+    def __init__(
+        self, sources: Callable[[], tuple[Source, ...]] = tuple, counters: Mapping[str, Counter] | None = None
+    ) -> None:
         self.sources = sources
         self._turn_cache, self._gaps = TurnCache(), Gaps()
-        self.learnt = Learnt({}, {})
+        self.learnt = Learnt({}, {}, dict(counters or {}))
 
     def check(self, asked: Asked) -> None:
         """Check the settings that are known before anything is read. Raises BadSetting."""
@@ -401,7 +411,7 @@ async def _blobs(log: Log, line: Line, packing: Packing) -> dict[str, bytes | No
 def _doubts(plan: Plan) -> list[str]:
     """What the estimate is unsure of."""
     doubts = [f"the tokenizer failed ({why}): estimated at four bytes a token" for why in sorted(set(BROKEN.values()))]
-    about, stated = plan.model, plan.settings.factor
+    about, stated = plan.model, plan.settings.factor or plan.measure.own
     if stated and (plan.settings.model_window or (about.known and not about.guessed)):
         return doubts
     if stated:

@@ -12,9 +12,10 @@ import msgspec
 
 from everthread.context.account import account
 from everthread.context.pack import Packed, Packing
-from everthread.core.request import MessageItem, ReplyItem
+from everthread.core.request import Item, MessageItem, ReplyItem
 from everthread.core.tokens import BROKEN
 from everthread.core.values import Value
+from everthread.providers.models import Model
 from everthread.providers.prices import input_price
 
 FIVE_MINUTES = 300 * 1_000_000
@@ -191,11 +192,7 @@ def cache_read(packing: Packing) -> int:
         return 0
     turn, place = found
     reply = turn.items[place]
-    if isinstance(reply, ReplyItem) and reply.model not in (
-        "",
-        plan.model.name,
-        f"{plan.model.provider}:{plan.model.name}",
-    ):
+    if not _is_by(reply, plan.model):
         return 0  # another model's cache has it
     now = packing.seen.outlook.head.time
     then = next(event.micros for event in turn.events if event.seq == reply.seq)
@@ -214,6 +211,11 @@ def cache_read(packing: Packing) -> int:
             read += packing.tokens(earlier) + measure.tokens(earlier.aside)
     # Each part is rounded up by itself, so that together they may come to a little more than the whole.
     return min(read, packing.estimate()) if read >= plan.model.cache_least else 0
+
+
+def _is_by(reply: Item, model: Model) -> bool:
+    """Whether a model made a reply, or may have: not all say whose they are."""
+    return not isinstance(reply, ReplyItem) or not reply.model or model.made(reply.model)
 
 
 def _newest_reply(packing: Packing) -> tuple[Packed, int] | None:

@@ -107,7 +107,7 @@ def _tools_size(tools: tuple[Tool, ...], model: Model, measure: Measure) -> int:
     if not tools:
         return 0
     plain = [{"name": tool.name, "description": tool.description, "schema": tool.schema} for tool in tools]
-    if model.encoding and measure.counter is not uncounted:
+    if model.encoding and measure.counter is not uncounted and not measure.own:
         with counting():
             return tools_size(plain, model.encoding)
     return measure.text(json.dumps(plain, ensure_ascii=False))

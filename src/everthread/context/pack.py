@@ -307,7 +307,7 @@ class Packing:
 
     def _may_go_back(self, turn: Packed, reply: ReplyItem, so_far: SoFar) -> bool:
         model = self.plan.model
-        if reply.model not in (model.name, f"{model.provider}:{model.name}"):
+        if not model.made(reply.model):
             return False
         if turn.full and not model.bound:
             return True

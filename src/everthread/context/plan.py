@@ -7,6 +7,7 @@ happens to hold: so the room stays the same from turn to turn, and with it the g
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -18,8 +19,9 @@ from everthread.core.events import BriefUpdated, Summary
 from everthread.core.fence import Fence, without
 from everthread.core.request import Tool, Ways, clean
 from everthread.core.sections import RECALL, instructions_of, noted
+from everthread.core.strategies import OWN as OWN_STRATEGY
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose, fewer, noting
-from everthread.core.tokens import JOINT, WRAPPING
+from everthread.core.tokens import JOINT, WRAPPING, Counter
 from everthread.core.window import Lookups, Room, Start, excess, room_of, rung
 from everthread.errors import NoModel
 from everthread.providers.models import Limits, Model, model, warn
@@ -64,10 +66,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Learnt(msgspec.Struct, frozen=True):
-    """What providers told of models, by model and address: their tokens for each of our own, and the most they take."""
+    """What was told of models while the store is open. By providers, by model and address: their tokens for each of our
+    own, and the most they take. By the application: functions that count, by patterns of models' names."""
 
     factors: dict[str, float] = {}
     windows: dict[str, int] = {}
+    counters: dict[str, Counter] = {}
 
 
 NOTHING_LEARNT = Learnt()
@@ -133,7 +137,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_size(self) -> bool:
         """Whether what fits is all that is asked for."""
-        return self.strategy in ("budget", "own")
+        return self.strategy in ("budget", OWN_STRATEGY)
 
     @property
     def recalls(self) -> bool:
@@ -145,8 +149,9 @@ def plan(
 ) -> Plan:
     resolved, passed_over = _resolved(asked, sources, outlook)
     settings = resolved.settings
-    model, place = _model(settings), place_of(settings)
-    measure = _measure(asked, model, settings, learnt.factors.get(place))
+    counter, place = _counter(settings.model, learnt.counters), place_of(settings)
+    model = _model(settings, counts=counter is not None)
+    measure = _measure(asked, model, settings, learnt.factors.get(place), counter)
     sections = _sections(asked, outlook, settings, fence)
     window = settings.model_window or asked.window or min(model.window, learnt.windows.get(place, model.window))
     limit = max(0, window - settings.reply_tokens)
@@ -198,21 +203,28 @@ def _resolved(asked: Asked, sources: Sequence[Source], outlook: Outlook) -> tupl
     return resolved, notes
 
 
-def _model(settings: Settings) -> Model:
-    """What is known of the model; a warning where that is nothing, and the settings do not say it either."""
+def _counter(model: str, counters: Mapping[str, Counter]) -> Counter | None:
+    """The application's own counter for a model, by the first pattern that fits its name."""
+    return next((counter for pattern, counter in counters.items() if fnmatchcase(model, pattern)), None)
+
+
+def _model(settings: Settings, *, counts: bool) -> Model:
+    """What is known of the model; a warning where that is nothing, and the application does not say it either."""
     if not settings.model:
         raise NoModel
     about = model(settings.model)
     if settings.address:  # a server of one's own has limits of its own
         about = msgspec.structs.replace(about, limits=Limits())
-    if not about.known and not (settings.factor and settings.model_window):
+    if not about.known and not ((settings.factor or counts) and settings.model_window):
         warn(settings.model)
     return about
 
 
-def _measure(asked: Asked, model: Model, settings: Settings, learnt: float | None) -> Measure:
+def _measure(asked: Asked, model: Model, settings: Settings, learnt: float | None, counter: Counter | None) -> Measure:
     if asked.uncounted:
         return Measure(counter=uncounted)
+    if counter:
+        return Measure(counter=counter, exact=True, own=True)
     return measure_of(model, settings, learnt if asked.factor is None else asked.factor)
 
 
@@ -240,7 +252,7 @@ def _strategy(asked: Asked, settings: Settings) -> tuple[str, Strategy]:
     if asked.uncounted:
         return "messages", STRATEGIES["messages"]
     if asked.strategy is not None:
-        return "own", asked.strategy  # a window that the application chooses by itself has the default's memory
+        return OWN_STRATEGY, asked.strategy  # a window that the application chooses by itself has the default's memory
     return settings.strategy, STRATEGIES[settings.strategy]
 
 

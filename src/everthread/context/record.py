@@ -14,6 +14,8 @@ from everthread.context.build import Context
 from everthread.core.events import ModelCall
 from everthread.core.hashing import hash_of, request_hash
 
+STRATEGY = "strategy: a function of the application's own chose the window; give it again to have the same turns"
+
 
 def record(context: Context, *, agent: str = "") -> ModelCall:
     """The record of a model call that is about to be made with this context."""
@@ -47,7 +49,7 @@ def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[s
     if now.request == call.request:
         return []
     found = [
-        f"{name}: changed since, or given for that call alone"
+        STRATEGY if name == "strategy" else f"{name}: changed since, or given for that call alone"
         for name, hash in call.inputs.items()
         if now.inputs.get(name) != hash
     ]

@@ -41,11 +41,13 @@ def cl100k(text: str) -> int:
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """`factor` is on canonical sizes. `counter`: count the texts themselves instead, for this measure alone."""
+    """`factor` is on canonical sizes. `counter`: count the texts themselves instead, for this measure alone; `own`: it
+    is the application's."""
 
     factor: float = 1.0
     exact: bool = False
     counter: Counter | None = None
+    own: bool = False
 
     def tokens(self, canonical: int) -> int:
         """The estimate for a canonical size, or for a size that was counted by this measure."""

@@ -299,6 +299,15 @@ def asking(choosing: Lookups[Choice], question: Older | None) -> Lookups[Choice]
     return msgspec.structs.replace(choice, older=tuple(older), above=None)
 
 
+OWN = "own"  # the name of every strategy that is an application's own
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """By which the log knows a function of the application's: what it does is not written down."""
+    found = function if hasattr(function, "__qualname__") else type(function)
+    return f"{found.__module__}.{found.__qualname__}"
+
+
 STRATEGIES: dict[str, Strategy] = {
     "budget": budget,
     "messages": messages,

@@ -1,19 +1,24 @@
 """One question to the model that memory uses, and its record.
 
-`providers.summariser` says which model that is.
+`providers.summariser` says which model that is, unless the application summarises by a function of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import time
+
 import msgspec
 
 from everthread.agent.call import Calling, Sent
-from everthread.agent.runtime import Runtime
+from everthread.agent.runtime import Runtime, Summarise
 from everthread.config import Settings
 from everthread.core.events import MEMORY, Assistant, ModelCall, text_of
 from everthread.core.parts import Text
 from everthread.core.request import MessageItem, Request, clean
-from everthread.errors import BrokenOff
+from everthread.core.strategies import OWN, name_of
+from everthread.errors import BadValue, BrokenOff
 from everthread.providers.base import Media
 from everthread.providers.models import Model
 from everthread.providers.models import model as known
@@ -28,7 +33,9 @@ class Told(msgspec.Struct, frozen=True):
 
 
 async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions: str, text: str, at: int) -> Told:
-    """The model's answer. Raises ModelError."""
+    """The model's answer. Raises ModelError, or whatever the application's own function raises."""
+    if runtime.summarise:
+        return await _own(runtime.summarise, ModelCall(model=model, at=at, agent=MEMORY), instructions, text)
     about = known(model)
     calling = Calling(
         runtime,
@@ -45,6 +52,21 @@ async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions:
         raise BrokenOff(about.provider, "it refused to summarise")
     said = "\n".join(text_of(event) for event in replied.events if isinstance(event, Assistant))
     return Told(said, calling.record)
+
+
+def own_model(runtime: Runtime) -> str:
+    """The name by which the application's own function is recorded like a model; empty where there is none."""
+    return f"{OWN}:{name_of(runtime.summarise)}" if runtime.summarise else ""
+
+
+async def _own(summarise: Summarise, record: ModelCall, instructions: str, text: str) -> Told:
+    """What the application's own function makes of it. One that is not async runs in a thread."""
+    began = time.monotonic()
+    made = await asyncio.to_thread(summarise, instructions, text)
+    told = await made if inspect.isawaitable(made) else made
+    if not isinstance(told, str):
+        raise BadValue("what `summarise` returned", told, "text")
+    return Told(told, msgspec.structs.replace(record, ms=round((time.monotonic() - began) * 1000)))
 
 
 def _address(settings: Settings, about: Model) -> str:

@@ -22,7 +22,7 @@ from everthread.core.logged import Logged, memorable
 from everthread.errors import Outrun, TakenOver
 from everthread.language.digest import by_turn, checked, material, portions
 from everthread.memory import prompts
-from everthread.memory.ask import Told, ask
+from everthread.memory.ask import Told, ask, own_model
 from everthread.memory.due import Due
 from everthread.providers.summariser import summariser
 from everthread.store.beside.leases import Lease
@@ -58,7 +58,7 @@ class Memory:
         self.conversation, self.line, self.settings = conversation, line, settings
         self.place = Place(line.tenant, line.conversation, line.branch.number)
         self.lease: Lease | None = None  # under which it writes; none where the user does
-        self.model = summariser(settings)
+        self.model = own_model(runtime) or summariser(settings)
         self.worth = 1 if self.model else EXTRACT_AFTER
 
     # -- the model ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ can be used all the same: it gets careful defaults, and a warning that says how 
 from __future__ import annotations
 
 import logging
+import re
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -19,8 +20,11 @@ from everthread.config import PROVIDERS
 from everthread.core.tokens import Encoding
 from everthread.core.values import Value
 from everthread.errors import BadValue, NoModelFile
+from everthread.providers.registry import provider as known_provider
+from everthread.registered import is_added
 
 _log = logging.getLogger("everthread.models")
+_DATE = r"\d{4}-?\d\d-?\d\d"
 _Tokens = Annotated[int, msgspec.Meta(ge=0)]
 _Some = Annotated[int, msgspec.Meta(gt=0)]
 _Multiple = Annotated[float, msgspec.Meta(gt=0)]
@@ -75,6 +79,12 @@ class Model(_Facts, frozen=True, kw_only=True):
     known: bool
     limits: Limits = Limits()
 
+    def made(self, name: str) -> bool:
+        """Whether a reply that bears this name is this model's: providers report the dated version of a name that is
+        none, and `latest` by what it is."""
+        reported, own = name.removeprefix(f"{self.provider}:"), self.name
+        return reported == own or bool(re.fullmatch(rf"{re.escape(own.removesuffix('-latest'))}-{_DATE}", reported))
+
 
 class _Entry(_Facts, frozen=True, kw_only=True):
     match: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -102,7 +112,7 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def model(spec: str) -> Model:
     """What is known of a model, named as provider:name."""
     provider, colon, name = spec.partition(":")
-    if not (colon and name) or provider not in PROVIDERS:
+    if not (colon and name) or not (provider in PROVIDERS or is_added(provider)):
         allowed = f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}"
         raise BadValue("model", spec, allowed)
     bare = name.rpartition("/")[2]
@@ -152,7 +162,16 @@ def _entries(provider: str) -> tuple[_Entry, ...]:
 
 def _table(provider: str) -> _Provider:
     """Empty where nothing is known of its models: they can be used all the same."""
-    return _tables().get(provider, _Provider())
+    if provider in PROVIDERS:
+        return _tables().get(provider, _Provider())
+    about = known_provider(provider)
+    try:
+        found = msgspec.convert({"models": about.models, "limits": about.limits}, _Provider)
+        found.entries()
+    except msgspec.ValidationError as problem:
+        allowed = f"told of as models.toml does ({problem})"
+        raise BadValue(f"what the provider {provider} says of its models", about.models, allowed) from None
+    return found
 
 
 @cache

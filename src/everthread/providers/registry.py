@@ -4,6 +4,9 @@ A provider is a folder. Its `__init__.py` says what is known of it, as `ABOUT`; 
 files beside that, imported when they are first needed, so that no SDK is imported before its provider is called. The
 names are those that settings accept, `config.PROVIDERS`: a new provider is a folder, and its name there. A dash in a
 name is a folder within a folder: `openai-responses` is `openai/responses/`.
+
+A provider that is not ours is one module or object, with `ABOUT`, `connect` and, unless `ABOUT` names the provider
+whose form it takes, `render` and `check`. It is made known by `register`, or as an entry point of its package.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ import msgspec
 
 from everthread.config import PROVIDERS
 from everthread.core.request import Ways
+from everthread.errors import BadValue
+from everthread.registered import added, registered
+from everthread.registered import register as _register
 
 if TYPE_CHECKING:
     from everthread.providers.base import RequestForm
@@ -38,6 +44,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     free: bool = False  # runs in this process
     leaves_out_tools: bool = False  # it does not show the model every tool of a request
     reasons_when_asked: bool = False  # its models reason only where an effort is asked for; others' reason anyway
+    models: tuple[dict[str, Any], ...] = ()  # of a provider that is not ours: what models.toml would say of each
+    limits: dict[str, Any] = {}  # likewise
 
     @property
     def payee(self) -> str:
@@ -56,15 +64,36 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def provider(name: str) -> Provider:
-    """What is known of a provider, by its name: one of `config.PROVIDERS`."""
+    """What is known of a provider, by its name: one of `config.PROVIDERS`, or one that was added."""
     found: Provider = _file(name).ABOUT
     return found
 
 
 def providers() -> tuple[Provider, ...]:
     """All of them, in the order of their names in the settings: of several whose key is set, the first replies."""
-    return tuple(map(provider, PROVIDERS))
+    return tuple(map(provider, (*PROVIDERS, *registered)))
+
+
+def register(given: Any) -> None:
+    """Make a provider known that is not one of ours: a module or object with `ABOUT`, which is a `Provider`; `connect`,
+    which makes a client (`providers.client`); and `render` and `check` (`providers.base.RequestForm`), unless `ABOUT`
+    names the provider whose request form it takes."""
+    about = getattr(given, "ABOUT", None)
+    if not isinstance(about, Provider):
+        raise BadValue("a provider", given, "a module or object with ABOUT, which is a Provider")
+    if about.name in PROVIDERS:
+        raise BadValue("the name of a provider", about.name, "none of Everthread's own")
+    missing = [name for name in _needed(about) if not callable(getattr(given, name, None))]
+    if missing:
+        raise BadValue(f"the provider {about.name}", given, f"something with {' and '.join(missing)} as functions")
+    _register(about.name, given)
+
+
+def _needed(about: Provider) -> tuple[str, ...]:
+    return ("connect",) if about.form else ("connect", "render", "check")
 
 
 def _file(name: str, *file: str) -> Any:
+    if name not in PROVIDERS:
+        return added(name)
     return import_module(".".join((__package__, *name.split("-"), *file)))

@@ -14,11 +14,13 @@ from everthread.store.engine import Engine
 from everthread.store.log import Log
 
 
-async def open_log(address: str, *, bus: str = "", patience: float = 30.0, **options: Any) -> Log:
-    """Open the log at `sqlite:///path` or `postgresql://…`, creating or migrating it as needed.
+async def open_log(address: str | Engine, *, bus: str = "", patience: float = 30.0, **options: Any) -> Log:
+    """Open the log at `sqlite:///path` or `postgresql://…`, creating or migrating it as needed; or on an engine.
 
     `bus`: `redis://…` in place of PostgreSQL's own.
     """
+    if not isinstance(address, str):
+        return Log(address, **options)
     scheme, found, rest = address.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
         return Log(await _sqlite(Path(unquote(rest[1:])), bus, patience), **options)
@@ -27,9 +29,9 @@ async def open_log(address: str, *, bus: str = "", patience: float = 30.0, **opt
     raise BadAddress(address)
 
 
-def takes_bus(address: str) -> bool:
-    """Whether the processes of the store at this address may have a bus of their choice."""
-    return not address.startswith("sqlite:")
+def takes_bus(address: str | Engine) -> bool:
+    """Whether the processes of the store at this address may have a bus of their choice; an engine has its own."""
+    return isinstance(address, str) and not address.startswith("sqlite:")
 
 
 async def _sqlite(path: Path, bus: str, patience: float) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Unpack
 
 from everthread import arguments
@@ -24,6 +25,7 @@ class Seeing(Bound):
         strategy: str | Strategy | None = None,
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
+        lookups: bool = False,
         at: int | None = None,
         settings: GivenSettings | None = None,
     ) -> Context:
@@ -32,12 +34,15 @@ class Seeing(Bound):
         `strategy`: budget, messages, session, importance, or a function of your own. `instructions`: a text, or
         texts for persona, user, memory and skills; without a persona, the agent's or the configured one. `tools`: as
         for `say`, or only told of: name, description and JSON Schema of the arguments, or as OpenAI or Anthropic take
-        them; they are sent in the order of their names. `settings`: any others, for this context alone.
+        them; they are sent in the order of their names. `lookups`: with memory's own tools, which `say` always offers;
+        who calls the model answers them with `look_up`. `settings`: any others, for this context alone. Where no model
+        is named, it is the one that `say` would choose.
         """
         asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
         told, way = arguments.check_instructions(instructions), await self._log.way(self.conversation, self._branch)
-        async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
-            context = await self._runtime.contexts.build(self._log, way, ready.asked)
+        async with prepared(self._runtime, self.conversation, asked, told, tools, lookups=lookups) as ready:
+            context, _ = await self._runtime.build(way, ready.asked)
+            context.agent = ready.agent
             self.notes_seen = context.notes  # by whoever calls the model with it
             return context
 
@@ -48,6 +53,7 @@ class Seeing(Bound):
         budget: int | None = None,
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
+        lookups: bool = False,
         at: int | None = None,
         settings: GivenSettings | None = None,
         limit: int = 20,
@@ -56,14 +62,19 @@ class Seeing(Bound):
         asked = arguments.asked(settings, model=model, budget=budget, at=at)
         told, limit = arguments.check_instructions(instructions), arguments.count("limit", limit)
         way = await self._log.way(self.conversation, self._branch)
-        async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
-            return await self._runtime.contexts.steps(self._log, way, ready.asked, limit=limit)
+        async with prepared(self._runtime, self.conversation, asked, told, tools, lookups=lookups) as ready:
+            steps = partial(self._runtime.contexts.steps, self._log, way, limit=limit)
+            return (await self._runtime.with_a_model(ready.asked, steps))[0]
 
     async def count(self, **asked: Unpack[ForContext]) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
         context = await self.context(**asked)
         return await (await self._runtime.client(context)).count(context.request)
 
-    async def rebuild(self, seq: int) -> Rebuilt:
-        """The request of the model call that event `seq` records, built again, and what is no longer the same."""
-        return await rebuilt(self._runtime, self.conversation, await self.line(), arguments.seq("seq", seq))
+    async def rebuild(self, seq: int, *, strategy: Strategy | None = None) -> Rebuilt:
+        """The request of the model call that event `seq` records, built again, and what is no longer the same.
+
+        `strategy`: the function that chose its window, where that was your own: the log has its name only.
+        """
+        seq, own = arguments.seq("seq", seq), arguments.own_strategy(strategy)
+        return await rebuilt(self._runtime, self.conversation, await self.line(), seq, own)

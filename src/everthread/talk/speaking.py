@@ -16,6 +16,7 @@ from everthread.core.events import user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.settings import GivenSettings
+from everthread.core.strategies import Strategy
 from everthread.talk.bound import Bound
 
 
@@ -24,6 +25,7 @@ class Speaking(Bound):
         self,
         *pieces: str | Part,
         model: str | None = None,
+        strategy: str | Strategy | None = None,
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
         settings: GivenSettings | None = None,
@@ -34,16 +36,16 @@ class Speaking(Bound):
     ) -> Reply:
         """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
 
-        The message is on disk before its turn does anything else. `tools`: functions with type hints, objects with
-        name, schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch
-        that is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops
-        listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same
-        key, it is appended once. What goes wrong is raised.
+        The message is on disk before its turn does anything else. `strategy`: as for `context`. `tools`: functions with
+        type hints, objects with name, schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for
+        a turn of this branch that is under way, or "refuse". `detached`: begin at once, and go on without the caller;
+        else who stops listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again
+        with the same key, it is appended once. What goes wrong is raised.
         """
         message = check.message(user(*pieces, origin=check.text("origin", origin)))
         check.name("key", key, empty=True)
-        given: ForTurn = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
-        given |= {"when_busy": when_busy, "detached": detached}
+        given: ForTurn = {"model": model, "strategy": strategy, "settings": settings}
+        given |= {"instructions": instructions, "tools": tools, "when_busy": when_busy, "detached": detached}
         return self._start(lambda turn: turn.say(message, key=key), **given)
 
     def resume(self, **given: Unpack[ForTurn]) -> Reply:

@@ -5,18 +5,35 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Unpack
 
+import msgspec
+
 from everthread import arguments
+from everthread.agent.call import recorded
+from everthread.context.build import Context
 from everthread.context.pins import turn_of
 from everthread.core.events import Event, kinds
 from everthread.core.logged import Logged
 from everthread.core.settings import GivenSettings
+from everthread.errors import BadValue
+from everthread.store.scripts.append import Place
 from everthread.talk.bound import Bound
 
 
+def _events(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is appended, with what SDKs' objects say in place of these."""
+    if all(isinstance(one, msgspec.Struct) for one in given):
+        return given
+    from everthread.transfer.objects import events_of  # only for those who append such objects
+
+    return tuple(event for one in given for event in events_of(one))
+
+
 class Writing(Bound):
-    async def append(self, *events: Event, key: str = "", expect: int | None = None) -> list[Logged]:
+    async def append(self, *events: Event | Any, key: str = "", expect: int | None = None) -> list[Logged]:
         """Append events in one transaction; they are on disk when this returns.
 
+        What an SDK of Anthropic, OpenAI or Google gives (a reply, a message, a content), and LangChain's messages, go
+        in as they are: what they say becomes events, and so do their tool calls, with what the provider wants back.
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again.
@@ -24,12 +41,35 @@ class Writing(Bound):
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
+        events = _events(events)
         arguments.settings_of_branch(events)
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
         if any(one.kind == "assistant" for one in logged):
             self._runtime.remind(self.conversation, logged[-1].branch)
+        return logged
+
+    async def record(
+        self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
+    ) -> Logged:
+        """Record a model call that you made with a context, as `say` does: what it was built from, its tokens, price
+        and time. What the provider counted makes later estimates better.
+
+        `usage`: the SDK's reply or its usage, or a `Usage`; None where there was none, as of a call that failed.
+        `seconds`: how long it took; `first_seconds`: until the first piece came. `error`: why it failed.
+        """
+        took = arguments.seconds("seconds", seconds), arguments.seconds("first_seconds", first_seconds)
+        line = context.line
+        if (line.tenant, line.conversation) != (self.conversation.tenant, self.id):
+            raise BadValue("context", context, "a context of this conversation")
+        await self._log.conversations.mine(self.conversation)
+        call = recorded(self._runtime, context, usage, took, arguments.text("error", error))
+        place = Place(line.tenant, line.conversation, line.branch.number)
+        [logged] = await self._log.append(place, [call])
+        if call.input and not call.error:
+            self._runtime.replies(line, context)
+            self._runtime.beside(self._runtime.learn(context, call.input))
         return logged
 
     async def clear(self) -> Logged:

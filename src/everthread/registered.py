@@ -1,0 +1,49 @@
+"""Providers that are somebody else's: registered by the program, or brought by a package that is installed.
+
+A package names its own as an entry point of the group `everthread.providers`: the provider's name, and the module or
+object that it is. Installed packages are looked through only when a name is met that is neither ours nor registered.
+What a provider must have is for `providers.registry` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from everthread.errors import BadValue
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "everthread.providers"
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
+
+registered: dict[str, Any] = {}
+
+
+def register(name: str, found: object) -> None:
+    """Make a provider known by its name; the same one may be registered again."""
+    if not _NAME.fullmatch(name):
+        raise BadValue("the name of a provider", name, "a to z, digits and -, of which the first is a letter")
+    if registered.setdefault(name, found) is not found:
+        raise BadValue("the name of a provider", name, "named like no other; there is one of this name")
+
+
+def is_added(name: str) -> bool:
+    """Whether there is a provider of this name that is not one of ours."""
+    return name in registered or (bool(_NAME.fullmatch(name)) and name in _installed())
+
+
+def added(name: str) -> Any:
+    """A provider that is not one of ours."""
+    if name not in registered:
+        register(name, _installed()[name].load())
+    return registered[name]
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # takes a while: only where a name is not known
+
+    return {found.name: found for found in entry_points(group=GROUP)}
