@@ -21,7 +21,9 @@ def _thinks(**how: object) -> dict[str, object]:
 
 
 SCHEMA = '{"type": "object", "properties": {"name": {"type": "string"}}}'
-BODY = {"type": "object", "properties": {"name": {"type": "string"}}}
+CLOSED = {"required": ["name"], "additionalProperties": False}
+BODY = {"type": "object", "properties": {"name": {"type": "string"}}, **CLOSED, "required": []}
+STRICT = {"type": "object", "properties": {"name": {"anyOf": [{"type": "string"}, {"type": "null"}]}}, **CLOSED}
 PASSED: dict[str, list[tuple[Json, Json]]] = {
     CLAUDE: [
         ({}, {"max_tokens": 4_096}),
@@ -39,7 +41,12 @@ PASSED: dict[str, list[tuple[Json, Json]]] = {
         ({"temperature": 0}, {"temperature": 0}),
         (
             {"output": SCHEMA},
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": BODY}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "reply", "schema": STRICT, "strict": True},
+                }
+            },
         ),
     ],
     "openai:gpt-5": [({"effort": "high"}, {"reasoning_effort": "high"})],
@@ -49,7 +56,10 @@ PASSED: dict[str, list[tuple[Json, Json]]] = {
         ({"reply_tokens": 100}, {"max_output_tokens": 100, "store": False}),
         ({}, {"include": ["reasoning.encrypted_content"]}),
         ({"effort": "minimal"}, {"reasoning": {"effort": "minimal"}}),
-        ({"output": SCHEMA}, {"text": {"format": {"type": "json_schema", "name": "reply", "schema": BODY}}}),
+        (
+            {"output": SCHEMA},
+            {"text": {"format": {"type": "json_schema", "name": "reply", "schema": STRICT, "strict": True}}},
+        ),
     ],
     "openai-responses:gpt-4o": [({"temperature": 1.5}, {"temperature": 1.5})],
     GEMINI: [

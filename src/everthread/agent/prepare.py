@@ -19,7 +19,7 @@ from everthread.context.tools import tools_of
 from everthread.core.branches import Line
 from everthread.core.events import ModelCall, ToolCall
 from everthread.core.logged import Logged
-from everthread.core.request import Tool
+from everthread.core.request import CHOICES, Tool
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
 from everthread.tools import Toolbox
@@ -68,8 +68,16 @@ async def prepared(
                     own = own.only(own.names - toolbox.names)  # somebody else's of the same name is meant
                 toolbox, lookups = Toolbox([toolbox, own]), own.offered
         name = label(found) if found else ""
+        _check_choice(asked.tool_choice, [tool.name for tool in (*offered, *lookups)])
         ready = msgspec.structs.replace(asked, tools=offered, lookups=lookups)
         yield Prepared(asked=ready, toolbox=toolbox, agent=name, notes=notes)
+
+
+def _check_choice(choice: str, names: list[str]) -> None:
+    if choice and choice not in (*CHOICES, *names):
+        raise BadValue(
+            "tool_choice", choice, f"{', '.join(CHOICES)}, or the name of a tool: {', '.join(names) or 'none'}"
+        )
 
 
 @cache

@@ -20,6 +20,7 @@ from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.gaps import Gaps
 from everthread.context.give_way import can_give_way, fit
 from everthread.context.items import BROKEN_UP
+from everthread.context.output import of_setting
 from everthread.context.pack import Packing
 from everthread.context.plan import Asked, Learnt, Plan, as_packed, chosen, foreseen, place_of, plan
 from everthread.context.turn_cache import TurnCache
@@ -32,7 +33,7 @@ from everthread.core.request import Request
 from everthread.core.strategies import Older, asking, question
 from everthread.core.tokens import BROKEN, WRAPPING
 from everthread.core.window import Lookups, Move, Start, moves
-from everthread.errors import BeyondModel, UnknownBlob
+from everthread.errors import BadValue, BeyondModel, UnknownBlob
 from everthread.providers.registry import provider
 from everthread.store.log import HEAVY, LARGE, Log
 from everthread.store.scripts.read import own_calls
@@ -73,7 +74,7 @@ class Context:
         self.factor = plan.measure.factor if plan.measure.counter is None else 0.0
         self.window = plan.window
         self.place = place_of(plan.settings)
-        self.degraded = (*packing.degraded, *_doubts(plan))
+        self.degraded = (*packing.degraded, *rendered.left, *_doubts(plan))
         self.repaired = (*packing.repaired, *rendered.repaired)
 
     def __repr__(self) -> str:
@@ -97,7 +98,8 @@ class Context:
     def inputs(self) -> dict[str, Any]:
         """The settings, instructions and tools of the request, which the log alone does not tell."""
         plan = self._packing.plan
-        return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
+        chosen = {"tool_choice": plan.tool_choice} if plan.tool_choice else {}
+        return {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools, **chosen}
 
     @property
     def redacted(self) -> bool:
@@ -114,6 +116,14 @@ class Context:
     def about(self) -> Model:
         """What is known of the model."""
         return self._packing.plan.model
+
+    def parse(self, text: str) -> Any:
+        """The value that a reply spells, as `output` asks for it. BadOutput: it is not that."""
+        plan = self._packing.plan
+        output = plan.output or of_setting(plan.settings.output)
+        if output is None:
+            raise BadValue("output", None, "given to `talk.context`, for there to be something to parse a reply by")
+        return output.parse(text)
 
     def explain(self) -> Explanation:
         """Sections, turns in and out and why, tokens, predicted cache read and price."""
@@ -288,6 +298,7 @@ def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> R
         packing.form_tokens = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
         return rendered
     sent = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
+    sent += plan.extra_tokens
     sent += packing.section_tokens().get("tools", 0)
     packing.form_tokens = max(0, sent - packing.estimate())
     return rendered
@@ -326,8 +337,13 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         items=packing.items(),
         reply_tokens=settings.reply_tokens,
         temperature=settings.temperature,
+        top_p=settings.top_p,
+        stop=msgspec.json.decode(settings.stop, type=tuple[str, ...]) if settings.stop else (),
+        seed=settings.seed,
         effort=settings.effort,
-        output=msgspec.json.decode(settings.output) if settings.output else None,
+        tool_choice=packing.plan.tool_choice,
+        output=msgspec.json.decode(packing.plan.shape) if packing.plan.shape else None,
+        extra_body=msgspec.json.decode(settings.extra_body) if settings.extra_body else {},
         cache=settings.cache,
         cache_ttl=settings.cache_ttl,
         key=key,

@@ -112,6 +112,8 @@ class Packing:
             found["tools"] = measure.tokens(declared) + self.plan.model.hidden
         if self.plan.output_tokens:
             found["output"] = self.plan.output_tokens
+        if self.plan.extra_tokens:
+            found["extra body"] = self.plan.extra_tokens
         if self.form_tokens:
             found["form"] = self.form_tokens
         if self.before:

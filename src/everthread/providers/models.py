@@ -47,6 +47,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_crop: _Tokens = 0
     hidden: _Tokens = 0
     looks_up: bool = True
+    takes_schema: bool = True
     guessed: bool = False
 
 

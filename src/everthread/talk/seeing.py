@@ -22,6 +22,8 @@ class Seeing(Bound):
         strategy: str | Strategy | None = None,
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
+        tool_choice: str | None = None,
+        output: Any = None,
         at: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Context:
@@ -30,9 +32,12 @@ class Seeing(Bound):
         `strategy`: budget, messages, session, importance, or a function of your own. `instructions`: a text, or
         texts for persona, user, memory and skills; without a persona, the agent's or the configured one. `tools`: as
         for `say`, or only told of: name, description and JSON Schema of the arguments, or as OpenAI or Anthropic take
-        them; they are sent in the order of their names. `settings`: any others, for this context alone.
+        them; they are sent in the order of their names. `tool_choice`, `output`: as for `say`; `context.parse` reads
+        the value from a reply. `settings`: any others, for this context alone.
         """
-        asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
+        asked = arguments.asked(
+            settings, model=model, budget=budget, strategy=strategy, at=at, output=output, tool_choice=tool_choice
+        )
         told, way = arguments.check_instructions(instructions), await self._log.way(self.conversation, self._branch)
         async with prepared(self._runtime, self.conversation, asked, told, tools) as ready:
             context = await self._runtime.contexts.build(self._log, way, ready.asked)

@@ -24,7 +24,10 @@ class Speaking(Bound):
         model: str | None = None,
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
+        tool_choice: str | None = None,
+        output: Any = None,
         settings: Mapping[str, Any] | None = None,
+        extra_headers: Mapping[str, str] | None = None,
         when_busy: str = "wait",
         detached: bool = False,
         origin: str = "",
@@ -33,14 +36,17 @@ class Speaking(Bound):
         """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
 
         The message is on disk before its turn does anything else. `tools`: functions with type hints, objects with
-        name, schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch
-        that is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops
-        listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same
-        key, it is appended once. What goes wrong is raised.
+        name, schema and execute, MCP servers; without any, the agent's. `tool_choice`: of the first model call: auto,
+        none, required, or the name of a tool. `output`: what the reply must be, as a Pydantic model, dataclass, msgspec
+        Struct, TypedDict or JSON Schema; the reply's `value` is that. `extra_headers`: for the provider; kept nowhere.
+        `when_busy`: wait for a turn of this branch that is under way, or "refuse". `detached`: begin at once, and go on
+        without the caller; else who stops listening ends the turn. `origin`: who speaks, when it is not the user by
+        hand. `key`: said again with the same key, it is appended once. What goes wrong is raised.
         """
         message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
         arguments.name("key", key, empty=True)
         given: dict[str, Any] = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
+        given |= {"tool_choice": tool_choice, "output": output, "extra_headers": extra_headers}
         given |= {"when_busy": when_busy, "detached": detached}
         return self._start(lambda turn: turn.say(message, key=key), **given)
 
