@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pydantic
 import pytest
 from hypothesis import given, settings
@@ -25,6 +25,7 @@ from tests.providers.conftest import Ask
 from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, GEMINI_3, RESPONSES
 
 Json = dict[str, Any]
+create_model: Any = pydantic.create_model
 
 WHOLE: Json = {"type": "integer"}
 NODE: Json = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "n": WHOLE}, "required": ["n"]}
@@ -211,11 +212,11 @@ def test_a_shape_is_taken_by_its_provider_whatever_the_schema(model: str) -> Non
 TYPES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from([int, str, bool, float]),
     lambda inner: st.one_of(
-        inner.map(lambda kind: list[kind]),
+        inner.map(lambda kind: list[kind]),  # type: ignore[valid-type]
         inner.map(lambda kind: kind | None),
-        st.tuples(inner, inner).map(lambda pair: tuple[pair]),
+        st.tuples(inner, inner).map(lambda pair: tuple[pair]),  # type: ignore[valid-type]
         st.dictionaries(st.sampled_from(["a", "b", "c"]), st.tuples(inner, st.booleans()), max_size=3).map(
-            lambda fields: pydantic.create_model(
+            lambda fields: create_model(
                 "Inner", **{name: (kind, ...) if must else (kind | None, None) for name, (kind, must) in fields.items()}
             )
         ),
@@ -229,7 +230,7 @@ def test_the_schemas_of_pydantics_models_are_taken(model: str) -> None:
     @settings(max_examples=examples(60), deadline=None)
     @given(st.dictionaries(st.sampled_from(["one", "two"]), TYPES, min_size=1))
     def taken(fields: dict[str, Any]) -> None:
-        made: Any = pydantic.create_model("Made", **{name: (kind, ...) for name, kind in fields.items()})
+        made: Any = create_model("Made", **{name: (kind, ...) for name, kind in fields.items()})
         assert refused(model, shape(model, made.model_json_schema())) == []
 
     taken()

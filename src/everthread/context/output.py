@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import msgspec
 
@@ -121,7 +121,7 @@ def _adapted(given: Any) -> Known:
 
 
 def _known_to_msgspec(given: Any) -> Known:
-    if given is None or isinstance(given, str | bytes | int | float | list | tuple | set):
+    if not isinstance(given, type) and get_origin(given) is None:
         raise TypeError("it is no type")
     try:
         schema = msgspec.json.schema(given)
@@ -153,4 +153,6 @@ def _decoded(text: str) -> Any:
 def _why(problem: Exception) -> str:
     if isinstance(problem, LookupError | TypeError):
         return "it is not the object that was asked for"
+    if callable(errors := getattr(problem, "errors", None)):  # Pydantic's own sentence repeats what the model wrote
+        return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in errors()[:5])
     return " ".join(str(problem).split()) or type(problem).__name__
