@@ -18,6 +18,7 @@ from everthread.core.events import Assistant, SettingsChanged
 from everthread.errors import BadOutput, BadValue, Overloaded, RequestRefused
 from everthread.providers.client import NO_HEADERS
 from everthread.providers.scripted import client
+from everthread.providers.shapes import shape_of
 from everthread.testing.scripted import call, script
 from tests.agent.conftest import Speak
 from tests.agent.support import calls, failing, heard
@@ -209,6 +210,26 @@ async def test_a_past_request_with_a_form_is_built_again(talk: Talk, speak: Spea
     assert first.request != second.request
     assert (await talk.rebuild(seqs[0])).differences == ()
     assert any("settings" in words for words in (await talk.rebuild(seqs[1])).differences)
+
+
+async def test_fields_of_a_branch_are_in_its_past_requests_and_headers_in_none(talk: Talk, speak: Speak) -> None:
+    speak("One.", "Two.")
+    await talk.append(SettingsChanged(values={"extra_body": '{"service_tier": "flex"}', "stop": '["END"]'}))
+    await talk.say("One.", extra_headers={"X-Team": "secret-secret"})
+    [call] = [event for event in await talk.range(1, 50) if event.kind == "model_call"]
+    found = await talk.rebuild(call.seq)
+    assert found.differences == ()
+    assert found.context.request["extra_body"] == {"service_tier": "flex"}
+
+
+async def test_a_schema_that_is_redacted_is_gone_from_memory_too(talk: Talk) -> None:
+    schema = '{"type": "object", "properties": {"walnuts": {"type": "integer"}}}'
+    [event] = await talk.append(SettingsChanged(values={"output": schema}))
+    assert "walnuts" in json.dumps((await talk.context(model="openai:gpt-4o")).request)
+    assert shape_of.cache_info().currsize
+    await talk.redact(event.seq)
+    assert shape_of.cache_info().currsize == 0
+    assert "walnuts" not in json.dumps((await talk.context(model="openai:gpt-4o")).request)
 
 
 # -- options of one call -----------------------------------------------------------------------------------

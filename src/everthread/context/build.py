@@ -242,11 +242,12 @@ class Contexts:
 
     def forget(self) -> None:
         """Drop what is remembered of turns, because something in them is to be gone."""
-        from everthread.providers import pictures
+        from everthread.providers import pictures, shapes
 
         self._turn_cache.forget()
         self._gaps.forget()
         pictures.forget()
+        shapes.forget()
 
 
 def holding(context: Context, asked: Asked) -> Asked:

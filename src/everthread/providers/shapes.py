@@ -5,7 +5,8 @@ less, in the words of the dialect: objects are closed, references written out un
 unions spelt as `anyOf`; a property that may be left out may be null instead, where all are required. A limit that the
 dialect has no word for is told in the description. What cannot be said at all (an object of any names, say) leaves no
 shape, and `why` says so: then the schema is told to the model in words. Whoever reads the reply checks it by the
-schema, so it does not matter that a shape allows more.
+schema, so it does not matter that a shape allows more. Shapes are kept for a while, in this process alone, until
+something is redacted or erased.
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ def shape_of(schema: str, dialect: Dialect) -> Shape:
         return Shape(why="it is too large")
     except (TypeError, AttributeError):
         return Shape(why="it is no JSON Schema")
+
+
+def forget() -> None:
+    """Drop the shapes that were made: a setting of a branch may be redacted, and its schema with it."""
+    shape_of.cache_clear()
 
 
 class _Shaping:
