@@ -149,7 +149,8 @@ CONTEXT = {
 def _context() -> str:
     lines = ["## Context", "", "What `talk.context` gives.", "", "| attribute | meaning |", "| --- | --- |"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in CONTEXT.items()]
-    lines += ["", "| verb | what it does |", "| --- | --- |", _row("explain", Context.explain), ""]
+    verbs = [_row("explain", Context.explain), _row("parse", Context.parse)]
+    lines += ["", "| verb | what it does |", "| --- | --- |", *verbs, ""]
     lines += ["What the sections are that `explain` and `everthread context` name, where they are there:", ""]
     lines += ["| section | what it holds |", "| --- | --- |"]
     lines += [*(f"| `{name}` | {meaning} |" for name, meaning in SECTIONS.items()), ""]

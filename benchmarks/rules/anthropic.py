@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.rules.pictures import sides
 from benchmarks.rules.shared import IMAGES, Json, Refusals, decoded
+from benchmarks.rules.structured import ANTHROPIC, structured
 
 _REQUEST = (
     "model max_tokens messages system tools tool_choice temperature top_p top_k stop_sequences stream metadata "
@@ -32,6 +33,8 @@ _FIELDS = {
     "redacted_thinking": "type data",
 }
 _THINKING = ("thinking", "redacted_thinking")
+_NEWER = re.compile(r"opus-4-[78]|(fable|mythos|opus|sonnet|haiku)-5")  # which choose how to sample and to think
+_SHAPELESS = re.compile(r"claude-3|claude-(opus|sonnet)-4(-0|-2025|$)")  # which know no schema of the reply
 # Of pictures: "image exceeds 5 MB maximum" (of the base64), "dimensions exceed max allowed size: 8000 pixels", the same
 # "for many-image requests: 2000 pixels", "too many images and documents: 104 + 1 > 100".
 _MOST_BYTES, _MOST_PIXELS, _MANY, _MOST_PIXELS_OF_MANY, _MOST_MEDIA = 5 * 2**20, 8_000, 20, 2_000, 100
@@ -53,8 +56,8 @@ def anthropic(request: Json) -> list[str]:
     }
     wrong.fields(request, _REQUEST, "the request")
     wrong.number(request.get("max_tokens"), 1, 10**7, "max_tokens")
-    if "temperature" in request:
-        wrong.number(request["temperature"], 0, 1, "temperature")
+    _sampling(wrong, request)
+    _form(wrong, request)
     if isinstance(request.get("system", ""), list):
         for where, block in wrong.objects(request["system"], "system"):
             _block(wrong, block, "system", where)
@@ -71,6 +74,35 @@ def anthropic(request: Json) -> list[str]:
     _cache(wrong, request)
     _media(wrong, request)
     return wrong
+
+
+def _sampling(wrong: Refusals, request: Json) -> None:
+    given = [name for name in ("temperature", "top_p", "top_k") if name in request]
+    model = str(request.get("model"))
+    wrong.unless(not given or not _NEWER.search(model), f"{given} is not supported by {model}")
+    for name in ("temperature", "top_p"):
+        if name in request:
+            wrong.number(request[name], 0, 1, name)
+    both = "temperature" in request and "top_p" in request
+    wrong.unless(not both, "temperature and top_p cannot both be specified for this model")
+    stops = request.get("stop_sequences", [])
+    if wrong.unless(isinstance(stops, list), "stop_sequences must be a list"):
+        for stop in stops:
+            wrong.unless(isinstance(stop, str) and stop.strip(), "stop_sequences: each must contain non-whitespace")
+
+
+def _form(wrong: Refusals, request: Json) -> None:
+    """Of the reply."""
+    config = request.get("output_config", {})
+    if not wrong.unless(isinstance(config, dict), "output_config must be an object"):
+        return
+    wrong.fields(config, "effort format", "output_config")
+    if "format" in config:
+        form, model = config["format"], str(request.get("model"))
+        wrong.unless(not _SHAPELESS.search(model), f"output_config.format is not supported by {model}")
+        right = isinstance(form, dict) and form.get("type") == "json_schema" and form.keys() == {"type", "schema"}
+        if wrong.unless(right, "output_config.format must be of type json_schema, with a schema"):
+            structured(wrong, form["schema"], ANTHROPIC, "output_config.format.schema")
 
 
 def _media(wrong: Refusals, request: Json) -> None:
@@ -203,6 +235,16 @@ def _tools(wrong: Refusals, request: Json) -> None:
             for name in schema.get("properties") or ():
                 wrong.matches(name, _PROPERTY, f"{where}.input_schema.properties:")
     wrong.unique(names, "tools: the names")
+    if "tool_choice" in request:
+        _choice(wrong, request["tool_choice"], names)
+
+
+def _choice(wrong: Refusals, choice: Any, names: list[Any]) -> None:
+    right = isinstance(choice, dict) and choice.get("type") in ("auto", "any", "none", "tool")
+    if wrong.unless(right, "tool_choice must be of type auto, any, none or tool"):
+        one = choice["type"] == "tool"
+        wrong.fields(choice, "type disable_parallel_tool_use" + " name" * one, "tool_choice")
+        wrong.unless(not one or choice.get("name") in names, f"tool_choice: {choice.get('name')!r:.40} is no tool")
 
 
 def _blocks(message: Json, *kinds: str) -> list[Json]:
@@ -239,12 +281,15 @@ def _thinking(wrong: Refusals, request: Json, messages: list[tuple[str, Json]]) 
     setting = request.get("thinking") or {}
     if setting.get("type") not in ("enabled", "adaptive"):
         return
-    newer = re.search(r"opus-4-[78]|(fable|mythos|opus|sonnet|haiku)-5", str(request.get("model")))
+    newer = _NEWER.search(str(request.get("model")))
     wrong.unless(setting["type"] == "adaptive" or not newer, "thinking.type must be adaptive with this model")
     if setting["type"] == "enabled":
         most = int(request.get("max_tokens") or 0) - 1
         wrong.number(setting.get("budget_tokens"), 1024, most, "thinking.budget_tokens")
     wrong.unless(request.get("temperature", 1) == 1, "temperature may only be 1 with thinking")
+    wrong.unless(0.95 <= request.get("top_p", 1) <= 1, "top_p must be at least 0.95 with thinking")
+    forced = (request.get("tool_choice") or {}).get("type") in ("any", "tool")
+    wrong.unless(not forced, "Thinking may not be enabled when tool_choice forces tool use")
     last = [message for _, message in messages if message.get("role") == "assistant"][-1:]
     if last and _blocks(messages[-1][1], "tool_result"):
         blocks = _blocks(last[0], *_FIELDS)

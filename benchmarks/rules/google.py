@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from benchmarks.rules.shared import Json, Refusals, decoded
+from benchmarks.rules.structured import GOOGLE, structured
 
 _MOST_DECLARED = 512  # "At most 512 function declarations can be specified"
 _MOST_IMAGES, _MOST_IMAGE, _MOST_INLINE = 900, 7 * 2**20 * 4 // 3, 20 * 2**20  # of several that are told, the least
@@ -37,6 +38,7 @@ def google(request: Json) -> list[str]:
     config = request.get("config") or {}
     if wrong.unless(isinstance(config, dict), "config must be an object"):
         _config(wrong, config)
+        _reply(wrong, config, model)
     contents = list(wrong.objects(request.get("contents"), "contents"))
     if wrong.unless(contents, "contents: at least one content is required"):
         _order(wrong, contents)
@@ -165,6 +167,34 @@ def _config(wrong: Refusals, config: Json) -> None:
             _declaration(wrong, declaration, place)
     wrong.unless(len(names) <= _MOST_DECLARED, f"config.tools: {len(names)} function declarations > {_MOST_DECLARED}")
     wrong.unique(names, "config.tools: the names of function declarations")
+
+
+def _reply(wrong: Refusals, config: Json, model: str) -> None:
+    """What is asked of the reply: how words are chosen, where it ends, and its form."""
+    if "topP" in config:
+        wrong.number(config["topP"], 0, 1, "config.topP")
+    if "seed" in config:
+        wrong.number(config["seed"], -(2**31), 2**31 - 1, "config.seed")
+    stops = config.get("stopSequences", [])
+    right = isinstance(stops, list) and all(isinstance(stop, str) and stop for stop in stops) and len(stops) <= 5
+    wrong.unless(right, "config.stopSequences must be up to 5 texts")
+    names = [one.get("name") for tool in config.get("tools", ()) for one in tool.get("functionDeclarations", ())]
+    calling = (config.get("toolConfig") or {}).get("functionCallingConfig") or {}
+    mode, allowed = calling.get("mode", "AUTO"), calling.get("allowedFunctionNames", [])
+    wrong.unless(mode in ("AUTO", "ANY", "NONE"), f"config.toolConfig: the mode {mode!r:.40} is unknown")
+    wrong.unless(
+        not calling or names, "config.toolConfig: Function calling config is set without function_declarations"
+    )
+    wrong.unless(not allowed or mode == "ANY", "config.toolConfig: allowedFunctionNames only with the mode ANY")
+    wrong.unless(set(allowed) <= set(names), "config.toolConfig: allowedFunctionNames must be declared")
+    json = config.get("responseMimeType") == "application/json"
+    newer = re.match(r"(models/)?gemini-([3-9]|[1-9]\d)", model)
+    wrong.unless(
+        not (json and names) or newer, "Function calling with a response mime type: 'application/json' is unsupported"
+    )
+    if "responseJsonSchema" in config:
+        wrong.unless(json, "config.responseJsonSchema needs the responseMimeType application/json")
+        structured(wrong, config["responseJsonSchema"], GOOGLE, "config.responseJsonSchema")
 
 
 def _declaration(wrong: Refusals, declaration: Json, where: str) -> None:

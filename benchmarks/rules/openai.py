@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from benchmarks.rules.shared import IMAGES, Json, Refusals, json_object
+from benchmarks.rules.structured import OPENAI, structured
 
 _REQUEST = (
     "model messages tools tool_choice parallel_tool_calls temperature top_p n stream stream_options stop max_tokens "
@@ -38,14 +39,21 @@ _MOST_IMAGES, _MOST_IMAGE, _MOST_MEDIA = 500, 20 * 2**20, 50 * 2**20
 OURS = re.compile(r"(gpt-|chatgpt-|o\d)")  # a model of OpenAI, whose servers refuse what they do not know
 BLIND = re.compile(r"gpt-3\.5.*|gpt-4(-\d{4}|-32k.*)?|o1-mini.*|o3-mini.*")  # takes no images
 REASONS = re.compile(r"o\d.*|gpt-5(-.*)?")
+_SHAPELESS = re.compile(r"gpt-3\.5.*|gpt-4(-.*)?|o1-mini.*|o1-preview.*")  # knows no schema of the reply
+_MOST_STOPS = 4
 
 
 def openai(request: Json) -> list[str]:
     wrong = Refusals()
     model = str(request.get("model"))
+    request = flat(request)
     wrong.fields(request, _REQUEST, "the request")
     settings(wrong, request, model)
     tools(wrong, request, inside="function")
+    _stops(wrong, request, model)
+    if isinstance(form := request.get("response_format"), dict) and form.get("type") == "json_schema":
+        wrong.fields(form, "type json_schema", "response_format")
+        shape(wrong, form.get("json_schema"), model, "response_format.json_schema")
     messages = list(wrong.objects(request.get("messages"), "messages"))
     media(wrong, [message for _, message in messages])
     wrong.unless(messages, "messages: at least one message is required")
@@ -58,12 +66,52 @@ def openai(request: Json) -> list[str]:
     return wrong
 
 
+def flat(request: Json) -> Json:
+    """The SDK puts `extra_body` into the body."""
+    return {**{name: value for name, value in request.items() if name != "extra_body"}, **request.get("extra_body", {})}
+
+
+def shape(wrong: Refusals, form: Any, model: str, where: str) -> None:
+    """What the reply must follow: a schema with a name, of which strict mode takes only a part."""
+    wrong.unless(not _SHAPELESS.fullmatch(model), f"{where}: json_schema is not supported with the model {model}")
+    if wrong.unless(isinstance(form, dict), f"{where} must be an object"):
+        wrong.fields(form, "type name schema strict description", where)
+        wrong.matches(form.get("name"), NAME, f"{where}.name")
+        if form.get("strict") is True:
+            structured(wrong, form.get("schema"), OPENAI, f"{where}.schema")
+
+
+def _stops(wrong: Refusals, request: Json, model: str) -> None:
+    if "stop" in request:
+        stops = [request["stop"]] if isinstance(request["stop"], str) else request["stop"]
+        right = isinstance(stops, list) and all(isinstance(stop, str) and stop for stop in stops)
+        wrong.unless(right and len(stops) <= _MOST_STOPS, f"stop must be text, or up to {_MOST_STOPS} texts")
+        wrong.unless(not REASONS.fullmatch(model), f"stop is not supported with the model {model}")
+    if "seed" in request:
+        wrong.number(request["seed"], -(2**63), 2**63, "seed")
+
+
+def choice(wrong: Refusals, request: Json, *, inside: str = "") -> None:
+    """Which tool is to be called."""
+    chosen = request.get("tool_choice", "auto")
+    if isinstance(chosen, str):
+        wrong.unless(chosen in ("auto", "none", "required"), f"tool_choice {chosen!r:.40} is unknown")
+    elif wrong.unless(isinstance(chosen, dict) and chosen.get("type") == "function", "tool_choice must be a function"):
+        wrong.fields(chosen, f"type {inside or 'name'}", "tool_choice")
+        named = (chosen.get(inside) or {}).get("name") if inside else chosen.get("name")
+        known = [(tool.get(inside) or {}).get("name") if inside else tool.get("name") for tool in request["tools"]]
+        wrong.unless(named in known, f"tool_choice: {named!r:.40} is not among the tools")
+
+
 def settings(wrong: Refusals, request: Json, model: str) -> None:
     wrong.text(request.get("model"), "model")
     if "temperature" in request:
         wrong.number(request["temperature"], 0, 2, "temperature")
         plain = request["temperature"] == 1 or not REASONS.fullmatch(model)
         wrong.unless(plain, f"temperature must be 1 with the model {model}")
+    if "top_p" in request:
+        wrong.number(request["top_p"], 0, 1, "top_p")
+        wrong.unless(not REASONS.fullmatch(model), f"top_p is not supported with the model {model}")
     if "max_tokens" in request:
         wrong.unless(not REASONS.fullmatch(model), f"max_tokens is not supported with the model {model}")
     key = request.get("prompt_cache_key", "-")
@@ -102,8 +150,9 @@ def tools(wrong: Refusals, request: Json, *, inside: str = "") -> None:
             _top(wrong, body["parameters"], f"{where}.parameters")
             _schema(wrong, body["parameters"], f"{where}.parameters")
             if body.get("strict") is True:
-                _strict(wrong, body["parameters"], f"{where}.parameters")
+                structured(wrong, body["parameters"], OPENAI, f"{where}.parameters")
     wrong.unique(names, "tools: the names")
+    choice(wrong, request, inside=inside)
 
 
 def media(wrong: Refusals, messages: list[Json]) -> None:
@@ -149,20 +198,6 @@ def _schema(wrong: Refusals, schema: Any, where: str) -> None:
             _schema(wrong, inner, f"{where}.{key}[{index}]")
     for key in ("items", "additionalProperties", "not"):
         _schema(wrong, schema.get(key), f"{where}.{key}")
-
-
-def _strict(wrong: Refusals, schema: Any, where: str) -> None:
-    if not isinstance(schema, dict):
-        return
-    properties = schema.get("properties")
-    if isinstance(properties, dict):
-        closed = schema.get("additionalProperties") is False
-        wrong.unless(closed, f"{where}: a strict schema must have additionalProperties false")
-        all_required = set(schema.get("required", ())) == properties.keys()
-        wrong.unless(all_required, f"{where}: a strict schema must list all its properties in required")
-        for name, inner in properties.items():
-            _strict(wrong, inner, f"{where}.{name}")
-    _strict(wrong, schema.get("items"), f"{where}.items")
 
 
 def _message(wrong: Refusals, message: Json, role: str, where: str, model: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.rules.openai import BLIND, NAME, REASONS, media, settings, tools
+from benchmarks.rules.openai import BLIND, NAME, REASONS, flat, media, settings, shape, tools
 from benchmarks.rules.shared import IMAGES, Json, Refusals, json_object
 
 _REQUEST = (
@@ -30,8 +30,11 @@ _CALL_ID = r"(?s).{1,64}"
 def openai_responses(request: Json) -> list[str]:
     wrong = Refusals()
     model = str(request.get("model"))
+    request = flat(request)
     wrong.fields(request, _REQUEST, "the request")
     settings(wrong, request, model)
+    if isinstance(form := (request.get("text") or {}).get("format"), dict) and form.get("type") == "json_schema":
+        shape(wrong, form, model, "text.format")
     tools(wrong, request)
     wrong.unless(isinstance(request.get("instructions", ""), str | None), "instructions must be text")
     if request.get("max_output_tokens") is not None:

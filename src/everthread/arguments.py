@@ -7,12 +7,14 @@ the log to say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, TypeGuard
 
 from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
+from everthread.context.output import output_of
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
 from everthread.core.events import SettingsChanged, User, media_of, text_of, tool_call
@@ -22,8 +24,13 @@ from everthread.core.strategies import STRATEGIES, Strategy
 from everthread.core.times import microseconds
 from everthread.core.tokens import Counter
 from everthread.errors import BadValue, NoUser
+from everthread.providers.client import NO_HEADERS, Headers
 from everthread.store.conversations import Owner, check_name, owner_of
 from everthread.store.engine import Engine
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
+_OURS = ("host", "content-type", "content-length", "transfer-encoding", "accept-encoding")  # headers
 
 OPENED = "the settings that the store was opened with"
 WhenBusy = Literal["wait", "refuse"]
@@ -209,16 +216,37 @@ def asked(
     budget: int | None = None,
     strategy: Any = None,
     at: int | None = None,
+    output: Any = None,
+    tool_choice: str | None = None,
+    headers: object = None,
 ) -> Asked:
     """What was asked of `talk.context`: a strategy by its name is a setting like the others, a function is not."""
     name, own = _strategy(strategy)
-    beside = {"model": model, "budget": budget, "strategy": name}
+    wanted = None if output is None else output_of(output)
+    beside = {"model": model, "budget": budget, "strategy": name, "output": wanted and wanted.setting}
     return Asked(
         settings=({} if given is None else settings(given))
         | {name: value for name, value in beside.items() if value is not None},
         strategy=own,
         at=None if at is None else seq("at", at),
+        output=wanted,
+        tool_choice="" if tool_choice is None else text("tool_choice", tool_choice),
+        headers=check_headers(headers),
     )
+
+
+def check_headers(given: object) -> Headers:
+    """Headers for the provider. No error repeats a value: it may be a secret."""
+    if given is None:
+        return NO_HEADERS
+    if not isinstance(given, Mapping) or not all(isinstance(one, str) for one in (*given, *given.values())):
+        raise BadValue("extra_headers", type(given), "names and values, both text")
+    for name, value in given.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+            raise BadValue("extra_headers", name, f"headers by their names, without {', '.join(_OURS)}")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise BadValue("extra_headers", name, "given a value of printable ASCII characters, without blank ends")
+    return Headers(given)
 
 
 def _strategy(given: Any) -> tuple[str | None, Strategy | None]:
@@ -239,6 +267,8 @@ class ForContext(TypedDict, total=False):
     instructions: str | Mapping[str, str] | None
     tools: Iterable[Any] | None
     lookups: bool
+    tool_choice: str | None
+    output: Any
     at: int | None
     settings: GivenSettings | None
 
@@ -250,7 +280,10 @@ class ForTurn(TypedDict, total=False):
     strategy: str | Strategy | None
     instructions: str | Mapping[str, str] | None
     tools: Iterable[Any] | None
+    tool_choice: str | None
+    output: Any
     settings: GivenSettings | None
+    extra_headers: Mapping[str, str] | None
     when_busy: WhenBusy
     detached: bool
 
@@ -268,13 +301,19 @@ def given(
     strategy: str | Strategy | None = None,
     instructions: str | Mapping[str, str] | None = None,
     tools: Iterable[Any] | None = None,
+    tool_choice: str | None = None,
+    output: Any = None,
     settings: GivenSettings | None = None,
+    extra_headers: Mapping[str, str] | None = None,
     when_busy: WhenBusy = "wait",
     detached: bool = False,
 ) -> Given:
     """That, checked."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
-    wanted, told = asked(settings, model=model, strategy=strategy), check_instructions(instructions)
+    told = check_instructions(instructions)
+    wanted = asked(
+        settings, model=model, strategy=strategy, output=output, tool_choice=tool_choice, headers=extra_headers
+    )
     return Given(asked=wanted, instructions=told, tools=tools, wait=wait, detached=detached)
 
 

@@ -95,12 +95,31 @@ def _is_object(text: str) -> bool:
         return False
 
 
+def _is_list(text: str) -> bool:
+    try:
+        return not text or all(msgspec.json.decode(text, type=list[str]))
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return False
+
+
+# What a request has from Everthread, under any provider's name for it.
+OURS = ("model messages input contents system instructions systemInstruction tools stream stream_options max_tokens"
+        " max_completion_tokens max_output_tokens")  # fmt: skip
+
+
+def _is_extra(text: str) -> bool:
+    return _is_object(text) and not (text and msgspec.json.decode(text).keys() & OURS.split())
+
+
 EITHER = Allowed("true or false", lambda _: True)
 TEXT = Allowed("text in valid Unicode", lambda text: not re.search("[\ud800-\udfff]", text))
 MODEL = Allowed(
     f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}; or empty", _is_model
 )
-SCHEMA = Allowed("a JSON object, as text, or empty", _is_object)
+SCHEMA = Allowed("a JSON object, as text or a mapping, or empty", _is_object)
+TEXTS = Allowed("a list of texts that are not empty, as JSON or a list, or empty", _is_list)
+FIELDS = Allowed("a JSON object, as text or a mapping, without what Everthread writes itself, or empty", _is_extra)
+JSON = (SCHEMA, TEXTS, FIELDS)  # what may be given as what its JSON spells
 ADDRESS = Allowed("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
 
 
@@ -130,10 +149,22 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     temperature: Annotated[
         float | None, "how freely the model chooses its words; else as it does by itself", Between(0, 2)
     ] = None
+    top_p: Annotated[
+        float | None,
+        "from how large a share of the likeliest words the model chooses; else as it does by itself",
+        Between(0, 1),
+    ] = None
+    seed: Annotated[
+        int | None, "what chance begins with: the same seed gives the same reply as far as the provider can", Between(0)
+    ] = None
+    stop: Annotated[str, "texts at which the reply ends", TEXTS] = ""
     effort: Annotated[
         str, "how much the model reasons before it replies", OneOf(("", "minimal", "low", "medium", "high"))
     ] = ""
     output: Annotated[str, "the JSON Schema that the reply must follow", SCHEMA] = ""
+    extra_body: Annotated[
+        str, "more fields for the provider's request, which it takes as they are; not for the fallback", FIELDS
+    ] = ""
     fallback: Annotated[str, "the model that replies when the first cannot be reached; empty for none", MODEL] = ""
     address: Annotated[
         str, "the server that speaks the API of the model's provider; empty for the provider's own", ADDRESS
@@ -248,9 +279,20 @@ def resolve(*sources: Source) -> Resolved:
 def check(name: str, value: object, where: str) -> Any:
     """The value as it is used, or an error that says what is allowed."""
     setting = _known(name, value, where)
+    value = _spelt(value) if setting.rule in JSON else value
     if not setting.accepts(value):
         raise BadSetting(name, value, where, f"must be {setting.allowed}")
     return float(value) if setting.kind is float and isinstance(value, int) else value
+
+
+def _spelt(value: object) -> object:
+    """A list or a mapping as JSON; anything else as it is."""
+    if not isinstance(value, list | tuple | Mapping):
+        return value
+    try:
+        return msgspec.json.encode(value).decode() if value else ""
+    except (TypeError, ValueError, RecursionError):  # which is refused for what it is
+        return value
 
 
 def parse(name: str, text: str, where: str) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_type_hints
 
-from everthread.config import KNOWN, OneOf, Setting
+from everthread.config import JSON, KNOWN, TEXTS, OneOf, Setting
 from everthread.core.settings import GivenSettings
 
 
@@ -13,6 +14,8 @@ def test_every_setting_can_be_given_with_the_type_that_the_table_has() -> None:
 
 
 def given_as(setting: Setting) -> Any:
+    if setting.rule in JSON:  # or as what the JSON spells
+        return (str | Sequence[str] | None) if setting.rule is TEXTS else (str | Mapping[str, Any] | None)
     kind = Literal[setting.rule.choices] if isinstance(setting.rule, OneOf) else setting.kind
     assert not isinstance(setting.rule, OneOf) or get_args(kind) == setting.rule.choices
     return kind | None

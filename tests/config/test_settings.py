@@ -74,15 +74,27 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "instructions": ("text in valid Unicode", ["", "two\nlines\0", "é😀"], [BROKEN, 3, None]),
     "reply_tokens": (WHOLE.format(1), [1], [0, *NUMBERS]),
     "temperature": ("a number from 0 to 2", [0, 0.7, 2], [-0.1, 2.1, *NUMBERS]),
+    "top_p": ("a number from 0 to 1", [0, 0.9, 1], [-0.1, 1.1, *NUMBERS]),
+    "seed": (WHOLE.format(0), [0, 7], [-1, 1.5, *NUMBERS]),
+    "stop": (
+        "a list of texts that are not empty, as JSON or a list, or empty",
+        ["", '["END"]', "[]"],
+        ["END", "{}", '[""]', "[3]", f'["{BROKEN}"]', [3], [""], 3, True],
+    ),
     "effort": (
         "empty, minimal, low, medium or high",
         ["", "minimal", "low", "medium", "high"],
         ["max", "HIGH", 1, True],
     ),
     "output": (
-        "a JSON object, as text, or empty",
+        "a JSON object, as text or a mapping, or empty",
         ["", "{}", '{"type": "object"}'],
-        ["[]", "{", "null", '{"a": NaN}', f'"{BROKEN}"', '{"a":' * 50_000, {"type": "object"}],
+        ["[]", "{", "null", '{"a": NaN}', f'"{BROKEN}"', '{"a":' * 50_000, ["a"], {"a": object()}, 3],
+    ),
+    "extra_body": (
+        "a JSON object, as text or a mapping, without what Everthread writes itself, or empty",
+        ["", "{}", '{"top_k": 3}'],
+        ["[]", '{"model": "x"}', {"messages": []}, {"a": object()}, 3],
     ),
     "fallback": (MODEL, ["", "local:smollm2"], ["gpt-4", 4]),
     "address": (
@@ -123,7 +135,15 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
 def test_every_setting_has_its_row_here_and_a_default_that_is_allowed() -> None:
     assert list(ALLOWED) == list(KNOWN)
     for name, default in msgspec.structs.asdict(Settings()).items():
-        assert (default is None and name.endswith("temperature")) or check(name, default, HERE) == default
+        assert default is None or check(name, default, HERE) == default
+
+
+def test_what_json_spells_may_be_given_as_it_is() -> None:
+    """In a program, and in a TOML file."""
+    assert check("stop", ["a", "b"], HERE) == check("stop", ("a", "b"), HERE) == '["a","b"]'
+    assert check("extra_body", {"top_k": 3}, HERE) == '{"top_k":3}'
+    assert check("output", {"type": "object"}, HERE) == '{"type":"object"}'
+    assert check("stop", [], HERE) == ""
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, row in ALLOWED.items() for value in row[1]])
@@ -351,7 +371,9 @@ def _texts(name: str) -> st.SearchStrategy[str]:
     if name in ("model", "summary_model", "fallback"):
         named = st.from_regex(r"\A[A-Za-z0-9/.:_-]{1,30}\Z")
         return st.just("") | st.builds("{}:{}".format, st.sampled_from(PROVIDERS), named)
-    if name == "output":
+    if name == "stop":
+        return st.just("") | st.lists(st.text(min_size=1, max_size=9), max_size=3).map(json.dumps)
+    if name in ("output", "extra_body"):
         key = st.text(max_size=9)
         return st.just("") | st.dictionaries(key, st.none() | st.booleans() | st.integers(-9, 9) | key).map(json.dumps)
     anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)

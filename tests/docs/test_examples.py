@@ -86,7 +86,7 @@ async def test_the_reference_names_every_attribute_of_a_context(fresh_address: s
     names = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["CONTEXT"]
     async with Everthread.open(fresh_address) as et:
         context = await (await et.begin(user="ana")).context(model="openai:gpt-5")
-    verbs = {"explain"}
+    verbs = {"explain", "parse"}
     assert {name for name in dir(context) if not name.startswith("_")} - verbs == set(names)
 
 
@@ -120,6 +120,7 @@ def test_no_other_section_comes_into_an_account() -> None:
         "docs/howto/live.md",
         "docs/howto/many-machines.md",
         "docs/howto/types.md",
+        "docs/howto/structured-output.md",
     ],
 )
 def test_links_to_files_lead_somewhere(page: str) -> None:

@@ -49,6 +49,14 @@ def text(said: str = "x", **more: Any) -> Json:
     return {"type": "text", "text": said, **more}
 
 
+def shaped(schema: Json, **more: Any) -> Json:
+    return claude(HELLO, output_config={"format": {"type": "json_schema", "schema": schema}}, **more)
+
+
+CLOSED: Json = {**SCHEMA, "additionalProperties": False}
+OPTIONAL: Json = {**CLOSED, "required": []}
+
+
 ACCEPTED_BY_CLAUDE: dict[str, Json] = {
     "a picture just within its limits": claude(says("user", of_sides(8_000, 8_000, 3_900_000))),
     "twenty pictures of 8,000 pixels": claude(says("user", *[of_sides(8_000, 3)] * 20)),
@@ -73,9 +81,19 @@ ACCEPTED_BY_CLAUDE: dict[str, Json] = {
             {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
         )
     ),
+    "a closed object for the reply": shaped(CLOSED),
+    "an optional property of the reply": shaped(OPTIONAL),
+    "a tool that must be called": claude(HELLO, tool_choice={"type": "tool", "name": "find"}),
+    "where the reply stops": claude(HELLO, stop_sequences=["END"], top_p=0.5),
     "thinking switched on": claude(HELLO, thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000),
 }
 _LOOP = (HELLO, says("assistant", use()))
+_WHOLE: Json = {"type": "integer"}
+_ITSELF: Json = {
+    **CLOSED,
+    "properties": {"number": {"$ref": "#/$defs/N"}},
+    "$defs": {"N": {**OPTIONAL, "properties": {"number": {"$ref": "#/$defs/N"}}}},
+}
 REFUSED_BY_CLAUDE: dict[str, tuple[str, Json]] = {
     "a picture of more than 5 MB": ("exceeds 5 MB", claude(says("user", of_sides(3, 3, 4_000_000)))),
     "a picture that is too wide": ("8000 pixels", claude(says("user", of_sides(8_001, 3)))),
@@ -149,6 +167,24 @@ REFUSED_BY_CLAUDE: dict[str, tuple[str, Json]] = {
     ),
     "a schema of no object": ("object", claude(HELLO, tools=[{"name": "f", "input_schema": {"type": "string"}}])),
     "two tools of one name": ("unique", claude(HELLO, tools=[{"name": "f", "input_schema": SCHEMA}] * 2)),
+    "an open object for the reply": ("additionalProperties", shaped(SCHEMA)),
+    "a map for the reply": ("additionalProperties", shaped({**CLOSED, "additionalProperties": {"type": "string"}})),
+    "no object for the reply": ("object", shaped({"type": "string"})),
+    "a limit in the reply": ("not permitted", shaped({**CLOSED, "properties": {"number": {**_WHOLE, "maximum": 3}}})),
+    "a reply that holds itself": ("recursive", shaped(_ITSELF)),
+    "a schema for an older model": ("not supported", shaped(CLOSED, model="claude-3-7-sonnet")),
+    "a tool that there is not": ("no tool", claude(HELLO, tool_choice={"type": "tool", "name": "lose"})),
+    "a choice of another's": ("tool_choice", claude(HELLO, tool_choice="required")),
+    "a tool forced on a thinker": (
+        "forces",
+        claude(
+            HELLO, tool_choice={"type": "any"}, thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000
+        ),
+    ),
+    "a stop of nothing": ("non-whitespace", claude(HELLO, stop_sequences=["\n\n"])),
+    "two ways to choose words": ("both", claude(HELLO, temperature=0.5, top_p=0.5)),
+    "a temperature for a newer model": ("not supported", claude(HELLO, temperature=0.5, model="claude-opus-5")),
+    "a seed": ("not permitted", claude(HELLO, seed=3)),
     "a lone surrogate": ("surrogate", claude(says("user", "\ud800"))),
     "no number": ("JSON", claude(HELLO, temperature=float("nan"))),
     "another model": ("asked for", claude(HELLO, model="claude-3")),

@@ -36,7 +36,14 @@ def declared(**more: Any) -> list[Json]:
 
 ASKED = content("user", "Hello.")
 
+JSON = {"responseMimeType": "application/json"}
+CALLING = {"mode": "ANY", "allowedFunctionNames": ["find"]}
+
 ACCEPTED_BY_GEMINI: dict[str, Json] = {
+    "a form for the reply": gemini(ASKED, tools=[], **JSON, responseJsonSchema=SCHEMA),
+    "a form beside tools": gemini(ASKED, model="gemini-3-pro-preview", **JSON, responseJsonSchema=SCHEMA),
+    "where the reply stops": gemini(ASKED, stopSequences=["END"], seed=3, topP=0.5),
+    "a tool that must be called": gemini(ASKED, toolConfig={"functionCallingConfig": CALLING}),
     "one message": gemini(ASKED),
     "instructions": gemini(ASKED, systemInstruction={"parts": [{"text": "x"}]}),
     "tool calls": gemini(
@@ -62,6 +69,16 @@ ACCEPTED_BY_GEMINI: dict[str, Json] = {
 }
 _GONE = content("model", invoked())
 REFUSED_BY_GEMINI: dict[str, tuple[str, Json]] = {
+    "a form beside tools, older model": ("unsupported", gemini(ASKED, **JSON)),
+    "a word that its schemas do not know": (
+        "not permitted",
+        gemini(ASKED, tools=[], **JSON, responseJsonSchema={**SCHEMA, "patternProperties": {}}),
+    ),
+    "six stops": ("5 texts", gemini(ASKED, stopSequences=["a"] * 6)),
+    "a tool that there is not": (
+        "declared",
+        gemini(ASKED, toolConfig={"functionCallingConfig": {**CALLING, "allowedFunctionNames": ["lose"]}}),
+    ),
     "more than 512 declarations": (
         "> 512",
         gemini(ASKED, tools=[{"functionDeclarations": [{"name": f"f{number}"} for number in range(513)]}]),

@@ -55,7 +55,22 @@ def function(name: str) -> Json:
 HI: Json = {"role": "user", "content": "Hello."}
 YES: Json = {"role": "assistant", "content": "Yes."}
 
+CLOSED: Json = {**SCHEMA, "additionalProperties": False}
+MAYBE: Json = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+
+
+def shaped(schema: Json, *, strict: bool = True, **more: Any) -> Json:
+    """A request for a reply that follows a schema."""
+    form = {"name": "reply", "schema": schema, "strict": strict}
+    return chat(HI, response_format={"type": "json_schema", "json_schema": form}, **more)
+
+
 ACCEPTED_BY_CHAT: dict[str, Json] = {
+    "a strict schema for the reply": shaped({**CLOSED, "properties": {"number": MAYBE}}),
+    "a loose schema, not strictly": shaped(SCHEMA, strict=False),
+    "where the reply stops": chat(HI, stop=["a", "b"], seed=3, top_p=0.5),
+    "a tool that must be called": chat(HI, tool_choice={"type": "function", "function": {"name": "find"}}),
+    "what the SDK has no parameter for": chat(HI, extra_body={"service_tier": "flex"}),
     "one message": chat(HI),
     "no alternation": chat({"role": "system", "content": "x"}, YES, YES, HI, {"role": "system", "content": "x"}, HI),
     "tool calls, in another order": chat(
@@ -79,6 +94,23 @@ _SAID = {"role": "user"}
 _MANY = [f"c{number}" for number in range(129)]
 
 REFUSED_BY_CHAT: dict[str, tuple[str, Json]] = {
+    "an open object for the reply": ("additionalProperties", shaped(SCHEMA)),
+    "an optional property": ("every key", shaped({**CLOSED, "required": []})),
+    "a list for the reply": ("top level", shaped({"type": "array", "items": CLOSED})),
+    "a default in the reply": ("not permitted", shaped({**CLOSED, "properties": {"number": {**MAYBE, "default": 1}}})),
+    "words beside a reference": (
+        "$ref",
+        shaped({**CLOSED, "properties": {"number": {"$ref": "#/$defs/N", "title": "x"}}, "$defs": {"N": MAYBE}}),
+    ),
+    "a schema for an older model": ("not supported", shaped(CLOSED, model="gpt-3.5-turbo")),
+    "five stops": ("stop", chat(HI, stop=["a"] * 5)),
+    "a stop for a model that reasons": ("stop", chat(HI, stop="a", model="gpt-5")),
+    "top_p for a model that reasons": ("top_p", chat(HI, top_p=0.5, model="gpt-5")),
+    "a tool that there is not": (
+        "not among",
+        chat(HI, tool_choice={"type": "function", "function": {"name": "lose"}}),
+    ),
+    "a body of another's": ("not permitted", chat(HI, extra_body={"top_k": 3})),
     "more than 128 tools": ("array too long", chat(HI, tools=[function(f"f{number}") for number in range(129)])),
     "a choice at the top of a schema": ("top level", takes({**SCHEMA, "anyOf": [{}]})),
     "constants at the top of a schema": ("top level", takes({**SCHEMA, "enum": [{}]})),
@@ -195,7 +227,14 @@ REASONED: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_c
 TYPED = {"type": "input_text", "text": "x"}
 REPLIED = {"type": "output_text", "text": "x"}
 
+
+def _shaped(schema: Json) -> Json:
+    form = {"type": "json_schema", "name": "reply", "schema": schema, "strict": True}
+    return respond(HI, text={"format": form})
+
+
 ACCEPTED_BY_RESPONSES: dict[str, Json] = {
+    "a strict schema for the reply": _shaped(CLOSED),
     "one message": respond(HI),
     "a string": {"model": "gpt-5", "input": "Hello."},
     "reasoning and tool calls": respond(
@@ -208,6 +247,9 @@ ACCEPTED_BY_RESPONSES: dict[str, Json] = {
     "ids where things are stored": respond({**YES, "type": "message", "id": "msg_1"}, HI, store=True),
 }
 REFUSED_BY_RESPONSES: dict[str, tuple[str, Json]] = {
+    "an open object for the reply": ("additionalProperties", _shaped(SCHEMA)),
+    "a stop": ("not permitted", respond(HI, stop=["a"])),
+    "a seed": ("not permitted", respond(HI, seed=3)),
     "no items": ("at least one", respond()),
     "an unknown item": ("not permitted", respond(HI, {"type": "tool_result"})),
     "a reference": ("not permitted", respond(HI, {"type": "item_reference", "id": "msg_1"})),

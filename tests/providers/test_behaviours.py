@@ -24,6 +24,7 @@ from everthread.errors import (
     UnknownModel,
     WrongKey,
 )
+from everthread.providers.client import Headers
 from tests.core.pictures import png
 from tests.providers.behaviours import (
     TOOLS,
@@ -204,6 +205,38 @@ async def test_a_form_for_the_reply_reaches_the_wire(name: str) -> None:
         found = await wire.ask(output=SCHEMA)
         assert "answer_in_words" in [field for field, _ in within(wire.wire)]
     assert json.loads(found.text) == {"answer_in_words": "yes"}
+
+
+@every
+async def test_what_is_asked_of_the_reply_reaches_the_wire_where_there_is_a_field_for_it(name: str) -> None:
+    asked: dict[str, Any] = {"top_p": 0.25, "stop": ("END",), "seed": 7, "tools": TOOLS, "tool_choice": "look"}
+    async with wired(name, [Called("look", '{"b": "x"}')]) as wire:
+        found = await wire.ask(**asked, model_name=wire.tried.cool)
+        told: dict[str, Any] = dict(within(wire.wire))
+    assert [call.name for call in found.calls] == ["look"]
+    assert told.get("top_p", told.get("topP")) == 0.25
+    assert "look" in (told.get("name"), *told.get("allowedFunctionNames", ()))
+    assert {"tool_choice", "functionCallingConfig"} & told.keys()
+    stops = told.get("stop", told.get("stop_sequences", told.get("stopSequences")))
+    assert (stops, told.get("seed")) == {
+        "anthropic": (["END"], None),
+        "openai": (["END"], 7),
+        "openai-responses": (None, None),
+        "google": (["END"], 7),
+    }[name]
+
+
+@every
+async def test_fields_and_headers_of_ones_own_reach_the_wire(name: str) -> None:
+    extra = {"serviceTier": "flex"} if name == "google" else {"service_tier": "auto"}
+    async with wired(name) as wire:
+        async with wire.client.reply(wire.body("Go.", extra_body=extra), headers=Headers({"X-Team": "blue"})) as pieces:
+            assert [piece async for piece in pieces]
+        assert extra.items() <= wire.wire.items()
+        assert "extra_body" not in wire.wire
+        assert wire.server.asked[-1].headers["x-team"] == "blue"
+        await wire.ask("Go.")
+        assert "x-team" not in wire.server.asked[-1].headers  # for that call alone
 
 
 @having("counting")

@@ -18,7 +18,8 @@ from tests.core.pictures import png
 Json = dict[str, Any]
 
 PICTURE = base64.b64encode(png(3, 4) + b"\xfb\xff\xfe").decode()
-SCHEMA: Json = {"type": "object", "properties": {"snake_case": {"type": "string", "max_things": 3}}}
+_INNER: Json = {"type": "object", "properties": {"max_things": {"type": "integer"}}}
+SCHEMA: Json = {"type": "object", "properties": {"snake_case": _INNER}}
 UNSIGNED = "skip_thought_signature_validator"
 
 

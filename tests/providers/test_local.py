@@ -23,7 +23,7 @@ from everthread.errors import NoModelFile, Overloaded, RequestRefused, TooLong
 from everthread.providers.client import Access, Client, Replied, StreamPiece
 from everthread.providers.local.client import TINY_REPLY, connect, request_of
 from everthread.providers.local.files import WINDOW, ModelFile, find
-from everthread.providers.local.messages import FROM_RESULT, offered, plain
+from everthread.providers.local.messages import FROM_RESULT, choosing, must_call, offered, plain
 from everthread.providers.models import model
 from tests.waiting import PATIENCE
 
@@ -465,3 +465,40 @@ except Exception as problem:
 """
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert said in out
+
+
+# -- what is asked of the reply ----------------------------------------------------------------------------
+
+FUNCTIONS: list[Message] = [
+    {"type": "function", "function": {"name": name, "description": "x"}} for name in ("find", "look")
+]
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ("none", []),
+        ("auto", []),  # none that the user's words point at
+        ("required", ["find", "look"]),
+        ({"type": "function", "function": {"name": "look"}}, ["look"]),
+    ],
+)
+def test_the_choice_of_a_tool_decides_what_is_offered(choice: Any, names: list[str]) -> None:
+    body = {"messages": [{"role": "user", "content": "Hello."}], "tools": FUNCTIONS, "tool_choice": choice}
+    assert [function["name"] for function in offered(body, tiny=True)] == names
+    assert must_call(body) == bool(names)
+
+
+def test_a_tool_that_must_be_called_leaves_no_reply_to_choose() -> None:
+    told = [{"role": "user", "content": "Hello."}]
+    functions = [tool["function"] for tool in FUNCTIONS]
+    _, schema = choosing(told, functions, must=True)
+    assert schema["properties"]["action"]["enum"] == ["find", "look"]
+
+
+def test_what_llama_cpp_has_a_field_for_is_passed_on() -> None:
+    file = ModelFile(name="m", path="m.gguf", size=10**9, trained=0)
+    options = {"temperature": 0.5, "top_p": 0.25, "seed": 7, "stop": ["END"], "extra_body": {"top_k": 3}}
+    made = request_of({"messages": [], "max_tokens": 5, **options}, [], file)
+    expected = {"temperature": 0.5, "top_p": 0.25, "seed": 7, "stop": ["END"], "top_k": 3, "max_tokens": 5}
+    assert expected.items() <= made.items()

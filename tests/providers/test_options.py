@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from everthread import assistant, tool_call, tool_result, user
+from everthread.context.record import record
 from everthread.core.events import Event
-from everthread.errors import BadValue
+from everthread.errors import BadSetting, BadValue
 from tests.providers.conftest import Ask
 from tests.transcripts import CHAT, CLAUDE, FORMS, GEMINI, GEMINI_3, RESPONSES
 
@@ -21,11 +22,15 @@ def _thinks(**how: object) -> dict[str, object]:
 
 
 SCHEMA = '{"type": "object", "properties": {"name": {"type": "string"}}}'
-BODY = {"type": "object", "properties": {"name": {"type": "string"}}}
+CLOSED = {"required": ["name"], "additionalProperties": False}
+BODY = {"type": "object", "properties": {"name": {"type": "string"}}, **CLOSED, "required": []}
+STRICT = {"type": "object", "properties": {"name": {"anyOf": [{"type": "string"}, {"type": "null"}]}}, **CLOSED}
 PASSED: dict[str, list[tuple[Json, Json]]] = {
     CLAUDE: [
         ({}, {"max_tokens": 4_096}),
         ({"reply_tokens": 100}, {"max_tokens": 100}),
+        ({"stop": ["END", "STOP"]}, {"stop_sequences": ["END", "STOP"]}),
+        ({"top_p": 0.5, "extra_body": {"top_k": 5}}, {"extra_body": {"top_p": 0.5, "top_k": 5}}),
         # No parameter of the SDK's any more, but still one of this model's.
         ({"temperature": 0.5}, {"extra_body": {"temperature": 0.5}}),
         ({"effort": "minimal"}, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}),
@@ -35,11 +40,18 @@ PASSED: dict[str, list[tuple[Json, Json]]] = {
         ({"output": SCHEMA}, {"output_config": {"format": {"type": "json_schema", "schema": BODY}}}),
     ],
     CHAT: [
+        ({"top_p": 0.5, "stop": ["END"], "seed": 7}, {"top_p": 0.5, "stop": ["END"], "seed": 7}),
+        ({"extra_body": {"service_tier": "flex"}}, {"extra_body": {"service_tier": "flex"}}),
         ({"reply_tokens": 100}, {"max_completion_tokens": 100}),
         ({"temperature": 0}, {"temperature": 0}),
         (
             {"output": SCHEMA},
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": BODY}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "reply", "schema": STRICT, "strict": True},
+                }
+            },
         ),
     ],
     "openai:gpt-5": [({"effort": "high"}, {"reasoning_effort": "high"})],
@@ -48,11 +60,27 @@ PASSED: dict[str, list[tuple[Json, Json]]] = {
     RESPONSES: [
         ({"reply_tokens": 100}, {"max_output_tokens": 100, "store": False}),
         ({}, {"include": ["reasoning.encrypted_content"]}),
+        ({"extra_body": {"service_tier": "flex"}}, {"extra_body": {"service_tier": "flex"}}),
         ({"effort": "minimal"}, {"reasoning": {"effort": "minimal"}}),
-        ({"output": SCHEMA}, {"text": {"format": {"type": "json_schema", "name": "reply", "schema": BODY}}}),
+        (
+            {"output": SCHEMA},
+            {"text": {"format": {"type": "json_schema", "name": "reply", "schema": STRICT, "strict": True}}},
+        ),
     ],
-    "openai-responses:gpt-4o": [({"temperature": 1.5}, {"temperature": 1.5})],
+    "openai-responses:gpt-4o": [({"temperature": 1.5, "top_p": 0.5}, {"temperature": 1.5, "top_p": 0.5})],
     GEMINI: [
+        (
+            {"top_p": 0.5, "stop": ["END"], "seed": 7, "extra_body": {"labels": {}}},
+            {
+                "config": {
+                    "maxOutputTokens": 4_096,
+                    "topP": 0.5,
+                    "stopSequences": ["END"],
+                    "seed": 7,
+                    "httpOptions": {"extraBody": {"labels": {}}},
+                }
+            },
+        ),
         (
             {"reply_tokens": 100, "temperature": 2},
             {"config": {"maxOutputTokens": 100, "temperature": 2}},
@@ -121,9 +149,100 @@ async def test_settings_that_a_model_does_not_take(ask: Ask, model: str, setting
     await ask(model, user("Hello."), settings=settings)
 
 
+@pytest.mark.parametrize(
+    ("model", "settings", "said"),
+    [
+        (CLAUDE, {"seed": 7}, "the seed was left out, because the provider has no field for it"),
+        (CLAUDE, {"stop": ["\n\n", "END"]}, "a text that ends the reply was left out, because it is blank"),
+        (CLAUDE, {"top_p": 0.5, "temperature": 0.5}, "top_p was left out, because this model does not take it beside"),
+        (CLAUDE, {"top_p": 0.5, "effort": "low"}, "top_p was left out, because this model does not take it, or not"),
+        (
+            "anthropic:claude-opus-5",
+            {"top_p": 0.5, "temperature": 1},
+            "the temperature was left out, because this model",
+        ),
+        ("openai:gpt-5", {"top_p": 0.5}, "top_p was left out, because this model does not take it"),
+        ("openai:gpt-5", {"stop": ["END"]}, "what ends the reply was left out, because this model does not take it"),
+        (
+            CHAT,
+            {"stop": list("abcde")},
+            "what ends the reply, beyond 4 texts, was left out, because the provider takes",
+        ),
+        (RESPONSES, {"seed": 7}, "the seed was left out, because the provider has no field for it"),
+        (RESPONSES, {"stop": ["END"]}, "what ends the reply was left out, because the provider has no field for it"),
+        (GEMINI, {"stop": list("abcdef")}, "what ends the reply, beyond 5 texts, was left out, because the provider"),
+        ("openai:gpt-5", {"temperature": 0.5}, "the temperature was left out, because this model does not take it"),
+    ],
+)
+async def test_what_is_left_out_is_said(ask: Ask, model: str, settings: Json, said: str) -> None:
+    context = await ask(model, user("Hello."), settings=settings)
+    assert any(words.startswith(said) for words in context.degraded), context.degraded
+
+
+async def test_fields_of_ones_own_count_and_are_part_of_the_record(ask: Ask) -> None:
+    for model in FORMS:
+        plain = await ask(model, user("Hello."))
+        more = await ask(model, user("Hello."), settings={"extra_body": {"metadata": {"note": "word " * 200}}})
+        assert more.estimate - plain.estimate > 150
+        assert more.explain().sections["extra body"] > 150
+        recorded, other = record(more), record(plain)
+        assert recorded.request != other.request
+        assert recorded.inputs["settings"] != other.inputs["settings"]
+
+
+@pytest.mark.parametrize("name", ["model", "messages", "tools", "max_tokens", "stream"])
+async def test_what_everthread_writes_itself_is_not_for_others(ask: Ask, name: str) -> None:
+    with pytest.raises(BadSetting, match="without what Everthread writes itself"):
+        await ask(CHAT, user("Hello."), settings={"extra_body": {name: 1}})
+
+
 async def test_the_room_for_the_reply_includes_thinking(ask: Ask) -> None:
     context = await ask("anthropic:claude-haiku-4-5", user("Hello."), budget=0, settings={"effort": "high"})
     assert context.budget + context.request["max_tokens"] <= 200_000
+
+
+# -- which tool is called ----------------------------------------------------------------------------------
+
+CHOSEN: dict[str, dict[str, Json]] = {
+    CLAUDE: {
+        "auto": {"tool_choice": {"type": "auto"}},
+        "none": {"tool_choice": {"type": "none"}},
+        "required": {"tool_choice": {"type": "any"}},
+        "find": {"tool_choice": {"type": "tool", "name": "find"}},
+    },
+    CHAT: {
+        **{choice: {"tool_choice": choice} for choice in ("auto", "none", "required")},
+        "find": {"tool_choice": {"type": "function", "function": {"name": "find"}}},
+    },
+    RESPONSES: {"required": {"tool_choice": "required"}, "find": {"tool_choice": {"type": "function", "name": "find"}}},
+    GEMINI: {
+        "none": {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+        "find": {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["find"]}}},
+    },
+}
+
+
+@pytest.mark.parametrize("model", CHOSEN)
+async def test_the_choice_of_a_tool_passes_through(ask: Ask, model: str) -> None:
+    for choice, passed in CHOSEN[model].items():
+        request = (await ask(model, user("Hello."), tools=[TOOL], tool_choice=choice)).request
+        told = {**request, **request.get("config", {})}
+        assert {name: told[name] for name in passed} == passed
+
+
+async def test_claude_does_not_think_where_a_tool_must_be_called(ask: Ask) -> None:
+    """It refuses both together."""
+    for model in (CLAUDE, "anthropic:claude-opus-5"):
+        asked: Json = {"tools": [TOOL], "tool_choice": "required", "settings": {"effort": "low"}}
+        context = await ask(model, user("Hello."), **asked)
+        assert "thinking" not in context.request
+        assert any(words.startswith("thinking was not asked for") for words in context.degraded)
+
+
+async def test_a_choice_without_tools_is_left_out_and_said(ask: Ask) -> None:
+    for model in FORMS:
+        context = await ask(model, user("Hello."), tools=[], tool_choice="required")
+        assert any(words.startswith("the choice of a tool was left out") for words in context.degraded)
 
 
 # -- tools -------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -60,3 +61,14 @@ async def test_the_page_about_models_does_what_it_says(tmp_path: Path) -> None:
         await run("docs/howto/models.md", {"et": et, "talk": await et.begin(user="ana")})
     settings = tomllib.loads(blocks("docs/howto/models.md", "toml")[0])["settings"]
     resolve(Source("the page", settings))
+
+
+async def test_the_page_about_replies_as_values_does_what_it_says(tmp_path: Path) -> None:
+    async with Everthread.open(f"sqlite:///{tmp_path}/talk.db") as et:
+        await run("docs/howto/structured-output.md", {"talk": await et.begin(user="ana")})
+
+
+def test_the_program_about_replies_as_values_prints_what_it_read() -> None:
+    program = [sys.executable, "docs/examples/structured_output.py"]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["7 Ana 2.5 False", "No invoice (it is not JSON), but: I see no invoice."], done

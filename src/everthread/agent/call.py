@@ -17,12 +17,13 @@ import msgspec
 
 from everthread.config import Settings
 from everthread.context.build import Context
+from everthread.context.plan import Asked
 from everthread.context.record import record
 from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ModelCall
 from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
-from everthread.providers.client import Replied, StreamPiece
+from everthread.providers.client import NO_HEADERS, Headers, Replied, StreamPiece
 from everthread.providers.models import Model
 
 if TYPE_CHECKING:
@@ -42,15 +43,17 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     about: Model
     settings: Settings
     request: dict[str, Any]
+    headers: Headers = NO_HEADERS
     record: Callable[[], ModelCall]
 
 
-def sent_with(context: Context, *, agent: str) -> Sent:
+def sent_with(context: Context, *, agent: str, headers: Headers) -> Sent:
     """What a turn sends."""
     return Sent(
         model=context.model,
         about=context.about,
         settings=context.settings,
+        headers=headers,
         request=context.request,  # or it is more than the model can take: then there is no call
         record=lambda: record(context, agent=agent),
     )
@@ -93,6 +96,7 @@ class Calling:
             try:
                 replied = await self._once(client)
             except ModelError as problem:
+                problem.args = (self._sent.headers.hidden_in(problem.sentence),)
                 self._name_server(problem)
                 pause = self._pause(problem)
                 if not self._may_go_on(problem, pause):
@@ -110,9 +114,14 @@ class Calling:
         left = self._sent.settings.retries - self._tries
         return problem.again and not self._said and left >= 0 and pause <= MOST_PATIENCE
 
+    @property
+    def _beside(self) -> dict[str, Any]:
+        """Headers, where there are any: clients that know nothing of them are not told."""
+        return {"headers": self._sent.headers} if self._sent.headers else {}
+
     async def _once(self, client: Client) -> Replied:
         replied: Replied | None = None
-        async with client.reply(self._sent.request) as pieces:
+        async with client.reply(self._sent.request, **self._beside) as pieces:
             async for piece in pieces:  # to the very end, or the connection could not be used again
                 self._first = self._first or time.monotonic()
                 replied = self._heard(piece) or replied
@@ -186,8 +195,18 @@ def recorded(runtime: Runtime, context: Context, reply: Any, took: tuple[float, 
     )
 
 
-def smaller_budget(context: Context, problem: TooLong) -> int:
-    """A budget that should fit, from the provider's own figures where it gave them."""
+def of_fallback(asked: Asked, fallback: str) -> Asked:
+    """The same of another model. What was meant for the first one's provider alone does not go to it."""
+    settings = asked.settings | {"model": fallback, "address": "", "extra_body": ""}
+    return msgspec.structs.replace(asked, settings=settings, headers=NO_HEADERS)
+
+
+def smaller(asked: Asked, context: Context, problem: TooLong) -> Asked:
+    """The same with a budget that should fit, from the provider's own figures where it gave them."""
+    return msgspec.structs.replace(asked, settings=asked.settings | {"budget": _smaller_budget(context, problem)})
+
+
+def _smaller_budget(context: Context, problem: TooLong) -> int:
     needed = problem.needed or context.estimate
     limit = problem.limit or int(needed * 0.75)
     room = max(1, limit - context.settings.reply_tokens) if problem.limit else limit

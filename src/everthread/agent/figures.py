@@ -21,7 +21,7 @@ class Figures:
     def __init__(self) -> None:
         self.calls, self.price, self.priced, self.model = 0, 0.0, True, ""
         self.sent: Context | None = None
-        self._usage = Usage()
+        self._usage, self._finish = Usage(), ""
 
     def begin(self, model: str) -> None:
         """A model call begins."""
@@ -29,7 +29,7 @@ class Figures:
         self.model = model
 
     def count(self, record: ModelCall) -> None:
-        self._usage += usage_of(record)
+        self._usage, self._finish = self._usage + usage_of(record), record.finish
         self.priced = self.priced and record.price is not None
         self.price += record.price or 0.0
 
@@ -43,4 +43,5 @@ class Figures:
     def done(self, state: State, seq: int) -> Done:
         price = self.price if self.priced else None
         request: dict[str, Any] = {name: getattr(self.sent, name) for name in OF_CONTEXT} if self.sent else {}
-        return Done(state=state, model=self.model, seq=seq, usage=self._usage, price=price, calls=self.calls, **request)
+        request |= {"usage": self._usage, "finish": self._finish}
+        return Done(state=state, model=self.model, seq=seq, price=price, calls=self.calls, **request)

@@ -20,7 +20,7 @@ from everthread.core.branches import Line
 from everthread.core.events import ModelCall, ToolCall
 from everthread.core.hashing import hash_of
 from everthread.core.logged import Logged
-from everthread.core.request import Tool
+from everthread.core.request import CHOICES, Tool
 from everthread.core.strategies import Strategy
 from everthread.core.values import Value
 from everthread.errors import BadValue, NotWaiting
@@ -70,6 +70,7 @@ async def prepared(
             if lookups or (lookups is None and (toolbox.names or not offered)):
                 toolbox, own = _with_lookups(toolbox, offered)
         name = label(found) if found else ""
+        _check_choice(asked.tool_choice, [tool.name for tool in (*offered, *own)])
         ready = msgspec.structs.replace(asked, tools=offered, lookups=own)
         yield Prepared(asked=ready, toolbox=toolbox, agent=name, warnings=warnings)
 
@@ -87,6 +88,13 @@ def _with_lookups(toolbox: Toolbox, offered: tuple[Tool, ...]) -> tuple[Toolbox,
     if own.names & taken:
         own = own.only(own.names - taken)  # somebody else's of the same name is meant
     return Toolbox([toolbox, own]), own.offered
+
+
+def _check_choice(choice: str, names: list[str]) -> None:
+    if choice and choice not in (*CHOICES, *names):
+        raise BadValue(
+            "tool_choice", choice, f"{', '.join(CHOICES)}, or the name of a tool: {', '.join(names) or 'none'}"
+        )
 
 
 @cache

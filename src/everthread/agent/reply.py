@@ -7,6 +7,7 @@ The turn runs in a task of its own, and begins when somebody listens. Who stops 
 reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its
 caller. `await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
 One that is let go before it has begun warns, as Python does of a coroutine: nothing was said.
+Where `output` asks for a value, the last reply's text is read as one when the turn is over: `value`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Self
 
 import msgspec
 
+from everthread.context.output import Output
 from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.core.logged import Logged
 from everthread.core.values import Value
@@ -33,22 +35,28 @@ Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[A
 
 
 class TurnResult(msgspec.Struct, Value, frozen=True):
-    """A turn's outcome: the text of its reply, and what it took."""
+    """A turn's outcome: the text of its reply, what it took, and what `output` asked for: None where it asked for
+    nothing, or the turn waits."""
 
     text: str
     done: Done
+    value: Any = None
 
     def __str__(self) -> str:
         return self.text
 
 
 class Reply:
-    def __init__(self, work: Work, *, detached: bool = False) -> None:
-        self._work, self._detached = work, detached
+    """`value`: what `output` asked for, once the last delta has come."""
+
+    def __init__(self, work: Work, *, detached: bool = False, output: Output | None = None) -> None:
+        self._work, self._detached, self._output = work, detached, output
+        self.value: Any = None
         self._deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._accepted: asyncio.Future[Logged] | None = None
         self._text: list[str] = []
+        self._last: list[str] = []  # of these, what was said since the last tool was called
         self._done: Done | None = None
         self._closed = False
         if detached:
@@ -99,15 +107,24 @@ class Reply:
         self._deltas.put_nowait(None)  # asked again, it has ended again
         if not task.cancelled():
             task.result()
+            self._read()
         raise StopAsyncIteration
 
     def _note(self, delta: Delta) -> None:
         if isinstance(delta, TextDelta):
             self._text.append(delta.text)
-        elif isinstance(delta, CallDelta) and self._text and not self._text[-1].endswith("\n"):
-            self._text.append("\n\n")  # what is said next is another reply
+            self._last.append(delta.text)
+        elif isinstance(delta, CallDelta):
+            self._last = []
+            if self._text and not self._text[-1].endswith("\n"):
+                self._text.append("\n\n")  # what is said next is another reply
         elif isinstance(delta, Done):
             self._done = delta
+
+    def _read(self) -> None:
+        """Read the value that was asked for, once there is a reply. Raises BadOutput."""
+        if self._output and self._done and self._done.state == "idle" and self.value is None:
+            self.value = self._output.parse("".join(self._last), self._done.finish)
 
     def __await__(self) -> Generator[Any, None, TurnResult]:
         return self._whole().__await__()
@@ -118,7 +135,7 @@ class Reply:
         assert self._task is not None
         if self._task.cancelled() or self._done is None:
             raise TurnCancelled
-        return TurnResult("".join(self._text), self._done)
+        return TurnResult("".join(self._text), self._done, self.value)
 
     async def cancel(self) -> None:
         """End the turn; what had come of the reply is in the log when this returns."""

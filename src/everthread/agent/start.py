@@ -45,7 +45,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 def start(runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Given) -> Reply:
     """A turn that does `act`, as soon as somebody listens to its reply, or at once where it is detached."""
-    return Reply(partial(_run, runtime, talk, place, act, given), detached=given.detached)
+    run = partial(_run, runtime, talk, place, act, given)
+    return Reply(run, detached=given.detached, output=given.asked.output)
 
 
 async def _run(

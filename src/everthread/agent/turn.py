@@ -28,7 +28,7 @@ from everthread.agent.approval import (
     refusal,
     verdict,
 )
-from everthread.agent.call import Calling, sent_with, smaller_budget
+from everthread.agent.call import Calling, of_fallback, sent_with, smaller
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished
 from everthread.agent.results import instead_of, noted, with_arguments
@@ -263,6 +263,7 @@ class TurnRunner:
         self._check_limits()
         replied = await self._reply(context)
         calls = [event for event in replied if isinstance(event, ToolCall)]
+        self._asked = msgspec.structs.replace(self._asked, tool_choice="")  # which is for the first model call
         return bool(calls) and await self._run_tools(calls)
 
     async def _context(self) -> Context:
@@ -288,21 +289,21 @@ class TurnRunner:
             self._tell(Notice(text="The provider found the request too long; it is built again, smaller."))
             await self._failed(problem)
             self._runtime.learn_window(context, problem.limit)
-            otherwise: dict[str, Any] = {"budget": smaller_budget(context, problem)}
+            self._asked = smaller(self._asked, context, problem)
         except (Overloaded, Unreachable, BrokenOff) as problem:
             fallback = context.settings.fallback
             if self._said or not fallback or fallback == context.model:
                 raise
             self._tell(Notice(text=f"{problem} {fallback} takes over for this turn."))
             await self._failed(problem)
-            otherwise = {"model": fallback, "address": ""}
-        self._asked = msgspec.structs.replace(self._asked, settings=self._asked.settings | otherwise)
+            self._asked = of_fallback(self._asked, fallback)
         return await self._call(await self._context())
 
     async def _call(self, context: Context) -> tuple[Event, ...]:
         self._figures.begin(context.model)
         self._live.replies(context.model, forgotten=context.forgotten)
-        self._calling = calling = Calling(self._runtime, sent_with(context, agent=self._agent), tell=self._tell)
+        sent = sent_with(context, agent=self._agent, headers=self._asked.headers)
+        self._calling = calling = Calling(self._runtime, sent, tell=self._tell)
         replied = await calling.reply()
         said = [self._asking(event) for event in replied.events] or [Assistant(model=context.model)]
         record = calling.record

@@ -20,6 +20,7 @@ from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.gaps import Gaps
 from everthread.context.give_way import can_give_way, fit
 from everthread.context.items import BROKEN_UP
+from everthread.context.output import of_setting
 from everthread.context.pack import Packing
 from everthread.context.plan import Asked, Learnt, Plan, as_packed, chosen, foreseen, place_of, plan
 from everthread.context.turn_cache import TurnCache
@@ -34,7 +35,7 @@ from everthread.core.strategies import Older, asking, name_of, question
 from everthread.core.tokens import BROKEN, WRAPPING, Counter
 from everthread.core.values import Value, form_of, struct_of
 from everthread.core.window import Lookups, Move, Start, moves
-from everthread.errors import BeyondModel, UnknownBlob
+from everthread.errors import BadValue, BeyondModel, UnknownBlob
 from everthread.providers.registry import provider
 from everthread.store.log import HEAVY, LARGE, Log
 from everthread.store.scripts.outlook import Outlook
@@ -78,7 +79,7 @@ class Context(Value):
         self.window = plan.window
         self.place = place_of(plan.settings)
         self.agent = ""  # the name and version of whom it was built for; set by who prepared it
-        self.degraded = (*packing.degraded, *_doubts(plan))
+        self.degraded = (*packing.degraded, *rendered.left, *_doubts(plan))
         self.repaired = (*packing.repaired, *rendered.repaired)
 
     def __repr__(self) -> str:
@@ -103,6 +104,7 @@ class Context(Value):
         """The settings, instructions and tools of the request, which the log alone does not tell."""
         plan = self._packing.plan
         given = {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
+        given |= {"tool_choice": plan.tool_choice} if plan.tool_choice else {}
         return given | ({"strategy": name_of(plan.choose)} if plan.strategy == OWN_STRATEGY else {})
 
     @property
@@ -125,6 +127,14 @@ class Context(Value):
     def about(self) -> Model:
         """What is known of the model."""
         return self._packing.plan.model
+
+    def parse(self, text: str) -> Any:
+        """The value that a reply spells, as `output` asks for it. BadOutput: it is not that."""
+        plan = self._packing.plan
+        output = plan.output or of_setting(plan.settings.output)
+        if output is None:
+            raise BadValue("output", None, "given to `talk.context`, for there to be something to parse a reply by")
+        return output.parse(text)
 
     def explain(self) -> Explanation:
         """Sections, turns in and out and why, tokens, predicted cache read and price."""
@@ -266,11 +276,12 @@ class Contexts:
 
     def forget(self) -> None:
         """Drop what is remembered of turns, because something in them is to be gone."""
-        from everthread.providers import pictures
+        from everthread.providers import pictures, shapes
 
         self._turn_cache.forget()
         self._gaps.forget()
         pictures.forget()
+        shapes.forget()
 
 
 def holding(context: Context, asked: Asked) -> Asked:
@@ -322,6 +333,7 @@ def _weighed(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> R
         packing.form_tokens = plan.measure.tokens(sum(WRAPPING + plan.measure.text(text) for text in put_in))
         return rendered
     sent = weigh(rendered.body, plan.model, plan.measure, packing.known()) + plan.overhead + plan.output_tokens
+    sent += plan.extra_tokens
     sent += packing.section_tokens().get("tools", 0)
     packing.form_tokens = max(0, sent - packing.estimate())
     return rendered
@@ -360,8 +372,13 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
         items=packing.items(),
         reply_tokens=settings.reply_tokens,
         temperature=settings.temperature,
+        top_p=settings.top_p,
+        stop=msgspec.json.decode(settings.stop, type=tuple[str, ...]) if settings.stop else (),
+        seed=settings.seed,
         effort=settings.effort,
-        output=msgspec.json.decode(settings.output) if settings.output else None,
+        tool_choice=packing.plan.tool_choice,
+        output=msgspec.json.decode(packing.plan.shape) if packing.plan.shape else None,
+        extra_body=msgspec.json.decode(settings.extra_body) if settings.extra_body else {},
         cache=settings.cache,
         cache_ttl=settings.cache_ttl,
         key=key,

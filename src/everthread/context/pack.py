@@ -110,10 +110,7 @@ class Packing:
         elif self._items.called and self.plan.model.hidden:  # declared, because they are called
             declared = sum(DECLARED + measure.text(name) for name in self._items.called)
             found["tools"] = measure.tokens(declared) + self.plan.model.hidden
-        if self.plan.output_tokens:
-            found["output"] = self.plan.output_tokens
-        if self.form_tokens:
-            found["form"] = self.form_tokens
+        found |= self._beside()
         if self.before:
             told = [part.text for item in self.before for part in item.parts if hasattr(part, "text")]
             found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))
@@ -122,6 +119,14 @@ class Packing:
         wrapping = WRAPPING + JOINT * (len(self.sections) - 1) if self.sections else 0
         found["overhead"] = self.plan.overhead + measure.tokens(wrapping)
         return found
+
+    def _beside(self) -> dict[str, int]:
+        """Of what stands beside the messages."""
+        found: dict[str, int] = {}
+        found["output"] = self.plan.output_tokens
+        found["extra body"] = self.plan.extra_tokens
+        found["form"] = self.form_tokens
+        return {name: tokens for name, tokens in found.items() if tokens}
 
     def estimate(self) -> int:
         turns = sum(map(self.tokens, self.older)) + sum(map(self.tokens, self.turns))

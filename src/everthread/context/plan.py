@@ -14,6 +14,7 @@ import msgspec
 
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.context.offer import offer, unfenced, weighed
+from everthread.context.output import TOLD, Output
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded, uncounted
 from everthread.core.events import BriefUpdated, Summary
 from everthread.core.fence import Fence, without
@@ -24,8 +25,10 @@ from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View
 from everthread.core.tokens import JOINT, WRAPPING, Counter
 from everthread.core.window import Lookups, Room, Start, excess, room_of, rung
 from everthread.errors import NoModel
+from everthread.providers.client import Headers
 from everthread.providers.models import Limits, Model, model, warn
 from everthread.providers.registry import provider
+from everthread.providers.shapes import shape_of
 from everthread.store.scripts.lookups import Ahead
 from everthread.store.scripts.outlook import Outlook
 
@@ -53,6 +56,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy | None = None
     instructions: str | Mapping[str, str] | None = None
     tools: tuple[Tool, ...] = ()
+    tool_choice: str = ""
+    output: Output | None = None  # what the reply is to be; its schema is among the settings
+    headers: Headers = Headers()  # for the provider of the model that is named first
     lookups: tuple[Tool, ...] = ()  # memory's own, for models that can use them
     notes_of: str = ""  # the document that MEMORY.md is
     notes: str | None = None  # what it said when the turn began; None: what it says now
@@ -90,7 +96,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...]
     tools_tokens: int
     lookups: tuple[str, ...]  # the names of those that are memory's own
-    output_tokens: int  # of the schema of the reply
+    tool_choice: str
+    output: Output | None  # what the caller asks for
+    shape: str  # the schema of the reply, as the provider takes it
+    output_tokens: int  # of that
+    extra_tokens: int  # of fields that the settings add
     window: int  # the most tokens that the model takes
     limit: int  # of which for the input
     budget: int
@@ -159,9 +169,10 @@ def plan(
     lookups = asked.lookups if model.looks_up and settings.memory else ()
     offered, left_out = offer(asked.tools, lookups, model, measure, budget=budget)
     strategy, choose = _strategy(asked, settings)
-    output_tokens = measure.tokens(measure.text(settings.output)) if settings.output else 0
+    shape, unshaped = _shape(settings, model, sections, fence, tools=bool(offered.tools))
+    output_tokens, extra_tokens = (measure.tokens(measure.text(text)) for text in (shape, settings.extra_body))
     size = sum(measure.text(text) + JOINT for text in sections.values())
-    fixed = offered.tokens + output_tokens + measure.tokens(size + WRAPPING)
+    fixed = offered.tokens + output_tokens + extra_tokens + measure.tokens(size + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
     whole = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
     pins, room = _pinned(outlook.pins.turns, whole, settings)
@@ -177,14 +188,18 @@ def plan(
         tools=tuple([unfenced(tool, fence) for tool in offered.tools]),
         tools_tokens=offered.tokens,
         lookups=tuple([tool.name for tool in lookups]),
+        tool_choice=asked.tool_choice,
+        output=asked.output,
+        shape=shape,
         output_tokens=output_tokens,
+        extra_tokens=extra_tokens,
         window=window,
         limit=limit,
         budget=budget,
         shares=shares,
         room=room,
         pins=pins,
-        notes=(*left_out, *_uncounted(asked, settings), *passed_over, *_pins_passed_over(outlook, pins)),
+        notes=(*left_out, *unshaped, *_uncounted(asked, settings), *passed_over, *_pins_passed_over(outlook, pins)),
         running=running,
         size=outlook.size if running else outlook.settled,
     )
@@ -239,6 +254,20 @@ def _sections(asked: Asked, outlook: Outlook, settings: Settings, fence: Fence) 
     if opening := without(fence, opening):
         sections["opening"] = opening
     return sections
+
+
+def _shape(
+    settings: Settings, model: Model, sections: dict[str, str], fence: Fence, *, tools: bool
+) -> tuple[str, list[str]]:
+    """The schema of the reply as the provider takes it. Where it takes none, a section tells it in words."""
+    if not settings.output:
+        return "", []
+    dialect = provider(model.provider).request_form().dialect(model, tools=tools)
+    shape = shape_of(settings.output, dialect)
+    if shape.text:
+        return shape.text, []
+    sections["output"] = without(fence, clean(TOLD + settings.output))
+    return "", [f"the schema of the reply is told in the instructions, because {shape.why}"]
 
 
 def _budget(resolved: Resolved, model: Model, limit: int) -> int:

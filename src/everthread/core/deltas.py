@@ -88,7 +88,7 @@ class Done(_Delta, tag="done", frozen=True):
     """The turn is over, or waits. `seq`: of its newest event.
 
     `cutoff`, `sent`, `past`, `estimate`, `budget` and `degraded` are those of its last request, as `Context` has them;
-    0 where there was none.
+    0 where there was none. `finish`: how its last reply ended: stop, tools, length, refused or other.
     """
 
     kind: ClassVar[Literal["done"]] = "done"
@@ -104,6 +104,7 @@ class Done(_Delta, tag="done", frozen=True):
     estimate: int = 0
     budget: int = 0
     degraded: tuple[str, ...] = ()
+    finish: str = ""
 
 
 Delta = TextDelta | ReasoningDelta | CallDelta | ResultDelta | Notice | Done

@@ -17,6 +17,7 @@ from everthread.core.values import Value
 
 # Some providers take an object for arguments: text that spells none travels under this key, told apart by being none.
 INVALID = "INVALID_JSON"
+CHOICES = ("auto", "none", "required")  # of tools; beside these, the name of one
 
 
 class Ways(NamedTuple):
@@ -94,8 +95,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...] = ()
     reply_tokens: int = 4_096
     temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
     effort: str = ""
-    output: dict[str, Any] | None = None
+    tool_choice: str = ""  # auto, none, required or the name of a tool; empty where nobody chose
+    output: dict[str, Any] | None = None  # a schema of the reply that this provider takes
+    extra_body: dict[str, Any] = {}  # fields that this package does not know
     cache: bool = True
     cache_ttl: str = "5m"
     key: str = ""

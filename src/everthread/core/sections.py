@@ -36,6 +36,7 @@ SECTIONS = {
     "told before": "the exchange before the window, by which `session` and `importance` tell what is remembered",
     "tools": "the tools that the model is offered, and what the provider adds for them",
     "output": "the schema of the reply",
+    "extra body": "fields that the settings add to the request",
     "form": "what the provider's form adds to what the log has counted",
     "time": "the time, told after messages",
     "overhead": "what wraps it all and primes the reply",

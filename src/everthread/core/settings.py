@@ -5,7 +5,8 @@ A plain dict is the same at run time, and is checked there. None is "not set her
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 
 class GivenSettings(TypedDict, total=False):
@@ -21,8 +22,12 @@ class GivenSettings(TypedDict, total=False):
     instructions: str | None
     reply_tokens: int | None
     temperature: float | None
+    top_p: float | None
+    seed: int | None
+    stop: str | Sequence[str] | None
     effort: Literal["", "minimal", "low", "medium", "high"] | None
-    output: str | None
+    output: str | Mapping[str, Any] | None
+    extra_body: str | Mapping[str, Any] | None
     fallback: str | None
     address: str | None
     call_seconds: float | None

@@ -68,6 +68,7 @@ from everthread.errors.tree import (
 from everthread.errors.turns import (
     AlreadyApproved,
     BadAgent,
+    BadOutput,
     BadTool,
     LimitReached,
     NothingToResume,
@@ -85,6 +86,7 @@ __all__ = [
     "BadAddress",
     "BadAgent",
     "BadFormat",
+    "BadOutput",
     "BadSetting",
     "BadSettingsFile",
     "BadTool",

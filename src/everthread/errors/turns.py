@@ -16,6 +16,16 @@ class LimitReached(EverthreadError):
         self.setting = setting
 
 
+class BadOutput(EverthreadError):
+    """A reply is not what `output` asks for. `text` is the reply, which the log has as well; `why`: what is wrong."""
+
+    def __init__(self, why: str, text: str) -> None:
+        super().__init__(
+            f"The reply is not what `output` asks for ({why.rstrip('.')}): the log has it. Ask again, or for less."
+        )
+        self.why, self.text = why, text
+
+
 class TurnBusy(Conflict):
     """Another turn of this branch is under way."""
 

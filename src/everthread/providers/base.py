@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -18,9 +18,10 @@ import msgspec
 from everthread.core.fence import BREAK, DIGITS, RESULT, Fence, ending
 from everthread.core.images import dimensions, media_type_of
 from everthread.core.parts import File, Image, Part, Text
-from everthread.core.request import Answer, Call, Item, MessageItem, ReplyItem, Request, clean, object_of
+from everthread.core.request import CHOICES, Answer, Call, Item, MessageItem, ReplyItem, Request, clean, object_of
 from everthread.core.tokens import is_text
 from everthread.providers.models import Model
+from everthread.providers.shapes import Dialect
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
 LONGEST = 200  # characters of an address or a name that a description repeats
@@ -49,11 +50,37 @@ def with_users_ends(messages: list[dict[str, Any]], say: Callable[[str], dict[st
     return repaired
 
 
+NO_SCHEMA = "the model takes no schema"
+
+
+def left_out(what: str, why: str = "the provider has no field for it") -> str:
+    """What to say of an option that is not sent."""
+    return f"{what} was left out, because {why}"
+
+
+def chosen_tool(request: Request, names: Collection[str], left: list[str]) -> str:
+    """Which tool is to be called, if a choice was made and there is something to choose from."""
+    choice = request.tool_choice
+    if choice and (not names or (choice not in CHOICES and choice not in names)):
+        left.append(left_out("the choice of a tool", "there is no such tool in the request"))
+        return ""
+    return choice
+
+
+def stops(request: Request, most: int, left: list[str]) -> list[str]:
+    """The texts that end the reply, as many as the provider takes."""
+    if len(request.stop) > most:
+        left.append(left_out(f"what ends the reply, beyond {most} texts,", "the provider takes no more"))
+    return list(request.stop[:most])
+
+
 class Rendered(msgspec.Struct):
-    """A request in a provider's form, and what was repaired in it. `flat`: tool calls were told as text."""
+    """A request in a provider's form, what was repaired in it, and which options were left out. `flat`: tool calls were
+    told as text."""
 
     body: dict[str, Any]
     repaired: list[str] = []
+    left: list[str] = []
     flat: bool = False
 
 
@@ -122,6 +149,9 @@ class Media:
 
 
 class RequestForm(Protocol):
+    def dialect(self, model: Model, *, tools: bool) -> Dialect:
+        """What the provider takes as the schema of a reply, in a request that has `tools` or not."""
+
     def render(self, request: Request, model: Model, media: Media) -> Rendered:
         """The provider's request body, ready for its SDK."""
 

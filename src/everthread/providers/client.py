@@ -20,7 +20,24 @@ import msgspec
 from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import Assistant, ToolCall
 
+LEAST_SECRET = 6  # characters of a header's value that may be one
+
 Finish = Literal["stop", "tools", "length", "refused", "other"]
+
+
+class Headers(dict[str, str]):
+    """Headers of the caller's own. They may be secret: nothing shows or keeps their values."""
+
+    def __repr__(self) -> str:
+        return f"<Headers {', '.join(self) or 'none'}>"
+
+    __str__ = __repr__
+
+    def hidden_in(self, text: str) -> str:
+        """A text without their values, which some servers repeat."""
+        for value in self.values():
+            text = text.replace(value, "…") if len(value) >= LEAST_SECRET else text
+        return text
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +72,14 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True):
 StreamPiece = TextDelta | ReasoningDelta | Replied
 
 
+NO_HEADERS = Headers()
+
+
 class Client(Protocol):
-    def reply(self, body: dict[str, Any]) -> AbstractAsyncContextManager[AsyncIterator[StreamPiece]]:
-        """One model call: `async with client.reply(body) as pieces: async for piece in pieces`.
+    def reply(
+        self, body: dict[str, Any], *, headers: Headers = NO_HEADERS
+    ) -> AbstractAsyncContextManager[AsyncIterator[StreamPiece]]:
+        """One model call: `async with client.reply(body) as pieces: async for piece in pieces`. `headers` go with it.
 
         Leaving the block early closes the connection. Raises ModelError.
         """

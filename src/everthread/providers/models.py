@@ -52,6 +52,7 @@ class _Facts(msgspec.Struct, Value, frozen=True, kw_only=True, forbid_unknown_fi
     image_crop: _Tokens = 0
     hidden: _Tokens = 0
     looks_up: bool = True
+    takes_schema: bool = True
     guessed: bool = False
 
 

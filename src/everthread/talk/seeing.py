@@ -26,6 +26,8 @@ class Seeing(Bound):
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
         lookups: bool = False,
+        tool_choice: str | None = None,
+        output: Any = None,
         at: int | None = None,
         settings: GivenSettings | None = None,
     ) -> Context:
@@ -35,10 +37,13 @@ class Seeing(Bound):
         texts for persona, user, memory and skills; without a persona, the agent's or the configured one. `tools`: as
         for `say`, or only told of: name, description and JSON Schema of the arguments, or as OpenAI or Anthropic take
         them; they are sent in the order of their names. `lookups`: with memory's own tools, which `say` always offers;
-        who calls the model answers them with `look_up`. `settings`: any others, for this context alone. Where no model
-        is named, it is the one that `say` would choose.
+        who calls the model answers them with `look_up`. `tool_choice`, `output`: as for `say`; `context.parse` reads
+        the value from a reply. `settings`: any others, for this context alone. Where no model is named, it is the one
+        that `say` would choose.
         """
-        asked = arguments.asked(settings, model=model, budget=budget, strategy=strategy, at=at)
+        asked = arguments.asked(
+            settings, model=model, budget=budget, strategy=strategy, at=at, output=output, tool_choice=tool_choice
+        )
         told, way = arguments.check_instructions(instructions), await self._log.way(self.conversation, self._branch)
         async with prepared(self._runtime, self.conversation, asked, told, tools, lookups=lookups) as ready:
             context, _ = await self._runtime.build(way, ready.asked)

@@ -28,7 +28,10 @@ class Speaking(Bound):
         strategy: str | Strategy | None = None,
         instructions: str | Mapping[str, str] | None = None,
         tools: Iterable[Any] | None = None,
+        tool_choice: str | None = None,
+        output: Any = None,
         settings: GivenSettings | None = None,
+        extra_headers: Mapping[str, str] | None = None,
         when_busy: WhenBusy = "wait",
         detached: bool = False,
         origin: str = "",
@@ -37,15 +40,19 @@ class Speaking(Bound):
         """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
 
         The message is on disk before its turn does anything else. `strategy`: as for `context`. `tools`: functions with
-        type hints, objects with name, schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for
-        a turn of this branch that is under way, or "refuse". `detached`: begin at once, and go on without the caller;
-        else who stops listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again
-        with the same key, it is appended once. What goes wrong is raised.
+        type hints, objects with name, schema and execute, MCP servers; without any, the agent's. `tool_choice`: of the
+        first model call: auto, none, required, or the name of a tool. `output`: what the reply must be, as a Pydantic
+        model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is that. `extra_headers`: for
+        the provider; kept nowhere. `when_busy`: wait for a turn of this branch that is under way, or "refuse".
+        `detached`: begin at once, and go on without the caller; else who stops listening ends the turn. `origin`: who
+        speaks, when it is not the user by hand. `key`: said again with the same key, it is appended once. What goes
+        wrong is raised.
         """
         message = check.message(user(*pieces, origin=check.text("origin", origin)))
         check.name("key", key, empty=True)
-        given: ForTurn = {"model": model, "strategy": strategy, "settings": settings}
-        given |= {"instructions": instructions, "tools": tools, "when_busy": when_busy, "detached": detached}
+        given: ForTurn = {"model": model, "strategy": strategy, "instructions": instructions, "tools": tools}
+        given |= {"settings": settings, "tool_choice": tool_choice, "output": output, "extra_headers": extra_headers}
+        given |= {"when_busy": when_busy, "detached": detached}
         return self._start(lambda turn: turn.say(message, key=key), **given)
 
     def resume(self, **given: Unpack[ForTurn]) -> Reply:

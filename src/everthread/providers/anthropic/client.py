@@ -21,7 +21,7 @@ from everthread.core.parts import Text
 from everthread.errors import BadFormat, BrokenOff, MissingExtra, ModelError, NoKey, Unreachable, WrongKey
 from everthread.providers.anthropic import ABOUT
 from everthread.providers.anthropic.blocks import THINKING, read_call, read_part
-from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
+from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Headers, Replied, StreamPiece
 from everthread.providers.faults import fault, hidden, reason
 from everthread.providers.reply import ReplyBuilder
 
@@ -100,22 +100,23 @@ class _AnthropicClient:
             self._sdk._custom_headers = {}
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
+    async def reply(
+        self, body: dict[str, Any], *, headers: Headers = NO_HEADERS
+    ) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         try:
-            stream = await self._begin(body)
+            stream = await self._begin(body, headers)
         except (AnthropicError, *_CONNECTION) as problem:
             raise self._refusal(problem, body["model"]) from None
         async with stream, aclosing(self._pieces(stream, body["model"])) as pieces:
             yield pieces
 
-    async def _begin(self, body: dict[str, Any]) -> AsyncStream[Any]:
+    async def _begin(self, body: dict[str, Any], headers: Headers) -> AsyncStream[Any]:
         # Written out here, because `messages.create` copies a body first: 6 ms for 1,400 messages, in our loop.
         sent = {**body, **body.get("extra_body", {}), "stream": True}
         sent.pop("extra_body", None)
         content, stream_cls = msgspec.json.encode(sent), AsyncStream[RawMessageStreamEvent]
-        return await self._sdk.post(
-            "/v1/messages", content=content, cast_to=Message, stream=True, stream_cls=stream_cls
-        )
+        sending: dict[str, Any] = {"content": content, "options": {"headers": headers}}
+        return await self._sdk.post("/v1/messages", cast_to=Message, stream=True, stream_cls=stream_cls, **sending)
 
     async def _pieces(self, stream: AsyncStream[Any], model: str) -> AsyncGenerator[StreamPiece, None]:
         reading = _Reading(model)

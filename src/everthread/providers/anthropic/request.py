@@ -13,19 +13,23 @@ from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Tool
 from everthread.core.tokens import is_text
 from everthread.providers.base import (
     IMAGES,
+    NO_SCHEMA,
     PDF,
     Media,
     Rendered,
     Shown,
+    chosen_tool,
     echoed,
     in_words,
     input_of,
+    left_out,
     shown,
     with_users_ends,
 )
 from everthread.providers.blobs import to_base64
 from everthread.providers.models import Model
 from everthread.providers.pictures import PictureForm, SentPicture, keep
+from everthread.providers.shapes import FORMATS, Dialect
 
 Block = dict[str, Any]
 
@@ -34,7 +38,15 @@ BREAKPOINTS = 4
 BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}
 EFFORTS = {"minimal": "low"}
 LEAST_THINKING = 1_024
+CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _EMPTY_RESULT = "(no output)"
+_DIALECT = Dialect(
+    limits=frozenset(("format", "minItems")), formats=FORMATS | {"uri"}, least_items=1, optional=24, unions=16
+)
+
+
+def dialect(model: Model, *, tools: bool) -> Dialect:
+    return _DIALECT._replace(refused="" if model.takes_schema else NO_SCHEMA)
 
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
@@ -47,13 +59,13 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     body: Block = {"model": model.name, "max_tokens": request.reply_tokens}
     body |= {name: blocks for name, blocks in given.items() if blocks}
     repaired += keep(made.messages, PICTURES, model.limits, media)
-    repaired += _options(body, request, model)
+    left = _options(body, request, model)
     if request.cache:
         lasting = system[: len(system) - request.changing] or tools
         _mark(request.cache_ttl, [*system[-1:], *lasting[-1:], *made.breakpoints()])
     if tools and not request.tools:
         repaired.append("the tools that the history calls were declared, because none were given")
-    return Rendered(body, repaired)
+    return Rendered(body, repaired, left)
 
 
 class _Messages:
@@ -270,18 +282,41 @@ def _options(body: Block, request: Request, model: Model) -> list[str]:
     left: list[str] = []
     if request.output is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": request.output}}
-    if request.temperature is not None:
-        if model.adaptive or request.effort:
-            left.append("the temperature was left out, because this model does not take it, or not with thinking")
-        else:  # the older models take it; the SDK has no parameter for it any more
-            body["extra_body"] = {"temperature": min(request.temperature, 1.0)}
+    stops = [stop for stop in request.stop if not _is_blank(stop)]
+    if stops:
+        body["stop_sequences"] = stops
+    if len(stops) < len(request.stop):
+        left.append(left_out("a text that ends the reply", "it is blank"))
+    if request.seed is not None:
+        left.append(left_out("the seed"))
+    if choice := chosen_tool(request, [tool["name"] for tool in body.get("tools", ())], left):
+        body["tool_choice"] = {"type": CHOICES[choice]} if choice in CHOICES else {"type": "tool", "name": choice}
+    # The older models take these; the SDK has no parameters for them any more.
+    if extra := _sampling(request, model, left) | request.extra_body:
+        body["extra_body"] = extra
     if request.effort and not _think(body, request, model):
-        left.append("thinking was not asked for, because this tool loop began without it or the reply is too short")
+        left.append(
+            "thinking was not asked for, because this tool loop began without it, a tool must be called, or the reply "
+            "is too short"
+        )
     return left
 
 
+def _sampling(request: Request, model: Model, left: list[str]) -> Block:
+    """Temperature and top_p, of which the models take one, or none."""
+    given = {"temperature": request.temperature, "top_p": request.top_p}
+    taken = {name: min(value, 1.0) for name, value in given.items() if value is not None}
+    why = "this model does not take it, or not with thinking" if model.adaptive or request.effort else ""
+    if len(taken) > 1 and not why:
+        del taken["top_p"]
+        left.append(left_out("top_p", "this model does not take it beside a temperature"))
+    left += [left_out("the temperature" if name == "temperature" else name, why) for name in taken if why]
+    return {} if why else taken
+
+
 def _think(body: Block, request: Request, model: Model) -> bool:
-    if not model.reasons or not _may_think(body["messages"]):
+    forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
+    if forced or not model.reasons or not _may_think(body["messages"]):
         return False
     if model.adaptive:
         body["thinking"] = {"type": "adaptive"}

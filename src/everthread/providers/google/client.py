@@ -31,7 +31,7 @@ from everthread.errors import (
     Unreachable,
     WrongKey,
 )
-from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
+from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Headers, Replied, StreamPiece
 from everthread.providers.faults import fault, hidden, reason
 from everthread.providers.google import ABOUT
 from everthread.providers.google.request import SIGNATURE
@@ -75,6 +75,13 @@ def connect(access: Access) -> Client:
     return _GoogleClient(access, key)
 
 
+def _with_headers(body: dict[str, Any], headers: Headers) -> dict[str, Any]:
+    if not headers:
+        return body
+    config = body.get("config", {})
+    return {**body, "config": {**config, "httpOptions": {**config.get("httpOptions", {}), "headers": dict(headers)}}}
+
+
 def _quieten() -> None:
     """Silence the SDK, which logs keys that it found and does not use, and finish reasons that it does not know."""
     sdk = logging.getLogger("google_genai")
@@ -96,9 +103,11 @@ class _GoogleClient:
         self._sdk = genai.Client(api_key=key or NO_KEY, vertexai=False, http_options=options)
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
+    async def reply(
+        self, body: dict[str, Any], *, headers: Headers = NO_HEADERS
+    ) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         opened: list[httpx2.Response] = []
-        pieces = self._pieces(body, opened)
+        pieces = self._pieces(_with_headers(body, headers), opened)
         try:
             yield pieces
         finally:

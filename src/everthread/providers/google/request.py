@@ -13,10 +13,24 @@ from typing import Any
 from everthread.core.parts import File, Image, Part, Text
 from everthread.core.request import Answer, Call, Item, ReplyItem, Request, Tool
 from everthread.core.tokens import is_text
-from everthread.providers.base import Media, Rendered, Shown, echoed, in_words, input_of, shown, with_users_ends
+from everthread.providers.base import (
+    NO_SCHEMA,
+    Media,
+    Rendered,
+    Shown,
+    chosen_tool,
+    echoed,
+    in_words,
+    input_of,
+    left_out,
+    shown,
+    stops,
+    with_users_ends,
+)
 from everthread.providers.blobs import to_base64
 from everthread.providers.models import Model
 from everthread.providers.pictures import PictureForm, SentPicture, keep
+from everthread.providers.shapes import Dialect
 
 Piece = dict[str, Any]
 
@@ -26,6 +40,20 @@ UNSIGNED = "skip_thought_signature_validator"
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _FILES = ("application/pdf", "audio/", "video/")
 BUDGETS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
+MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+MOST_STOPS = 5
+_DIALECT = Dialect(
+    limits=frozenset(("format", "minimum", "maximum", "minItems", "maxItems")),
+    formats=frozenset(("date-time", "date", "time")),
+    closed=False,
+    recursive=True,
+)
+
+
+def dialect(model: Model, *, tools: bool) -> Dialect:
+    """Before Gemini 3, tools and a schema exclude each other."""
+    excluded = "the model does not take a schema beside tools" if tools and not _is_newer(model) else ""
+    return _DIALECT._replace(refused=excluded if model.takes_schema else NO_SCHEMA)
 
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
@@ -36,9 +64,9 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
             _say(contents, role, parts, media)
     repaired = with_users_ends(contents, _user)
     repaired += keep(contents, SHOWS, model.limits, media)
-    if request.effort and not model.reasons:
-        repaired.append("the effort was left out, because this model does not reason")
-    return Rendered({"model": model.name, "contents": contents, "config": _config(request, model)}, repaired)
+    left = [left_out("the effort", "this model does not reason")] if request.effort and not model.reasons else []
+    config = _config(request, model, left) | _choice(request, left)
+    return Rendered({"model": model.name, "contents": contents, "config": config}, repaired, left)
 
 
 def check(body: dict[str, Any]) -> list[str]:
@@ -180,25 +208,37 @@ def _is_newer(model: Model) -> bool:
     return bool(re.match(r"gemini-([3-9]|[1-9]\d)", model.name.rpartition("/")[2]))
 
 
-def _config(request: Request, model: Model) -> Piece:
+def _config(request: Request, model: Model, left: list[str]) -> Piece:
     config: Piece = {}
     if request.instructions:
         config["systemInstruction"] = {"parts": [{"text": text} for text in request.instructions]}
     if request.tools:
         config["tools"] = [{"functionDeclarations": [_declared(tool) for tool in request.tools]}]
     config["maxOutputTokens"] = request.reply_tokens
-    return config | _options(request, model)
+    return config | _options(request, model, left)
 
 
-def _options(request: Request, model: Model) -> Piece:
-    options: Piece = {}
-    if request.temperature is not None:
-        options["temperature"] = request.temperature
+def _options(request: Request, model: Model, left: list[str]) -> Piece:
+    given = {"temperature": request.temperature, "topP": request.top_p, "seed": request.seed}
+    options: Piece = {name: value for name, value in given.items() if value is not None}
+    if request.stop:
+        options["stopSequences"] = stops(request, MOST_STOPS, left)
+    if request.extra_body:
+        options["httpOptions"] = {"extraBody": request.extra_body}
     if request.effort and model.reasons:
         options["thinkingConfig"] = {**_thinking(request, model), "includeThoughts": True}
     if request.output is not None:
         options |= {"responseMimeType": "application/json", "responseJsonSchema": request.output}
     return options
+
+
+def _choice(request: Request, left: list[str]) -> Piece:
+    """Which function is to be called."""
+    choice = chosen_tool(request, [tool.name for tool in request.tools], left)
+    if not choice:
+        return {}
+    named = {} if choice in MODES else {"allowedFunctionNames": [_name(choice)]}
+    return {"toolConfig": {"functionCallingConfig": {"mode": MODES.get(choice, "ANY"), **named}}}
 
 
 def _declared(tool: Tool) -> Piece:

@@ -18,7 +18,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import ToolCall
 from everthread.core.request import object_of
 from everthread.errors import BrokenOff, RequestRefused, TooLong
-from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
+from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Headers, Replied, StreamPiece
 from everthread.providers.local import files as local_files
 from everthread.providers.local import messages as local_messages
 from everthread.providers.local.files import ModelFile
@@ -36,6 +36,8 @@ TINY_REPLY = 512
 # of 1.1 it no longer says what a tool has just told it. Larger models bring their own defaults in their files.
 TINY_SAMPLING = {"temperature": 0.2, "top_p": 0.9, "repeat_penalty": 1.05}
 
+TAKEN = ("temperature", "top_p", "seed", "stop", "response_format")
+
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
@@ -48,7 +50,7 @@ class _LocalClient:
         self._access = access
 
     @asynccontextmanager
-    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[StreamPiece]]:
+    async def reply(self, body: Body, *, headers: Headers = NO_HEADERS) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         async with aclosing(self._pieces(body)) as pieces:
             yield pieces
 
@@ -65,7 +67,8 @@ class _LocalClient:
         messages = local_messages.plain(body["messages"], tiny=file.tiny)
         spent: list[Usage] = []
         functions = local_messages.offered(body, tiny=file.tiny)
-        if functions and (call := await self._call(place, messages, functions, spent)):
+        must = local_messages.must_call(body)
+        if functions and (call := await self._call(place, messages, functions, spent, must=must)):
             yield Replied(events=(call,), usage=_together(spent), finish="tools", model=file.name)
             return
         said = _Said(file)
@@ -76,11 +79,14 @@ class _LocalClient:
         yield said.whole(spent)
 
     async def _call(
-        self, place: LoadedModel, messages: list[Body], functions: list[Body], spent: list[Usage]
+        self, place: LoadedModel, messages: list[Body], functions: list[Body], spent: list[Usage], *, must: bool
     ) -> ToolCall | None:
-        """The tool call that the model chose, whole; or none."""
-        chosen = await self._answer(place, *local_messages.choosing(messages, functions), CHOICE_TOKENS, spent)
-        name = (object_of(chosen) or {}).get("action", local_messages.REPLY)
+        """The tool call that the model chose, whole; or none, unless it must."""
+        name = functions[0]["name"]
+        if len(functions) > 1 or not must:
+            asking = local_messages.choosing(messages, functions, must=must)
+            chosen = await self._answer(place, *asking, CHOICE_TOKENS, spent)
+            name = (object_of(chosen) or {}).get("action", local_messages.REPLY)
         function = next((function for function in functions if function["name"] == name), None)
         if function is None:
             return None
@@ -115,7 +121,7 @@ def _reply_tokens(body: Body, *, tiny: bool) -> int:
 def request_of(body: Body, messages: list[Body], file: ModelFile) -> Body:
     """The request for a reply, in llama.cpp's form."""
     most = _reply_tokens(body, tiny=file.tiny)
-    taken = {name: body[name] for name in ("temperature", "response_format") if name in body}
+    taken: Body = {**{name: body[name] for name in TAKEN if name in body}, **body.get("extra_body", {})}
     return _streamed(messages) | (TINY_SAMPLING if file.tiny else {}) | taken | {"max_tokens": most}
 
 

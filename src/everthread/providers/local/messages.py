@@ -21,6 +21,7 @@ Message = dict[str, Any]
 Function = dict[str, Any]
 
 REPLY = "reply"
+NONE_OF_THESE = f"- {REPLY}: none of these tools is needed; answer in words.\n"
 FROM_RESULT = "Answer from this result, in one sentence."
 
 _NOW = re.compile(r"\s*<now>[^<]*</now>\Z")
@@ -95,11 +96,23 @@ def offered(body: dict[str, Any], *, tiny: bool) -> list[Function]:
     """The tools that the model may choose from. There are none once a tool has answered in this turn, so that it never
     goes round in circles; a tiny model gets only those that the user's words point at."""
     messages = body["messages"]
-    if not messages or messages[-1]["role"] != "user":
+    choice = body.get("tool_choice")
+    if not messages or messages[-1]["role"] != "user" or choice == "none":
         return []
     functions = [tool["function"] for tool in body.get("tools", ()) if tool["function"]["name"] != REPLY]
+    if must_call(body):
+        return [function for function in functions if choice in ("required", _choosing(function))]
     words = _words(_text(messages[-1]["content"]))
     return [function for function in functions if not tiny or _points_at(words, function)]
+
+
+def must_call(body: dict[str, Any]) -> bool:
+    """Whether the model may not reply in words alone."""
+    return body.get("tool_choice", "auto") not in ("auto", "none")
+
+
+def _choosing(function: Function) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": function["name"]}}
 
 
 def _points_at(words: set[str], function: Function) -> bool:
@@ -127,14 +140,16 @@ _COMMON = _VERBS | _words(
 )
 
 
-def choosing(messages: list[Message], functions: list[Function]) -> tuple[list[Message], dict[str, Any]]:
-    """The question which tool to use, if any, and the schema of its answer."""
+def choosing(
+    messages: list[Message], functions: list[Function], *, must: bool = False
+) -> tuple[list[Message], dict[str, Any]]:
+    """The question which tool to use, if any (unless one `must` be), and the schema of its answer."""
     lines = [f"- {function['name']}: {_line(function.get('description') or '')}" for function in functions]
     question = (
-        f"---\nTools:\n{chr(10).join(lines)}\n- {REPLY}: none of these tools is needed; answer in words.\n"
+        f"---\nTools:\n{chr(10).join(lines)}\n{NONE_OF_THESE * (not must)}"
         "Which one fits the message above? Answer as JSON."
     )
-    names = [REPLY, *(function["name"] for function in functions)]
+    names = [*([] if must else [REPLY]), *(function["name"] for function in functions)]
     return _asking(messages, question), _object({"action": {"enum": names}})
 
 

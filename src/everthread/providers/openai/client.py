@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from everthread.core.deltas import Usage
 from everthread.core.events import ToolCall
 from everthread.errors import BrokenOff, MissingExtra, ModelError, NoKey, RequestRefused, TooLong, Unreachable, WrongKey
-from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
+from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Headers, Replied, StreamPiece
 from everthread.providers.faults import fault, shortened
 from everthread.providers.openai import ABOUT
 from everthread.providers.reply import ReplyBuilder, new_id
@@ -61,15 +61,27 @@ def connect(access: Access) -> Client:
     return _ChatClient(Caller(access))
 
 
+def flat(body: dict[str, Any]) -> dict[str, Any]:
+    """A request as it goes over the wire: what the SDK has no parameter for stands beside the rest."""
+    if "extra_body" not in body:
+        return body
+    return {**{name: value for name, value in body.items() if name != "extra_body"}, **body["extra_body"]}
+
+
 class _ChatClient:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._asks_usage = True
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
+    async def reply(
+        self, body: dict[str, Any], *, headers: Headers = NO_HEADERS
+    ) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         model = str(body.get("model", ""))
-        async with await self._begin(model, body) as stream, aclosing(self._pieces(model, stream)) as pieces:
+        async with (
+            await self._begin(model, flat(body), headers) as stream,
+            aclosing(self._pieces(model, stream)) as pieces,
+        ):
             yield pieces
 
     async def count(self, _body: dict[str, Any]) -> int | None:
@@ -78,11 +90,12 @@ class _ChatClient:
     async def close(self) -> None:
         await self._caller.sdk.close()
 
-    async def _begin(self, model: str, body: dict[str, Any]) -> Stream:
+    async def _begin(self, model: str, body: dict[str, Any], headers: Headers) -> Stream:
         def create(**options: Any) -> Awaitable[Stream]:
             # As extra_body, because the SDK takes all else apart, field by field: 150 ms for 600 messages, in our loop.
             completions = self._caller.sdk.chat.completions
-            return completions.create(model=model, messages=[], stream=True, extra_body=body, **options)
+            beside: dict[str, Any] = {"extra_body": body, "extra_headers": headers, **options}
+            return completions.create(model=model, messages=[], stream=True, **beside)
 
         if self._asks_usage:
             try:

@@ -10,16 +10,47 @@ import re
 from typing import Any, assert_never
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, MessageItem, ReplyItem, Request, Tool, clean
+from everthread.core.request import CHOICES, Answer, Call, Item, MessageItem, ReplyItem, Request, Tool, clean
 from everthread.core.tokens import is_text
-from everthread.providers.base import BEGAN, BEGINS, IMAGES, PDF, Media, Rendered, Shown, in_words, shown, told_in_words
+from everthread.providers.base import (
+    BEGAN,
+    BEGINS,
+    IMAGES,
+    NO_SCHEMA,
+    PDF,
+    Media,
+    Rendered,
+    Shown,
+    chosen_tool,
+    in_words,
+    left_out,
+    shown,
+    stops,
+    told_in_words,
+)
 from everthread.providers.blobs import to_base64, to_data_url
 from everthread.providers.models import Model
 from everthread.providers.pictures import PictureForm, SentPicture, keep, of_data_url
+from everthread.providers.shapes import LIMITS, Dialect
 
 Message = dict[str, Any]
 
+MOST_STOPS = 4
+DIALECT = Dialect(
+    limits=frozenset(("pattern", "format", "minItems", "maxItems", *LIMITS["number"])),
+    required=True,
+    recursive=True,
+    depth=10,
+    properties=5_000,
+    values=1_000,
+)
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def dialect(model: Model, *, tools: bool) -> Dialect:
+    if model.provider == "local":  # llama.cpp refuses many a pattern
+        return DIALECT._replace(limits=DIALECT.limits - {"pattern"})
+    return DIALECT._replace(refused="" if model.takes_schema else NO_SCHEMA)
 
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
@@ -36,7 +67,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     body: dict[str, Any] = {"model": model.name, "messages": messages}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
-    return Rendered(body, [*repaired, *_options(body, request, model)])
+    return Rendered(body, repaired, _options(body, request, model))
 
 
 def check(body: dict[str, Any]) -> list[str]:
@@ -217,7 +248,7 @@ def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
     # Servers that merely speak this API know the older name only, and nothing of routing to a cache.
     body["max_completion_tokens" if model.known else "max_tokens"] = request.reply_tokens
     if request.output is not None:
-        schema = {"name": "reply", "schema": request.output}
+        schema = {"name": "reply", "schema": request.output, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if request.cache and request.key and model.known:
         body["prompt_cache_key"] = request.key
@@ -225,18 +256,29 @@ def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
     if "effort" in taken:
         taken["reasoning_effort"] = taken.pop("effort")
     body |= taken
+    if choice := chosen_tool(request, [tool.name for tool in request.tools], left):
+        body["tool_choice"] = choice if choice in CHOICES else {"type": "function", "function": {"name": choice}}
+    if request.stop and model.reasons:
+        left.append(left_out("what ends the reply", "this model does not take it"))
+    elif request.stop:
+        body["stop"] = stops(request, MOST_STOPS, left)
+    if request.seed is not None:
+        body["seed"] = request.seed
+    if request.extra_body:
+        body["extra_body"] = request.extra_body
     return left
 
 
 def sampling(request: Request, model: Model) -> tuple[dict[str, Any], list[str]]:
-    """Temperature and effort, as far as the model takes them, and what was left out, in words. Models that reason take
-    no temperature, others no effort; an unknown model gets both."""
-    taken: dict[str, Any] = {}
+    """Temperature, top_p and effort, as far as the model takes them, and what was left out, in words. Models that
+    reason take no temperature and no top_p, others no effort; an unknown model gets all."""
+    given = {"temperature": request.temperature, "top_p": request.top_p}
+    taken: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     left: list[str] = []
-    if request.temperature is not None and model.reasons:
-        left.append("the temperature was left out, because this model does not take it")
-    elif request.temperature is not None:
-        taken["temperature"] = request.temperature
+    if model.reasons:
+        names = {"temperature": "the temperature"}
+        left = [left_out(names.get(name, name), "this model does not take it") for name in taken]
+        taken = {}
     if request.effort and model.known and not model.reasons:
         left.append("the effort was left out, because this model does not reason")
     elif request.effort:

@@ -23,7 +23,7 @@ from everthread.core.deltas import ReasoningDelta, TextDelta, Usage
 from everthread.core.events import Assistant, ToolCall
 from everthread.core.parts import Reasoning, Text
 from everthread.errors import BadValue, BrokenOff, ModelError
-from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
+from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Headers, Replied, StreamPiece
 from everthread.providers.reply import ReplyBuilder
 
 PROVIDER = "scripted"
@@ -111,7 +111,7 @@ def connect(_access: Access) -> Client:
 
 class _ScriptedClient:
     @asynccontextmanager
-    async def reply(self, body: Body) -> AsyncIterator[AsyncIterator[StreamPiece]]:
+    async def reply(self, body: Body, *, headers: Headers = NO_HEADERS) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         async with aclosing(_pieces(body)) as pieces:
             yield pieces
 

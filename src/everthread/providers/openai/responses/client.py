@@ -17,8 +17,8 @@ from everthread.core.deltas import ReasoningDelta, TextDelta
 from everthread.core.events import ToolCall
 from everthread.core.parts import Reasoning, Text
 from everthread.errors import BrokenOff, ModelError, RequestRefused, UnknownModel
-from everthread.providers.client import Access, Client, Finish, Replied, StreamPiece
-from everthread.providers.openai.client import Caller, Odd, Stream, listed, text_in, usage_of
+from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Headers, Replied, StreamPiece
+from everthread.providers.openai.client import Caller, Odd, Stream, flat, listed, text_in, usage_of
 from everthread.providers.openai.responses.request import META
 from everthread.providers.reply import ReplyBuilder, new_id
 
@@ -44,11 +44,14 @@ class _ResponsesClient:
         self._caller = caller
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
+    async def reply(
+        self, body: dict[str, Any], *, headers: Headers = NO_HEADERS
+    ) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         model = str(body.get("model", ""))
         create = self._caller.sdk.responses.create
         # As extra_body, which the SDK does not take apart field by field: see the other client.
-        begun = await self._caller.safely(model, lambda: create(stream=True, extra_body=body))
+        beside: dict[str, Any] = {"extra_body": flat(body), "extra_headers": headers}
+        begun = await self._caller.safely(model, lambda: create(stream=True, **beside))
         async with begun as stream, aclosing(self._pieces(model, stream)) as pieces:
             yield pieces
 

@@ -9,11 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 from everthread.core.parts import File, Image, Part, Reasoning, Text
-from everthread.core.request import Answer, Call, Item, MessageItem, ReplyItem, Request, Tool
-from everthread.providers.base import BEGAN, BEGINS, Media, Rendered, echoed, in_words, told_in_words
+from everthread.core.request import CHOICES, Answer, Call, Item, MessageItem, ReplyItem, Request, Tool
+from everthread.providers.base import (
+    BEGAN,
+    BEGINS,
+    Media,
+    Rendered,
+    chosen_tool,
+    echoed,
+    in_words,
+    left_out,
+    told_in_words,
+)
 from everthread.providers.models import Model
-from everthread.providers.openai.request import as_one_text, content_part, sampling
+from everthread.providers.openai.request import as_one_text, content_part, dialect, sampling
 from everthread.providers.pictures import PictureForm, SentPicture, keep, of_data_url
+
+__all__ = ["check", "dialect", "render"]
 
 Entry = dict[str, Any]
 META = "openai-responses"
@@ -38,7 +50,7 @@ def render(request: Request, model: Model, media: Media) -> Rendered:
     body["input"] = entries
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
-    return Rendered(body, [*repaired, *_options(body, request, model)])
+    return Rendered(body, repaired, _options(body, request, model))
 
 
 def check(body: dict[str, Any]) -> list[str]:
@@ -173,11 +185,17 @@ def _options(body: dict[str, Any], request: Request, model: Model) -> list[str]:
     if model.reasons:
         body["include"] = ["reasoning.encrypted_content"]
     if request.output is not None:
-        body["text"] = {"format": {"type": "json_schema", "name": "reply", "schema": request.output}}
+        body["text"] = {"format": {"type": "json_schema", "name": "reply", "schema": request.output, "strict": True}}
     if request.cache and request.key:
         body["prompt_cache_key"] = request.key
     taken, left = sampling(request, model)
     if "effort" in taken:
         taken["reasoning"] = {"effort": taken.pop("effort")}
     body |= taken
+    if choice := chosen_tool(request, [tool.name for tool in request.tools], left):
+        body["tool_choice"] = choice if choice in CHOICES else {"type": "function", "name": choice}
+    unknown = {"what ends the reply": bool(request.stop), "the seed": request.seed is not None}
+    left += [left_out(what) for what, given in unknown.items() if given]
+    if request.extra_body:
+        body["extra_body"] = request.extra_body
     return left
