@@ -34,6 +34,7 @@ from everthread.opening import Opening
 from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import NEWEST, Conversation, Totals
+from everthread.store.home import Home
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
 from everthread.store.times import FOREVER
@@ -59,6 +60,7 @@ class Everthread:
         strict: bool = False,
     ) -> None:
         self.log = log  # the operator's door: it does not ask whose a line or place is
+        self._home = Home("The store")
         self._settings = settings
         self._read: tuple[Source, ...] | None = None
         self._given_keys = keys
@@ -108,6 +110,7 @@ class Everthread:
         async def opened() -> Everthread:
             log = await open_log(where, bus=by, **options)
             et = Everthread(log, given, tools=tools, keys=keys, strict=agents is not None)
+            et._home.loop()
             try:
                 await log.forgetting.finish_later()
                 if agents is not None:
@@ -229,6 +232,7 @@ class Everthread:
 
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
+        self._home.loop()
         try:
             with suppress(BadSetting):  # which was told when it was used
                 await self.memory.close(resolve(*self._sources()).settings.memory_seconds)
