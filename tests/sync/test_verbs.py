@@ -32,7 +32,7 @@ def public(one: object) -> set[str]:
         (Everthread, everthread.Everthread, {"run"}),
         (Talk, everthread.Talk, {"conversation", "notes_seen"}),
         (Agents, personas.Agents, set()),
-        (Reply, reply.Reply, {"close", "result"}),
+        (Reply, reply.Reply, {"close", "pulse", "result"}),
     ],
 )
 def test_a_mirrored_class_has_the_verbs_of_the_other_and_their_signatures(
@@ -128,6 +128,20 @@ def test_a_listener_joins_in_the_middle_and_leaves(talk: Talk) -> None:
             break
     assert said == "Porto is lovely in May."
     assert not talk.stop()
+
+
+def test_a_listener_may_ask_for_a_sign_of_life(talk: Talk) -> None:
+    talk.append(user("One"))
+    heard: list[str] = []
+    for item in talk.listen().pulse(0.01):
+        if item is not None:
+            heard.append(item.kind)
+        elif heard == ["user"]:  # a sign of life, after all that there was
+            heard.append("nothing")
+            talk.append(user("Two"))
+        if len(heard) == 3:
+            break
+    assert heard == ["user", "nothing", "user"]
 
 
 def test_what_has_no_mirrored_form_is_done_with_run(et: Everthread, talk: Talk) -> None:

@@ -36,6 +36,9 @@ class Stream(Generic[T]):
     """What comes bit by bit: `for item in stream`. Leaving the loop closes the stream; `close`, from any thread, ends
     the loop."""
     def __iter__(self) -> Iterator[T]: ...
+    def pulse(self, seconds: float) -> Iterator[T | None]:
+        """The same, and None whenever nothing has come for so many seconds: to send a sign of life, or to look whether
+        anybody is still there."""
     def close(self) -> None:
         """Stop listening."""
     def __enter__(self) -> Self: ...

@@ -107,29 +107,42 @@ class Stream(Mirrored, Generic[T]):
     def __init__(self, mirrored: Any, thread: LoopThread) -> None:
         super().__init__(mirrored, thread)
         self._closed = asyncio.Event()
-        self._waiting: asyncio.Task[Any] | None = None  # of the thread that waits for what comes next
+        self._coming: asyncio.Task[Any] | None = None
 
     def __iter__(self) -> Iterator[T]:
+        return self._items(None)
+
+    def pulse(self, seconds: float) -> Iterator[T | None]:
+        """The same, and None whenever nothing has come for so many seconds: to send a sign of life, or to look whether
+        anybody is still there."""
+        return self._items(seconds)
+
+    def _items(self, seconds: float | None) -> Iterator[Any]:
         try:
-            while (item := self._thread.run(self._next)) is not _END:
+            while (item := self._thread.run(lambda: self._next(seconds))) is not _END:
                 yield item
         finally:
             self.close()
 
-    async def _next(self) -> Any:
+    async def _next(self, seconds: float | None) -> Any:
         if self._closed.is_set():
             return _END
-        self._waiting = asyncio.current_task()
+        coming = self._coming = self._coming or asyncio.create_task(self._one())
+        try:
+            await asyncio.wait({coming}, timeout=seconds)
+        except asyncio.CancelledError:  # the caller was interrupted
+            await self._close()
+            raise
+        if not coming.done():
+            return None
+        self._coming = None
+        return _END if self._closed.is_set() else coming.result()
+
+    async def _one(self) -> Any:
         try:
             return await anext(self._mirrored)
         except StopAsyncIteration:
             return _END
-        except asyncio.CancelledError:
-            if self._closed.is_set():
-                return _END
-            raise
-        finally:
-            self._waiting = None
 
     def close(self) -> None:
         """Stop listening."""
@@ -141,9 +154,9 @@ class Stream(Mirrored, Generic[T]):
 
     async def _close(self) -> None:
         self._closed.set()
-        if self._waiting is not None:
-            self._waiting.cancel()
-            await asyncio.wait({self._waiting})
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.wait({self._coming})
         await self._mirrored.aclose()
 
     def __enter__(self) -> Self:
