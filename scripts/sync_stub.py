@@ -60,19 +60,20 @@ def _class(cls: type[Mirrored], imports: set[str]) -> str:
 
 def _members(cls: type[Mirrored]) -> Iterator[Member]:
     """Its own methods first, then what it mirrors; of what is overloaded, the overloads alone."""
-    own = [Member(node, cls.__module__, mirrored=False) for node in _nodes(cls)]
-    own = [one for one in own if _is_public(one) and not _said(one, "derived")]
-    overloaded = {one.name for one in own if _said(one, "overload")}
-    yield from (one for one in own if one.name not in overloaded or _said(one, "overload"))
+    own = [one for one in _of_class(cls, mirrored=False) if not _said(one, "derived")]
+    yield from own
     seen = {one.name for one in own} | OTHERWISE
     for part in getattr(getattr(cls, "_of", None), "__mro__", ()):
-        if not part.__module__.startswith("everthread."):
-            continue
-        for node in _nodes(part):
-            member = Member(node, part.__module__, mirrored=True)
-            if not member.name.startswith("_") and member.name not in seen:
-                seen.add(member.name)
-                yield member
+        if part.__module__.startswith("everthread."):
+            members = [one for one in _of_class(part, mirrored=True) if one.name not in {*seen, *SHOWN}]
+            yield from members
+            seen |= {one.name for one in members}
+
+
+def _of_class(cls: type, *, mirrored: bool) -> list[Member]:
+    found = [Member(node, cls.__module__, mirrored) for node in _nodes(cls)]
+    overloaded = {one.name for one in found if _said(one, "overload")}
+    return [one for one in found if _is_public(one) and (one.name not in overloaded or _said(one, "overload"))]
 
 
 def _nodes(cls: type) -> list[Function | ast.AnnAssign]:
