@@ -247,6 +247,30 @@ def test_a_program_that_forgets_to_close_ends_all_the_same(end: str, tmp_path: P
     assert kinds[-1:] == (["agent_killed"] if "Hello" in end else [])
 
 
+FORKING = """
+import multiprocessing
+from everthread.errors import Forked
+
+def work():
+    for verb in (talk.tail, lambda: Everthread.open("sqlite:///talk.db")):
+        try:
+            verb()
+        except Forked:
+            print("refused", flush=True)
+
+child = multiprocessing.get_context("fork").Process(target=work)
+child.start()
+child.join()
+print(child.exitcode, len(talk.tail()))
+"""
+
+
+def test_a_worker_that_multiprocessing_forks_is_refused_and_ends(tmp_path: Path) -> None:
+    program = _started("import warnings; warnings.simplefilter('ignore')\n" + PROGRAM + FORKING, tmp_path)
+    said, wrong = program.communicate(timeout=WHOLE)
+    assert (said.splitlines(), wrong, program.returncode) == (["refused", "refused", "0 0"], "", 0)
+
+
 def _started(program: str, folder: Path) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, "-c", program], cwd=folder, stdout=pipe, stderr=pipe, text=True)
