@@ -83,6 +83,7 @@ lint: setup ## style, types and import layers
 	$(call say,documentation)
 	@$(BIN)/python scripts/reference.py --check
 	@$(BIN)/python scripts/forms.py --check
+	@$(BIN)/python scripts/sync_stub.py --check
 	$(call say,import layers)
 	@$(BIN)/lint-imports $(call hint,Layers: CONTRIBUTING.md says which module may import which.)
 
@@ -90,9 +91,10 @@ format: setup ## lay out the code and repair what ruff can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-reference: setup ## write docs/reference.md from the code
+reference: setup ## write docs/reference.md, and the types of everthread.sync, from the code
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/forms.py
+	@$(BIN)/python scripts/sync_stub.py
 
 bench: setup ## measure the log
 	@$(BIN)/everthread bench log

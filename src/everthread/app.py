@@ -39,6 +39,7 @@ from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import NEWEST, Conversation, Totals
 from everthread.store.engine import Engine
+from everthread.store.home import Home
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
 from everthread.store.times import FOREVER
@@ -77,6 +78,7 @@ class Everthread:
         own: Own = NOTHING_OWN,
     ) -> None:
         self.log = log  # the operator's door: it does not ask whose a line or place is
+        self._home = Home("The store")
         self._settings, self._environment = settings or {}, environment
         self._read: tuple[Source, ...] | None = None
         self._given_keys = keys
@@ -144,6 +146,7 @@ class Everthread:
             et = Everthread(
                 log, given, environment=environment, tools=tools, keys=keys, strict=agents is not None, own=own
             )
+            et._home.loop()
             try:
                 await log.forgetting.finish_later()
                 if agents is not None:
@@ -264,6 +267,7 @@ class Everthread:
 
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
+        self._home.loop()
         try:
             with suppress(BadSetting):  # which was told when it was used
                 await self.memory.close(resolve(*self._sources()).settings.memory_seconds)

@@ -31,7 +31,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "page",
-    ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("memory", "live", "json", "types"))],
+    ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("memory", "live", "json", "types", "sync"))],
 )
 async def test_a_page_does_what_it_says(page: str, fresh_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A reader is quicker than memory, which works beside them; a test on a busy machine may not be.
@@ -118,6 +118,7 @@ def test_no_other_section_comes_into_an_account() -> None:
         "docs/howto/agents.md",
         "docs/howto/memory.md",
         "docs/howto/live.md",
+        "docs/howto/sync.md",
         "docs/howto/many-machines.md",
         "docs/howto/types.md",
         "docs/howto/structured-output.md",

@@ -45,10 +45,12 @@ from everthread.errors.models import (
     WrongKey,
 )
 from everthread.errors.store import (
+    AnotherLoop,
     BadAddress,
     Busy,
     Closed,
     Corrupt,
+    Forked,
     Full,
     MigrationFailed,
     NewerSchema,
@@ -57,6 +59,7 @@ from everthread.errors.store import (
     ReadOnly,
     StoreError,
     Unavailable,
+    WouldHang,
 )
 from everthread.errors.tree import (
     GO_ON,
@@ -83,6 +86,7 @@ __all__ = [
     "GO_ON",
     "AlreadyApproved",
     "AlreadyExists",
+    "AnotherLoop",
     "BadAddress",
     "BadAgent",
     "BadFormat",
@@ -100,6 +104,7 @@ __all__ = [
     "Corrupt",
     "EventTooLarge",
     "EverthreadError",
+    "Forked",
     "Full",
     "InputError",
     "KeyReused",
@@ -138,5 +143,6 @@ __all__ = [
     "UnknownModel",
     "UnknownSeq",
     "Unreachable",
+    "WouldHang",
     "WrongKey",
 ]

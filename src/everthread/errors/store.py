@@ -83,6 +83,37 @@ class Closed(StoreError):
         super().__init__(f"{store} has been closed: open it again with `Everthread.open`.")
 
 
+class AnotherLoop(StoreError):
+    """An open store belongs to the event loop that it was opened in."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(
+            f"{store} was opened in another event loop: open it in each loop with `Everthread.open`, or share one "
+            "among threads and loops with `from everthread.sync import Everthread`."
+        )
+
+
+class Forked(StoreError):
+    """An open store belongs to the process that opened it. `open_then`: the file was open in the process that this one
+    was forked from, and SQLite could lose what this one would write."""
+
+    def __init__(self, store: str, *, open_then: bool = False) -> None:
+        then = "was open" if open_then else "was opened"
+        todo = "Close it there before the fork, or open it only in the processes that come of it"
+        other = "; else start this process anew (multiprocessing: `spawn`)" if open_then else ""
+        super().__init__(f"{store} {then} in the process that this one was forked from. {todo}{other}.")
+
+
+class WouldHang(StoreError):
+    """A verb of `everthread.sync` was called on the thread that would have to carry it out."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A verb without await was called on Everthread's own thread, by an async tool or a callback, and would "
+            "wait for itself: make the tool a plain function, or use the asynchronous verbs of the talk it is given."
+        )
+
+
 class Corrupt(StoreError):
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what} is damaged ({why}): `everthread doctor` lists what is; the rest can be read.")

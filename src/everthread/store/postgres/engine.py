@@ -38,6 +38,7 @@ from everthread.store.bus.base import Bus
 from everthread.store.bus.postgres import PostgresBus
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.heads import Heads
+from everthread.store.home import Home
 from everthread.store.migrate import Migration, due
 from everthread.store.postgres.pool import Pool
 
@@ -65,6 +66,7 @@ class PostgresEngine:
         bus.hear(self._hear, self.bells.ring_all)
         self._url = url
         self._shown = shown
+        self._home = Home(shown)
         self._closed = False
         self._pool = pool
         self._patience = patience
@@ -96,8 +98,7 @@ class PostgresEngine:
     # -- the contract --------------------------------------------------------------------------------------
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
-        if self._closed:
-            raise Closed(self._shown)
+        self._at_home()
 
         async def once() -> T:
             async with self._pool.acquire() as connection:
@@ -114,8 +115,7 @@ class PostgresEngine:
         alone: bool = False,
         durable: bool = True,  # always: whoever holds a lease here may live on when the server's machine does not
     ) -> T:
-        if self._closed:
-            raise Closed(self._shown)
+        self._at_home()
         queue = self._queues.setdefault(about, asyncio.Lock())
         done = None if alone else await self._from_memory(script, about, queue)
         if done is not None:
@@ -135,14 +135,17 @@ class PostgresEngine:
         """Nothing to do: dead rows are PostgreSQL's to vacuum."""
 
     async def problems(self) -> list[str]:
+        self._at_home()
         return []
 
     async def watch(self) -> None:
         """Ring the bells when another process has written."""
+        self._home.loop()
         if self._watching is None:  # and nobody waits for it: whoever follows looks for itself first
             self._watching = asyncio.create_task(self.bus.watch())
 
     async def close(self) -> None:
+        self._home.loop()
         self._closed = True
         await self.bus.close()
         if self._watching:
@@ -152,6 +155,11 @@ class PostgresEngine:
                 await self._pool.close()
         except (TimeoutError, *LOST):
             self._pool.terminate()
+
+    def _at_home(self) -> None:
+        self._home.loop()
+        if self._closed:
+            raise Closed(self._shown)
 
     # -- running scripts -----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from everthread.errors import Closed, EverthreadError, NotYetGone, TakenOver
 from everthread.store.bus.base import Bus, NoBus
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.heads import Heads
+from everthread.store.home import Home
 from everthread.store.sqlite.file import SqliteFile
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ class SqliteEngine:
         self.bells = Bells()
         self.bus: Bus = NoBus()
         self._file = SqliteFile(path, patience=patience)
+        self._home = Home(str(path))
         self._sql = statements("?{n}")
         self._queue: list[Waiting] = []
         self._drain: asyncio.Task[None] | None = None
@@ -73,8 +75,7 @@ class SqliteEngine:
     # -- the contract --------------------------------------------------------------------------------------
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
-        if self._closed:
-            raise Closed(str(self._file.path))
+        self._at_home()
         await self._spare.acquire()
         try:
             reader = self._readers.pop() if self._readers else self._file.connect()
@@ -101,9 +102,7 @@ class SqliteEngine:
         alone: bool = False,
         durable: bool = True,
     ) -> T:
-        if self._closed:
-            raise Closed(str(self._file.path))
-        loop = asyncio.get_running_loop()
+        loop = self._at_home()
         done: asyncio.Future[T] = loop.create_future()
         self._queue.append(Waiting(script, about, large, durable, done))
         if len(self._queue) == 1 and self._drain is None:
@@ -116,6 +115,7 @@ class SqliteEngine:
 
     async def scrub(self, *, patient: bool = True) -> None:
         """Overwritten pages reach the file, and the write-ahead log, which still has the old ones, is emptied."""
+        self._at_home()
         deadline = time.monotonic() + (self._file.patience if patient else 0.0)
         while (await self._aside("PRAGMA wal_checkpoint(TRUNCATE)"))[0][0]:
             # Another process reads the old pages, or is at this very thing, for which SQLite does not wait.
@@ -124,15 +124,18 @@ class SqliteEngine:
             await asyncio.sleep(random.uniform(0.001, 0.02))
 
     async def problems(self) -> list[str]:
+        self._at_home()
         found = [str(row[0]) for row in await self._aside("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found
 
     async def watch(self) -> None:
         """Ring the bells when another process has written."""
+        self._home.loop()
         if self._watch is None:
             self._watch = asyncio.create_task(self._look_out())
 
     async def close(self) -> None:
+        self._home.loop()
         if self._watch:
             self._watch.cancel()
         self._closed = True
@@ -140,6 +143,13 @@ class SqliteEngine:
             await asyncio.sleep(0.001)
         for connection in (*self._readers, self._writer):
             connection.close()
+        self._file.closed()
+
+    def _at_home(self) -> asyncio.AbstractEventLoop:
+        loop = self._home.loop()
+        if self._closed:
+            raise Closed(str(self._file.path))
+        return loop
 
     # -- writing -------------------------------------------------------------------------------------------
 

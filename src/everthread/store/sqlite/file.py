@@ -23,6 +23,7 @@ from everthread.errors import (
     ReadOnly,
     Unavailable,
 )
+from everthread.store.home import Inode, open_files
 from everthread.store.migrate import due
 from everthread.store.private_files import make_file, make_folders
 
@@ -40,15 +41,18 @@ class SqliteFile:
     def __init__(self, path: Path, *, patience: float) -> None:
         self.path = path
         self.patience = patience
+        self._inode: Inode | None = None
 
     def open(self) -> apsw.Connection:
         """The connection that writes, to a file that is there and of this version when it returns."""
         try:
+            open_files().check(self.path)
             self._patiently(self._refuse_what_is_not_ours)
             make_folders(self.path.parent)
             if not self.path.exists():  # what stands beside it, SQLite makes with the same rights
                 make_file(self.path)
             connection = self.connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+            self._inode = open_files().add(self.path)
         except (apsw.Error, OSError, ValueError) as problem:
             raise self.translate(problem) from problem
         try:
@@ -57,10 +61,16 @@ class SqliteFile:
             connection.set_busy_timeout(0)  # from now on the lock is waited for without blocking
         except BaseException as problem:
             connection.close()
+            self.closed()
             if isinstance(problem, apsw.Error):
                 raise self.translate(problem) from problem
             raise
         return connection
+
+    def closed(self) -> None:
+        """All connections are: who is forked from now on may open the file."""
+        if self._inode:
+            open_files().remove(self._inode)
 
     def _patiently(self, work: Callable[[], object]) -> None:
         """Do what SQLite itself does not always wait for, such as two processes turning a new file to WAL at once."""

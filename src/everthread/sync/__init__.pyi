@@ -1,0 +1,386 @@
+"""Written by scripts/sync_stub.py from the asynchronous classes: `make reference`."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
+
+from everthread import app
+from everthread.agent import reply
+from everthread.agent.personas import Agent, Found, Versioned
+from everthread.agent.prepare import Rebuilt
+from everthread.agent.runtime import Summarise
+from everthread.arguments import ForContext, ForTurn, WhenBusy
+from everthread.context.build import Context
+from everthread.context.explain import StepLine
+from everthread.core.branches import Line
+from everthread.core.deltas import Delta
+from everthread.core.events import BriefUpdated, Event, ToolCall, ToolResult
+from everthread.core.importance import Worth
+from everthread.core.logged import Logged
+from everthread.core.parts import Part
+from everthread.core.settings import GivenSettings
+from everthread.core.strategies import Strategy
+from everthread.core.tokens import Counter
+from everthread.core.turns import Session, Turn
+from everthread.jobs.worker import Did
+from everthread.memory.correct import Remembered
+from everthread.memory.standing import Status
+from everthread.providers.choose import Chosen
+from everthread.store.beside.usage import By, UsageTotal
+from everthread.store.conversations import BranchTotals, Conversation, Totals
+from everthread.store.engine import Engine
+from everthread.store.recall.hits import Branches, Hit, Scope
+
+__all__ = ["Agents", "Everthread", "Reply", "Stream", "Talk"]
+
+T = TypeVar("T")
+
+class Stream(Generic[T]):
+    """What comes bit by bit: `for item in stream`. Leaving the loop closes the stream; `close`, from any thread, ends
+    the loop."""
+    def __iter__(self) -> Iterator[T]: ...
+    def pulse(self, seconds: float) -> Iterator[T | None]:
+        """The same, and None whenever nothing has come for so many seconds: to send a sign of life, or to look whether
+        anybody is still there."""
+    def close(self) -> None:
+        """Stop listening."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+class Agents:
+    """The agents of every tenant, with their versions, in a store."""
+    def get(self, tenant: str, name: str, version: int | None = None) -> Versioned | None:
+        """An agent's newest version, or one by number; None where there is none."""
+    def must_be(self, tenant: str, name: str) -> Versioned:
+        """The same; raises UnknownAgent where there is none."""
+    def list(self, tenant: str) -> Found:
+        """The newest version of each, by name."""
+    def history(self, tenant: str, name: str) -> Found:
+        """The versions of an agent, newest first."""
+    def save(self, tenant: str, agent: Agent) -> Versioned:
+        """Write an agent's next version; one that says what the newest says already is not written again."""
+    def sync(self, folder: Path, *, tenant: str = ...) -> Found:
+        """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""
+
+class Everthread:
+    """An open store of conversations."""
+    @overload
+    def run(self, work: Callable[[app.Everthread], AsyncIterator[T]]) -> Stream[T]: ...
+    @overload
+    def run(self, work: Callable[[app.Everthread], Awaitable[T]]) -> T: ...
+    def close(self) -> None:
+        """Finish what is under way and let go of the store."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    @staticmethod
+    def open(
+        address: str | Engine,
+        *,
+        settings: GivenSettings | None = None,
+        environment: bool = True,
+        tools: Iterable[Any] = ...,
+        agents: str | Path | None = None,
+        keys: Mapping[str, str] | None = None,
+        importance: Worth = ...,
+        strategy: Strategy | None = None,
+        summarise: Summarise | None = None,
+        counters: Mapping[str, Counter] = ...,
+        session_gap: timedelta = ...,
+        max_event_bytes: int = ...,
+        patience: float = 30.0,
+        bus: str | None = None,
+    ) -> Everthread:
+        """Open the store at an address: `with Everthread.open(…) as et`, or `et = Everthread.open(…)`. In
+        place of the address: an engine of your own.
+
+        `settings`: they win over those of the configuration file and the environment, which hold beside them unless
+        `environment` is False; keys are no settings. `tools`: what agents may use: functions with type hints, objects
+        with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files; an agent must then be one
+        of them, or one that was saved. `keys`: by provider, or by host and port for servers of your own; else those of
+        the configuration file and the environment. `importance`: what a message is worth, from 0 to 100, in place of
+        the default scores; it is asked once, when the message is appended. `strategy`: a function of your own that
+        chooses the turns that are sent, wherever no call names another. `summarise`: a function that writes memory's
+        summaries, in place of a model: of the instructions and of what was said. `counters`: functions that count the
+        tokens of a text, by models' names or patterns of these.
+        `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
+        file or for a server that is restarting. `bus`: what carries news between the processes of a store in
+        PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
+        chooses as well."""
+    def conversation(self, *, user: str, agent: str = ..., id: str | None = None, tenant: str = ...) -> Talk:
+        """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
+    def begin(
+        self,
+        *,
+        user: str,
+        agent: str = ...,
+        name: str = "",
+        goal: str = "",
+        settings: dict[str, Any] | None = None,
+        tenant: str = ...,
+    ) -> Talk:
+        """Begin another conversation; from now on it is the user's newest with this agent."""
+    def talk(self, conversation: Conversation) -> Talk:
+        """The talk for one of `et.conversations`."""
+    def conversations(
+        self, *, user: str, agent: str = "", before: str = ..., limit: int = 50, tenant: str = ...
+    ) -> list[Conversation]:
+        """A page of a user's conversations, newest first. Without a user there are none."""
+    def totals(self, *, user: str, tenant: str = ...) -> Totals:
+        """Conversations, events, messages and tokens of a user."""
+    def erase_user(self, *, user: str, tenant: str = ...) -> int:
+        """Erase all of a user's conversations for ever. How many there were."""
+    @property
+    def agents(self) -> Agents:
+        """The agents that are known, and their versions."""
+    def default_model(self) -> Chosen:
+        """The model that replies where none is named, and why it is this one."""
+    def usage(
+        self,
+        *,
+        user: str,
+        by: By = "conversation",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        tenant: str = ...,
+    ) -> list[UsageTotal]:
+        """Tokens, price and time of a user's model calls, by conversation, day, model or user.
+
+        From `since` until just before `until`."""
+    def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
+        """Be the worker apart: do what memory has to do in the conversations of which the processes that reply have
+        written reminders (setting `worker`), until cancelled or, `until_idle`, until there is nothing left.
+
+        `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
+
+class Reply(Stream[Delta]):
+    """What `say` gives: the deltas of a turn, `for delta in reply`, or the whole, `reply.result()`.
+
+    The turn begins when somebody listens or waits. Leaving the loop early, by `break` or by an error, ends it, and so
+    does Ctrl-C; what had come of the reply is kept."""
+    def result(self) -> reply.TurnResult:
+        """Listen to the end: the text of the reply, and what it took."""
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the message is in the log."""
+    def accepted(self) -> Logged:
+        """The message as it stands in the log, as soon as it does. Raises what went wrong before that."""
+    def cancel(self) -> None:
+        """End the turn; what had come of the reply is in the log when this returns."""
+
+class Talk:
+    """A conversation, on its current branch or on one that was chosen."""
+    def say(
+        self,
+        *pieces: str | Part,
+        model: str | None = None,
+        strategy: str | Strategy | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: str | None = None,
+        output: Any = None,
+        settings: GivenSettings | None = None,
+        extra_headers: Mapping[str, str] | None = None,
+        when_busy: WhenBusy = "wait",
+        detached: bool = False,
+        origin: str = "",
+        key: str = "",
+    ) -> Reply:
+        """Say something to the model, and hear its reply: `for delta in talk.say("…")`, or `result()` for the whole.
+
+        The message is on disk before its turn does anything else. `strategy`: as for `context`. `tools`: functions with
+        type hints, objects with name, schema and execute, MCP servers; without any, the agent's. `tool_choice`: of the
+        first model call: auto, none, required, or the name of a tool. `output`: what the reply must be, as a Pydantic
+        model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is that. `extra_headers`: for
+        the provider; kept nowhere. `when_busy`: wait for a turn of this branch that is under way, or "refuse".
+        `detached`: begin at once, and go on without the caller; else who stops listening ends the turn. `origin`: who
+        speaks, when it is not the user by hand. `key`: said again with the same key, it is appended once. What goes
+        wrong is raised."""
+    def resume(self, **given: Unpack[ForTurn]) -> Reply:
+        """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
+        the message."""
+    def stop(self) -> bool:
+        """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
+        there was one. Returns when it has ended."""
+    def waiting(self) -> list[Logged]:
+        """The tool calls that wait for approval, oldest first."""
+    def approve(
+        self, call: str | int | None = None, *, arguments: Mapping[str, Any] | None = None, **given: Unpack[ForTurn]
+    ) -> Reply:
+        """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
+        takes: give it the same tools.
+
+        `arguments`: all of those with which it runs, in place of the model's. The log keeps both, and the model is told
+        with the result. Redacting the tool call forgets them as well."""
+    def refuse(self, call: str | int | None = None, why: str = "", **given: Unpack[ForTurn]) -> Reply:
+        """Refuse it; the model is told why, and goes on."""
+    def context(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        strategy: str | Strategy | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        lookups: bool = False,
+        tool_choice: str | None = None,
+        output: Any = None,
+        at: int | None = None,
+        settings: GivenSettings | None = None,
+    ) -> Context:
+        """What the model would be told now, as a request for its provider; or before event `at`.
+
+        `strategy`: budget, messages, session, importance, or a function of your own. `instructions`: a text, or
+        texts for persona, user, memory and skills; without a persona, the agent's or the configured one. `tools`: as
+        for `say`, or only told of: name, description and JSON Schema of the arguments, or as OpenAI or Anthropic take
+        them; they are sent in the order of their names. `lookups`: with memory's own tools, which `say` always offers;
+        who calls the model answers them with `look_up`. `tool_choice`, `output`: as for `say`; `context.parse` reads
+        the value from a reply. `settings`: any others, for this context alone. Where no model is named, it is the one
+        that `say` would choose."""
+    def steps(
+        self,
+        *,
+        model: str | None = None,
+        budget: int | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        lookups: bool = False,
+        at: int | None = None,
+        settings: GivenSettings | None = None,
+        limit: int = 20,
+    ) -> list[StepLine]:
+        """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
+    def count(self, **asked: Unpack[ForContext]) -> int | None:
+        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
+    def rebuild(self, seq: int, *, strategy: Strategy | None = None) -> Rebuilt:
+        """The request of the model call that event `seq` records, built again, and what is no longer the same.
+
+        `strategy`: the function that chose its window, where that was your own: the log has its name only."""
+    def tail(self, *, turns: int = 20) -> list[Logged]:
+        """The events of the newest turns, whole. Reads what was said, across a clear as well."""
+    def before(self, seq: int = ..., *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that ends just before `seq`; the newest page where none is given."""
+    def after(self, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
+        """The page of events that begins just after `seq`; the first page where none is given."""
+    def range(self, first: int, last: int) -> list[Logged]:
+        """The events from seq `first` to seq `last`."""
+    def listen(self, *, after: int = 0) -> Stream[Logged | Delta]:
+        """The events after seq `after`, then the reply that runs from its first word, then deltas and events as they
+        come, whoever runs the turn: without gap, and nothing twice. Stays on the branch that is current now.
+
+        What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
+        seq of the last event that you have heard."""
+    def turns(self, *, limit: int = 50) -> list[Turn]:
+        """The newest turns, oldest first, with their sizes and states."""
+    def sessions(self, *, limit: int = 50) -> list[Session]:
+        """The newest sessions, oldest first."""
+    def totals(self) -> Totals:
+        """Events, messages and tokens of the whole conversation, each counted once."""
+    def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
+        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
+    def blob(self, hash: str) -> bytes:
+        """The bytes of an image or file, by the hash in its part."""
+    def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
+        """The bytes of all images and files that these events show: `to_openai(events, blob=blobs.get)`."""
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        tokens: int = ...,
+        neighbours: int = 1,
+        scope: Scope = "conversation",
+        branches: Branches = "line",
+        kinds: Iterable[str] = ...,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: int | None = None,
+    ) -> list[Hit]:
+        """What was said about something, best first: any words, in any language, with what stood around it.
+
+        `scope`: this conversation, or all of the user's. `branches`: this branch's own line, or all of them. `tokens`:
+        the most that all hits together may have."""
+    def append(self, *events: Event | Any, key: str = "", expect: int | None = None) -> list[Logged]:
+        """Append events in one transaction; they are on disk when this returns.
+
+        What an SDK of Anthropic, OpenAI or Google gives (a reply, a message, a content), and LangChain's messages, go
+        in as they are: what they say becomes events, and so do their tool calls, with what the provider wants back.
+        `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
+        seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
+        `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again."""
+    def record(
+        self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
+    ) -> Logged:
+        """Record a model call that you made with a context, as `say` does: what it was built from, its tokens, price
+        and time. What the provider counted makes later estimates better.
+
+        `usage`: the SDK's reply or its usage, or a `Usage`; None where there was none, as of a call that failed.
+        `seconds`: how long it took; `first_seconds`: until the first piece came. `error`: why it failed."""
+    def clear(self) -> Logged:
+        """Start afresh: what came before is no longer sent, but stays and can be found."""
+    def mark(self, name: str) -> Logged:
+        """Name this point, to come back to with `rewind`."""
+    def pin(self, seq: int) -> Logged:
+        """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
+    def unpin(self, seq: int) -> Logged:
+        """Stop sending the turn that holds event `seq` once it has left the window."""
+    def configure(self, **settings: Unpack[GivenSettings]) -> Logged:
+        """Set settings of this branch from here on; None takes one back."""
+    def rename(self, name: str) -> None:
+        """Give the conversation a name."""
+    def set_goal(self, goal: str) -> None:
+        """Say what the conversation is for."""
+    def set_settings(self, settings: dict[str, Any]) -> None:
+        """Replace the conversation's settings: any JSON object, where Everthread's own have values that it takes."""
+    def branches(self) -> list[BranchTotals]:
+        """All branches, each with its sums: along its whole line, and what it added itself."""
+    def on(self, branch: str | int) -> Self:
+        """The same conversation on one of its branches, by name or number."""
+    def another(self, id: str) -> Self:
+        """Another conversation of the same user."""
+    def fork(self, *, at: int | None = None, name: str = "") -> Self:
+        """A new branch from event `at` (the newest by default). The current branch stays current."""
+    def rewind(self, *, to: int | str, name: str = "") -> Self:
+        """Go back to an earlier seq or mark and go on from there, on a new branch that becomes the current one."""
+    def switch(self, branch: str | int) -> Self:
+        """Make a branch the current one."""
+    def brief(self) -> BriefUpdated | None:
+        """The newest version of what is remembered since the last clear; None where nothing is yet."""
+    def look_up(self, call: ToolCall) -> ToolResult:
+        """What one of memory's own tools gives (`recall_context`, `open_event`, `write_memory`), for those who call
+        models themselves: append it after the call. What is wrong with it, the result says."""
+    def notes(self) -> str:
+        """MEMORY.md: what the agent keeps of its user for good."""
+    def write_notes(self, text: str, *, expect: str | None = None) -> int:
+        """Replace MEMORY.md; its version from now on. `expect`: what you saw there; Changed if it is another by now."""
+    def remember(self) -> bool:
+        """Do now what memory has to do on this branch: briefs, recaps, summaries, a name. Whether anything was due."""
+    def remembered(self) -> Remembered:
+        """All that is remembered on this branch: brief, facts and their events, recap, MEMORY.md, name, goal."""
+    def correct(self, brief: str | None = None, *, drop: Iterable[str] = ...) -> BriefUpdated:
+        """Put your own words in place of the brief, and drop the facts that have a text in them.
+
+        It holds at once, and what is remembered later goes on from it. To have something gone for good, `redact` the
+        event that says it: memory forgets it, too."""
+    def memory(self) -> Status:
+        """How memory stands on this branch: how far behind, what went wrong last, what it took."""
+    def redact(self, seq: int) -> None:
+        """Take the content out of an event for ever; a tombstone keeps its place."""
+    def erase(self) -> None:
+        """Erase the conversation for ever."""
+    def forget_notes(self) -> None:
+        """Remove MEMORY.md for ever, with all its versions."""
+    @property
+    def id(self) -> str: ...
+    def line(self) -> Line:
+        """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
+    @property
+    def conversation(self) -> Conversation: ...
+    @property
+    def notes_seen(self) -> str | None: ...

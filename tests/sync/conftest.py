@@ -1,0 +1,20 @@
+"""Stores without await, on each database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from everthread.sync import Everthread, Talk
+
+
+@pytest.fixture
+def et(address: str) -> Iterator[Everthread]:
+    with Everthread.open(address, settings={"model": "scripted:sync", "memory": False}) as opened:
+        yield opened
+
+
+@pytest.fixture
+def talk(et: Everthread, someone: str) -> Talk:
+    return et.begin(user=someone, agent="helper")
