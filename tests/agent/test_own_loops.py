@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anthropic
+import msgspec
 import openai
 import pytest
 from google import genai
@@ -25,7 +26,7 @@ from everthread.core.deltas import Usage
 from everthread.core.events import Assistant, ToolCall, text_of
 from everthread.core.parts import Reasoning
 from everthread.core.strategies import View
-from everthread.errors import BadFormat, BadValue
+from everthread.errors import BadFormat, BadValue, EverthreadError
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import call, script
 from tests.agent.support import calls
@@ -208,6 +209,24 @@ async def test_a_context_of_another_conversation_is_not_recorded(store: Everthre
     context = await other.context(model="openai:gpt-5")
     with pytest.raises(BadValue, match="a context of this conversation"):
         await own.record(context, Usage(input=1))
+
+
+async def test_a_call_is_not_recorded_for_a_user_whose_conversation_it_is_not(store: Everthread, own: Talk) -> None:
+    await own.append(user("A secret."))
+    context = await own.context(model="openai:gpt-5")
+    forged = store.talk(msgspec.structs.replace(own.conversation, user="somebody-else"))
+    with pytest.raises(EverthreadError):
+        await forged.record(context, Usage(input=1))
+    assert await calls(own) == []
+
+
+async def test_a_record_stands_on_the_branch_that_the_context_was_built_from(own: Talk) -> None:
+    await own.append(user("One."), assistant("Noted."), user("Two."))
+    context = await own.context(model="openai:gpt-5")
+    await own.rewind(to=2)
+    await own.record(context, Usage(input=1))
+    assert await calls(own) == []
+    assert len(await calls(await own.on("main"))) == 1
 
 
 @pytest.mark.parametrize("usage", ["much", {"tokens": 1}, 7, {"prompt_tokens": "many"}])
