@@ -14,6 +14,7 @@ import msgspec
 import openai
 import pytest
 from google import genai
+from pydantic import BaseModel
 
 from benchmarks.loopback.anthropic import AnthropicServer
 from benchmarks.loopback.google import GoogleServer
@@ -24,7 +25,7 @@ from everthread import Everthread, Talk, assistant, tool, tool_result, user
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Usage
 from everthread.core.events import Assistant, ToolCall, text_of
-from everthread.core.parts import Reasoning
+from everthread.core.parts import Reasoning, Text
 from everthread.core.strategies import View
 from everthread.errors import BadFormat, BadValue, EverthreadError
 from everthread.jobs.worker import Worker
@@ -397,3 +398,27 @@ async def test_a_tool_call_that_was_approved_goes_on_with_the_strategy_that_is_g
     await spoken.say("Sail.", **given)
     await spoken.approve(**given)
     assert [record.past for record in await calls(spoken)] == [4, 4]
+
+
+class Advice(BaseModel):
+    umbrella: bool
+
+
+async def test_what_sdks_have_parsed_goes_in_like_the_reply_that_it_is(own: Talk) -> None:
+    """Nothing of what they add is kept."""
+    await own.append(user("An umbrella?"))
+    said = '{"umbrella": true}'
+    async with (
+        ResponsesServer(Script([[said]])) as server,
+        openai.AsyncOpenAI(api_key="test-key", base_url=server.address, max_retries=0) as client,
+    ):
+        request = (await own.context(model="openai-responses:gpt-5")).request
+        await own.append(await client.responses.parse(**request, text_format=Advice))
+    async with (
+        OpenAIServer(Script([[said]])) as chat,
+        openai.AsyncOpenAI(api_key="test-key", base_url=chat.address, max_retries=0) as client,
+    ):
+        request = (await own.context(model="openai:gpt-5")).request
+        await own.append(await client.chat.completions.parse(**request, response_format=Advice))
+    replies = [event.event for event in await own.range(2, ENDLESS)]
+    assert [reply.parts for reply in replies if isinstance(reply, Assistant)] == [(Text(text=said),)] * 2
