@@ -130,6 +130,8 @@ CONTEXT = {
     "sent": "how many messages are sent",
     "past": "how many are not",
     "forgotten": "how often something of the conversation had been redacted",
+    "line": "the branch that it was built from, with its ancestors",
+    "agent": "the name and version of the agent that it was built for; empty where there is none",
     "notes": "MEMORY.md as it was read for it; empty without memory",
     "degraded": "what was given up, in words",
     "repaired": "what was mended in the request, in words",

@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anthropic
+import msgspec
 import openai
 import pytest
 from google import genai
+from pydantic import BaseModel
 
 from benchmarks.loopback.anthropic import AnthropicServer
 from benchmarks.loopback.google import GoogleServer
@@ -23,9 +25,9 @@ from everthread import Everthread, Talk, assistant, tool, tool_result, user
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Usage
 from everthread.core.events import Assistant, ToolCall, text_of
-from everthread.core.parts import Reasoning
+from everthread.core.parts import Reasoning, Text
 from everthread.core.strategies import View
-from everthread.errors import BadFormat, BadValue
+from everthread.errors import BadFormat, BadValue, EverthreadError
 from everthread.jobs.worker import Worker
 from everthread.testing.scripted import call, script
 from tests.agent.support import calls
@@ -210,6 +212,24 @@ async def test_a_context_of_another_conversation_is_not_recorded(store: Everthre
         await own.record(context, Usage(input=1))
 
 
+async def test_a_call_is_not_recorded_for_a_user_whose_conversation_it_is_not(store: Everthread, own: Talk) -> None:
+    await own.append(user("A secret."))
+    context = await own.context(model="openai:gpt-5")
+    forged = store.talk(msgspec.structs.replace(own.conversation, user="somebody-else"))
+    with pytest.raises(EverthreadError):
+        await forged.record(context, Usage(input=1))
+    assert await calls(own) == []
+
+
+async def test_a_record_stands_on_the_branch_that_the_context_was_built_from(own: Talk) -> None:
+    await own.append(user("One."), assistant("Noted."), user("Two."))
+    context = await own.context(model="openai:gpt-5")
+    await own.rewind(to=2)
+    await own.record(context, Usage(input=1))
+    assert await calls(own) == []
+    assert len(await calls(await own.on("main"))) == 1
+
+
 @pytest.mark.parametrize("usage", ["much", {"tokens": 1}, 7, {"prompt_tokens": "many"}])
 async def test_usage_that_tells_no_tokens_is_refused(own: Talk, usage: object) -> None:
     await own.append(user("Hello?"))
@@ -378,3 +398,27 @@ async def test_a_tool_call_that_was_approved_goes_on_with_the_strategy_that_is_g
     await spoken.say("Sail.", **given)
     await spoken.approve(**given)
     assert [record.past for record in await calls(spoken)] == [4, 4]
+
+
+class Advice(BaseModel):
+    umbrella: bool
+
+
+async def test_what_sdks_have_parsed_goes_in_like_the_reply_that_it_is(own: Talk) -> None:
+    """Nothing of what they add is kept."""
+    await own.append(user("An umbrella?"))
+    said = '{"umbrella": true}'
+    async with (
+        ResponsesServer(Script([[said]])) as server,
+        openai.AsyncOpenAI(api_key="test-key", base_url=server.address, max_retries=0) as client,
+    ):
+        request = (await own.context(model="openai-responses:gpt-5")).request
+        await own.append(await client.responses.parse(**request, text_format=Advice))
+    async with (
+        OpenAIServer(Script([[said]])) as chat,
+        openai.AsyncOpenAI(api_key="test-key", base_url=chat.address, max_retries=0) as client,
+    ):
+        request = (await own.context(model="openai:gpt-5")).request
+        await own.append(await client.chat.completions.parse(**request, response_format=Advice))
+    replies = [event.event for event in await own.range(2, ENDLESS)]
+    assert [reply.parts for reply in replies if isinstance(reply, Assistant)] == [(Text(text=said),)] * 2

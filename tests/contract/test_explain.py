@@ -118,7 +118,6 @@ async def test_a_bad_value_names_itself_its_source_and_what_is_allowed(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "model is '', but must be named as provider:name"),
         ({"model": "gpt-4o"}, "model is 'gpt-4o' in the settings given, but must be provider:name"),
         (
             {"model": "mistral:large"},

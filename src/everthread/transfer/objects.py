@@ -24,7 +24,7 @@ from everthread.transfer.langchain import from_langchain
 
 Fields = dict[str, Any]
 _REPLY = "a reply, a message or a content"
-_UNSAID = ("parsed", "parsed_arguments", "output_parsed", "annotations", "audio")  # what SDKs add to what was said
+_UNSAID = ("parsed", "parsed_arguments", "parsed_output", "annotations", "audio")  # what SDKs add to what was said
 _ITEMS = ("message", "function_call", "function_call_output", "custom_tool_call", "reasoning")
 _FINISHES: dict[str, Finish] = {
     **dict.fromkeys(("end_turn", "stop_sequence", "stop", "completed", "STOP"), "stop"),
@@ -135,11 +135,16 @@ def _chat(message: Fields) -> Fields:
 
 
 def _item(item: Fields) -> Fields:
-    content = item.get("content")
-    if item.get("type") != "message" or not isinstance(content, list):
-        return _said(item)
-    kept = [{name: value for name, value in part.items() if name != "parsed"} for part in content]
-    return {**item, "content": kept}
+    """An item without its id and state, which say nothing where the provider stores nothing; a message as one text."""
+    if item.get("type") != "message":
+        kept = item if item.get("type") == "reasoning" else {**item, "id": None, "status": None}
+        return {name: value for name, value in _said(kept).items() if value is not None}
+    content = item.get("content") or []
+    texts = (
+        [content] if isinstance(content, str) else [part.get("text") or part.get("refusal") or "" for part in content]
+    )
+    phase = {"phase": item["phase"]} if item.get("phase") else {}
+    return {"role": item.get("role", "assistant"), "content": "".join(texts), **phase}
 
 
 # -- what is reported --------------------------------------------------------------------------------------
