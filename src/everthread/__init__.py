@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from everthread.agent.personas import Agent
     from everthread.app import Everthread
-    from everthread.core.events import Redacted, assistant, system, tool_call, tool_result, user
+    from everthread.core.events import Other, Redacted, assistant, marker, system, tool_call, tool_result, user
     from everthread.core.happenings import artifact_created, canvas_changed, flow_completed, flow_started, user_edit
     from everthread.core.parts import file, image
     from everthread.errors import EverthreadError
@@ -24,6 +24,7 @@ __all__ = [
     "Everthread",
     "EverthreadError",
     "McpServer",
+    "Other",
     "Redacted",
     "Talk",
     "artifact_created",
@@ -33,6 +34,7 @@ __all__ = [
     "flow_completed",
     "flow_started",
     "image",
+    "marker",
     "system",
     "tool",
     "tool_call",
@@ -45,7 +47,10 @@ _HOMES = {
     "Agent": "everthread.agent.personas",
     "Everthread": "everthread.app",
     "Talk": "everthread.talk",
-    **dict.fromkeys(("Redacted", "assistant", "system", "tool_call", "tool_result", "user"), "everthread.core.events"),
+    **dict.fromkeys(
+        ("Other", "Redacted", "assistant", "marker", "system", "tool_call", "tool_result", "user"),
+        "everthread.core.events",
+    ),
     **dict.fromkeys(
         ("artifact_created", "canvas_changed", "flow_completed", "flow_started", "user_edit"),
         "everthread.core.happenings",

@@ -15,12 +15,12 @@ from everthread.agent.start import Given
 from everthread.config import Source, from_conversation, resolve
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
-from everthread.core.events import SettingsChanged, User, media_of, text_of
+from everthread.core.events import SettingsChanged, User, is_kind, media_of, text_of
 from everthread.core.logged import microseconds
 from everthread.core.sections import ORDER
 from everthread.core.strategies import STRATEGIES, Strategy
 from everthread.errors import BadValue, NoUser
-from everthread.store.conversations import Owner, check_name, owner_of
+from everthread.store.conversations import Owner, check_alias, check_name, owner_of
 
 OPENED = "the settings that the store was opened with"
 
@@ -38,8 +38,19 @@ def name(what: str, value: object, *, empty: bool = False) -> str:
     return check_name(what, text(what, value), empty=empty)
 
 
+def kind(value: object) -> str:
+    if not is_kind(text("kind", value)):
+        raise BadValue("kind", value, "the name of a kind: a letter, then letters, digits and _ . : -, in lower case")
+    return str(value)
+
+
 def goal(value: object) -> str:
     return check_name("goal", text("goal", value), most=2_000, empty=True)
+
+
+def alias(value: object) -> str:
+    """An id of the caller's own for a conversation."""
+    return check_alias(text("id", value))
 
 
 def owner(tenant: object, user: object) -> Owner:
@@ -112,6 +123,13 @@ def moment(what: str, value: datetime | int | None, otherwise: int) -> int:
         return microseconds(value if value.tzinfo else value.astimezone())
     except (OverflowError, ValueError):
         raise BadValue(what, value, "a time that there is in the zone of this machine") from None
+
+
+def past(what: str, value: datetime | int) -> int:
+    """A time from 1970 on, in microseconds. Whether it has passed is for the log to say."""
+    if (found := moment(what, value, 0)) < 0:
+        raise BadValue(what, value, "a time from 1970 on")
+    return found
 
 
 # -- settings --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Conversations: begun, found, listed, renamed, counted. Always somebody's: without a user there are none."""
+"""Conversations: begun, found, changed, counted. Always somebody's: without a user there are none."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import msgspec
 from everthread.core.branches import Branch, Current, Line
 from everthread.core.ids import is_id, make_id
 from everthread.core.logged import moment
-from everthread.errors import BadValue, NoUser, Outrun, UnknownConversation
+from everthread.core.metadata import check_metadata
+from everthread.errors import AlreadyExists, BadValue, NoUser, Outrun, UnknownConversation
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
 MAIN = 1
 NEWEST = "~"  # sorts after every id
+MINUTE = 60_000_000  # microseconds
+OWN_ID = "conversation with the id"
 
 
 class Owner(NamedTuple):
@@ -36,6 +39,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     current: int = MAIN
     began: int = 0
     erased: int | None = None
+    alias: str = ""  # the application's own id, where it gave one
+    metadata: dict[str, Any] = {}
 
     @property
     def about(self) -> str:
@@ -93,7 +98,7 @@ class BranchTotals(msgspec.Struct, frozen=True, kw_only=True):
 def begin(
     new: Conversation, *, chance: int, tried: list[str], unless_one: bool = False
 ) -> Script[Outcome[Conversation]]:
-    """Begin a conversation; with `unless_one`, only where the user has none with this agent yet.
+    """Begin a conversation; with `unless_one`, only where the user has none yet: with its alias, or else its agent.
 
     `tried`: the ids of runs of this script whose commit was not confirmed.
     """
@@ -101,7 +106,11 @@ def begin(
     for id in tried:
         if (yield Ask("conversation", {**owner._asdict(), "conversation": id})):
             return Outcome((yield from find(owner, id)))
-    if unless_one and (found := (yield from newest(owner, new.agent))):
+    if new.alias and (taken := (yield from by_alias(owner, new.alias))):
+        if not unless_one:
+            raise AlreadyExists(OWN_ID, new.alias)
+        return Outcome(taken)
+    if unless_one and not new.alias and (found := (yield from newest(owner, new.agent))):
         return Outcome(found)
     # After the user's newest, whatever the clock says: the one begun last is the newest.
     before = yield from newest(owner, "")
@@ -119,6 +128,7 @@ def main_of(way: Current) -> Line:
 def insert(new: Conversation) -> list[Tell]:
     key = {"tenant": new.tenant, "conversation": new.id}
     row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current, "time": new.began}
+    row |= {"alias": new.alias or None, "active": new.began // MINUTE}
     main = main_of(Current(new.tenant, new.id, new.began)).branch
     branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": main.time}
     return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]
@@ -128,18 +138,27 @@ def newest(owner: Owner, agent: str) -> Script[Conversation | None]:
     """The newest with this agent; with any where none is named."""
     if agent:
         rows = yield Ask("newest_conversation", {**owner._asdict(), "agent": agent})
-        return _conversation(owner.tenant, rows[0]) if rows else None
+        return conversation_of(owner.tenant, rows[0]) if rows else None
     found = yield from page(owner, agent="", before=NEWEST, limit=1)
     return found[0] if found else None
 
 
+def by_alias(owner: Owner, alias: str) -> Script[Conversation | None]:
+    rows = yield Ask("conversation_by_alias", {**owner._asdict(), "alias": alias})
+    return conversation_of(owner.tenant, rows[0]) if rows else None
+
+
 def find(owner: Owner, id: str) -> Script[Conversation]:
+    """By its id, or by its alias."""
     if not is_id(id):
-        raise UnknownConversation(id)
+        found = (yield from by_alias(owner, check_alias(id))) if id else None
+        if found is None:
+            raise UnknownConversation(id)
+        return found
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": id})
     if not rows:
         raise UnknownConversation(id)
-    found = _conversation(owner.tenant, rows[0])
+    found = conversation_of(owner.tenant, rows[0])
     if found.erased is not None:
         raise UnknownConversation(id, erased=f"{moment(found.erased):%Y-%m-%d}")
     return found
@@ -148,7 +167,7 @@ def find(owner: Owner, id: str) -> Script[Conversation]:
 def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Conversation]]:
     values = {**owner._asdict(), "agent": agent, "before": before, "limit": limit}
     rows = yield Ask("conversations", values)
-    return [_conversation(owner.tenant, row) for row in rows]
+    return [conversation_of(owner.tenant, row) for row in rows]
 
 
 def change(
@@ -158,8 +177,8 @@ def change(
     under: Mapping[str, Any] | None = None,
     forgotten: int | None = None,
 ) -> Script[Outcome[Conversation]]:
-    """Change name, goal or settings of a conversation, on top of what they are now. `forgotten`: refuse, unless just so
-    often something of it has been redacted."""
+    """Change name, goal, settings or metadata of a conversation, on top of what they are now. `forgotten`: refuse,
+    unless just so often something of it has been redacted."""
     now = yield from find(conversation.owner, conversation.id)
     if now.agent != conversation.agent:
         raise UnknownConversation(conversation.id)
@@ -172,7 +191,7 @@ def change(
 
 def branch_totals(conversation: Conversation) -> Script[list[BranchTotals]]:
     rows = yield Ask("branch_heads", {"tenant": conversation.tenant, "conversation": conversation.id})
-    return [_branch_totals(row) for row in rows]
+    return [branch_totals_of(row) for row in rows]
 
 
 def user_totals(owner: Owner) -> Script[Totals]:
@@ -204,8 +223,15 @@ def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -
     return value
 
 
+def check_alias(value: str) -> str:
+    """An application's own id. One in the form of ours would be taken for ours."""
+    if is_id(check_name("id", value)):
+        raise BadValue("id", value, "text that is not in the form of Everthread's own ids: put a word before it")
+    return value
+
+
 def settings_of(written: str) -> dict[str, Any] | None:
-    """The settings that a conversation's row has; None where they cannot be read."""
+    """The settings or metadata that a conversation's row has; None where they cannot be read."""
     try:
         read = json.loads(written)
     except ValueError:
@@ -225,11 +251,13 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _details(c: Conversation) -> dict[str, Any]:
     settings = json.dumps(check_settings(c.settings))  # ASCII: any text in it is escaped
-    return {"tenant": c.tenant, "conversation": c.id, "name": c.name, "goal": c.goal, "settings": settings}
+    metadata = json.dumps(check_metadata(c.metadata))
+    says = {"name": c.name, "goal": c.goal, "settings": settings, "metadata": metadata}
+    return {"tenant": c.tenant, "conversation": c.id, **says}
 
 
-def _conversation(tenant: str, row: Row) -> Conversation:
-    id, user, agent, name, goal, settings, current, began, erased = row
+def conversation_of(tenant: str, row: Row) -> Conversation:
+    id, user, agent, name, goal, settings, current, began, alias, metadata, erased = row
     return Conversation(
         tenant=tenant,
         id=id,
@@ -241,10 +269,12 @@ def _conversation(tenant: str, row: Row) -> Conversation:
         current=current,
         began=began,
         erased=erased,
+        alias=alias or "",
+        metadata=settings_of(metadata) or {},
     )
 
 
-def _branch_totals(row: Row) -> BranchTotals:
+def branch_totals_of(row: Row) -> BranchTotals:
     number, name, parent, at, time, last, newest, tokens, messages, tokens_before, messages_before = row
     return BranchTotals(
         branch=Branch(number=number, name=name, parent=parent, at=at, time=time),

@@ -28,6 +28,7 @@ class Speaking(Bound):
         when_busy: str = "wait",
         detached: bool = False,
         origin: str = "",
+        metadata: dict[str, Any] | None = None,
         key: str = "",
     ) -> Reply:
         """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
@@ -35,10 +36,11 @@ class Speaking(Bound):
         The message is on disk before its turn does anything else. `tools`: functions with type hints, objects with
         name, schema and execute, MCP servers; without any, the agent's. `when_busy`: wait for a turn of this branch
         that is under way, or "refuse". `detached`: begin at once, and go on without the caller; else who stops
-        listening ends the turn. `origin`: who speaks, when it is not the user by hand. `key`: said again with the same
-        key, it is appended once. What goes wrong is raised.
+        listening ends the turn. `origin`: who speaks, when it is not the user by hand. `metadata`: a JSON object of
+        your own, kept with the message and never sent. `key`: said again with the same key, it is appended once. What
+        goes wrong is raised.
         """
-        message = arguments.message(user(*pieces, origin=arguments.text("origin", origin)))
+        message = arguments.message(user(*pieces, origin=arguments.text("origin", origin), metadata=metadata))
         arguments.name("key", key, empty=True)
         given: dict[str, Any] = {"model": model, "instructions": instructions, "tools": tools, "settings": settings}
         given |= {"when_busy": when_busy, "detached": detached}
