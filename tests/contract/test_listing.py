@@ -143,7 +143,7 @@ async def test_most_appends_say_nothing_of_it(address: str, someone: str, monkey
     for _ in range(120):
         await talk.append(user("x"))
         clock.now += 1_000_000
-    assert len(told) in (2, 4)  # PostgreSQL tries each from memory first
+    assert 2 <= len(told) <= 3  # PostgreSQL tries one from memory first
     await et.close()
 
 

@@ -81,13 +81,16 @@ SELECT b.conversation, b.branch, b.name, b.parent, b.at, b.time,
     coalesce(e.messages_before + CASE WHEN e.spoken = e.seq THEN 1 ELSE 0 END, 0),
     coalesce(f.tokens_before, 0), coalesce(f.messages_before, 0)
 FROM json_each(:ids) AS j
-CROSS JOIN branches b
+CROSS JOIN LATERAL (
+    SELECT b.* FROM branches AS b
+    WHERE b.tenant = :tenant AND b.conversation = j.key
+    OFFSET 0) AS b
 LEFT JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
     AND e.seq = (SELECT max(seq) FROM events WHERE tenant = b.tenant AND conversation = b.conversation
                  AND branch = b.branch)
 LEFT JOIN events f ON f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch
     AND f.seq = b.at + 1
-WHERE b.tenant = :tenant AND b.conversation = j.key
+WHERE b.tenant = :tenant
 
 -- name: user_totals
 -- Events, messages and tokens of all of a user's conversations, each event counted once.
