@@ -125,7 +125,7 @@ def moment(what: str, value: datetime | int | None, otherwise: int) -> int:
         raise BadValue(what, value, "a time that there is in the zone of this machine") from None
 
 
-def past(what: str, value: datetime | int) -> int:
+def past(what: str, value: datetime) -> int:
     """A time from 1970 on, in microseconds. Whether it has passed is for the log to say."""
     if (found := moment(what, value, 0)) < 0:
         raise BadValue(what, value, "a time from 1970 on")

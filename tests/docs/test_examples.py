@@ -29,7 +29,9 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["docs/tutorial.md", "docs/howto/memory.md", "docs/howto/live.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/tutorial.md", "docs/howto/memory.md", "docs/howto/live.md", "docs/howto/yours.md"]
+)
 async def test_a_page_does_what_it_says(page: str, fresh_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A reader is quicker than memory, which works beside them; a test on a busy machine may not be.
     monkeypatch.setattr(Worker, "remind", lambda *_: None)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from everthread.core.ids import is_id
 from everthread.core.metadata import matches
-from everthread.errors import BadValue
+from everthread.errors import BadValue, UnknownConversation
 from everthread.store.conversations import (
     MINUTE,
     NEWEST,
@@ -26,7 +26,6 @@ from everthread.store.conversations import (
     Totals,
     branch_totals_of,
     conversation_of,
-    find,
     settings_of,
     total,
 )
@@ -78,10 +77,11 @@ def _place(owner: Owner, before: str) -> Script[Place]:
     if before == NEWEST:
         return TOP
     if is_id(before):
-        one = yield from find(owner, before)
-        sums = yield from _totals(owner.tenant, [one.id])
-        time = sums[one.id].newest or one.began
-        return Place(time // MINUTE, time, one.id)
+        rows = yield Ask("conversation", {**owner._asdict(), "conversation": before})
+        if not rows or rows[0][-1] is not None:  # it was erased
+            raise UnknownConversation(before)
+        time = _time(rows[0], (yield from _heads(owner.tenant, rows))[before])
+        return Place(time // MINUTE, time, before)
     if named := _CURSOR.fullmatch(before):
         return Place(int(named[1]), int(named[2]), named[3])
     raise BadValue("before", before, "the `cursor` of a conversation that was listed, or its id")
@@ -89,28 +89,27 @@ def _place(owner: Owner, before: str) -> Script[Place]:
 
 def _listed(owner: Owner, rows: Sequence[Row], start: Place) -> Script[list[Listed]]:
     """Some conversations that come after a place, in the order of the list."""
-    sums = yield from _totals(owner.tenant, [row[0] for row in rows])
-    placed = sorted(_placed(rows, sums), key=lambda one: one[0], reverse=True)
-    return [
-        Listed(
-            **msgspec.structs.asdict(conversation_of(owner.tenant, row[:-1])), totals=sums[place.id], cursor=str(place)
-        )
-        for place, row in placed
-        if place < start
-    ]
+    heads = yield from _heads(owner.tenant, rows)
+    placed = [(Place(row[-1], _time(row, heads[row[0]]), row[0]), row) for row in rows]
+    placed.sort(key=lambda one: one[0], reverse=True)
+    return [_one(owner, place, row, heads[place.id]) for place, row in placed if place < start]
 
 
-def _placed(rows: Sequence[Row], sums: dict[str, Totals]) -> Iterator[tuple[Place, Row]]:
-    for row in rows:
-        yield Place(row[-1], sums[row[0]].newest or row[7], row[0]), row
+def _one(owner: Owner, place: Place, row: Row, heads: list[Row]) -> Listed:
+    about = msgspec.structs.asdict(conversation_of(owner.tenant, row[:-1]))
+    return Listed(**about, totals=total([branch_totals_of(head) for head in heads]), cursor=str(place))
 
 
-def _totals(tenant: str, ids: list[str]) -> Script[dict[str, Totals]]:
-    """The sums of each conversation, every event counted once."""
-    rows = (
-        (yield Ask("branch_heads_among", {"tenant": tenant, "ids": json.dumps(dict.fromkeys(ids, 0))})) if ids else []
-    )
-    branches: dict[str, list[Row]] = {id: [] for id in ids}
-    for row in rows:
-        branches[row[0]].append(row[1:])
-    return {id: total([branch_totals_of(row) for row in own]) for id, own in branches.items()}
+def _time(row: Row, heads: list[Row]) -> int:
+    """When a conversation's newest event came; when it was begun, where there is none."""
+    return max((head[6] for head in heads), default=0) or int(row[7])
+
+
+def _heads(tenant: str, rows: Sequence[Row]) -> Script[dict[str, list[Row]]]:
+    """Of each conversation its branches with their newest events, as `branch_heads` has them."""
+    heads: dict[str, list[Row]] = {row[0]: [] for row in rows}
+    if heads:
+        ids = json.dumps(dict.fromkeys(heads, 0))
+        for row in (yield Ask("branch_heads_among", {"tenant": tenant, "ids": ids})):
+            heads[row[0]].append(row[1:])
+    return heads

@@ -16,7 +16,7 @@ from everthread.talk.bound import Bound
 
 class Writing(Bound):
     async def append(
-        self, *events: Event, key: str = "", expect: int | None = None, at: datetime | int | None = None
+        self, *events: Event, key: str = "", expect: int | None = None, at: datetime | None = None
     ) -> list[Logged]:
         """Append events in one transaction; they are on disk when this returns.
 
