@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.events import Mark
-from everthread.core.turns import Head
 from everthread.errors import BadValue
+from everthread.store import conversations
 from everthread.store.engine import Tell
 from everthread.store.listing import Listed
 from everthread.store.open import open_log
-from everthread.store.scripts import append
-from everthread.store.scripts.append import Place
 from tests.contract.support import MINUTE, START, Clock, everything
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -132,13 +131,13 @@ async def test_most_appends_say_nothing_of_it(address: str, someone: str, monkey
     et = Everthread(await open_log(address, clock=clock))
     talk = await et.begin(user=someone)
     told: list[Tell] = []
-    stirred = append._stirred
+    stirred = conversations.stirred
 
-    def noted(place: Place, before: Head, head: Head) -> Tell:
-        told.append(stirred(place, before, head))
+    def noted(key: dict[str, Any], time: int, *, first: bool) -> Tell:
+        told.append(stirred(key, time, first=first))
         return told[-1]
 
-    monkeypatch.setattr(append, "_stirred", noted)
+    monkeypatch.setattr(conversations, "stirred", noted)
     for _ in range(120):
         await talk.append(user("x"))
         clock.now += 1_000_000

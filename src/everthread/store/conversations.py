@@ -189,6 +189,13 @@ def change(
     return Outcome(changed, [Tell("update_conversation", [_details(changed)])], under=under)
 
 
+def stirred(key: Mapping[str, Any], time: int, *, first: bool) -> Tell:
+    """The statement that says when a conversation was last active, to the minute: the first append of each minute has
+    it, so that most are one statement. It comes last: all lock the row of a conversation after their other rows."""
+    row = {"tenant": key["tenant"], "conversation": key["conversation"]}
+    return Tell("stir", [{**row, "active": time // MINUTE, "first": int(first)}])
+
+
 def branch_totals(conversation: Conversation) -> Script[list[BranchTotals]]:
     rows = yield Ask("branch_heads", {"tenant": conversation.tenant, "conversation": conversation.id})
     return [branch_totals_of(row) for row in rows]

@@ -47,6 +47,7 @@ from everthread.errors import (
     UnknownConversation,
     UnknownSeq,
 )
+from everthread.store import conversations
 from everthread.store.beside.leases import Lease, give_back, under
 from everthread.store.beside.usage import figures
 from everthread.store.conversations import MAIN, MINUTE
@@ -351,16 +352,8 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun:
             *_receipt(place, batch, own),
         ]
     if head.time // MINUTE != before.time // MINUTE:
-        writes.append(_stirred(place, before, head))
+        writes.append(conversations.stirred(place._asdict(), head.time, first=not before.seq and place.branch == MAIN))
     return NumberedEvents(events, heads, writes)
-
-
-def _stirred(place: Place, before: Head, head: Head) -> Tell:
-    """The statement that says when a conversation was last active, to the minute: the first append of each minute has
-    it, so that most are one statement. It comes last: all lock the row of a conversation after their other rows."""
-    first = not before.seq and place.branch == MAIN
-    row = {"active": head.time // MINUTE, "first": int(first)}
-    return Tell("stir", [{"tenant": place.tenant, "conversation": place.conversation, **row}])
 
 
 def _blobs(place: Place, batch: Batch) -> list[Tell]:
