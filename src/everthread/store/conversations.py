@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import Branch, Current, Line
-from everthread.core.ids import is_id, make_id
+from everthread.core.ids import is_id, make_id, time_of
 from everthread.core.logged import moment
 from everthread.core.metadata import check_metadata
 from everthread.errors import AlreadyExists, BadValue, NoUser, Outrun, UnknownConversation
@@ -128,7 +128,7 @@ def main_of(way: Current) -> Line:
 def insert(new: Conversation) -> list[Tell]:
     key = {"tenant": new.tenant, "conversation": new.id}
     row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current, "time": new.began}
-    row |= {"alias": new.alias or None, "active": row["time"] // MINUTE}
+    row |= {"alias": new.alias or None, "active": time_of(new.id) // MINUTE}
     main = main_of(Current(new.tenant, new.id, new.began)).branch
     branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": main.time}
     return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]

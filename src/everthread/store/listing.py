@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.ids import is_id
+from everthread.core.ids import is_id, time_of
 from everthread.core.metadata import matches
-from everthread.errors import BadValue, UnknownConversation
+from everthread.errors import BadValue
 from everthread.store.conversations import (
     MINUTE,
     NEWEST,
@@ -73,14 +73,13 @@ def page(owner: Owner, *, agent: str, metadata: dict[str, Any], before: str, lim
 
 
 def _place(owner: Owner, before: str) -> Script[Place]:
-    """The place that a cursor names, or the place of the conversation that an id names, where that stands now."""
+    """The place that a cursor names, or the place of the user's conversation that an id names, where that stands now;
+    of an id that names none, where a conversation would stand that was begun with it."""
     if before == NEWEST:
         return TOP
     if is_id(before):
         rows = yield Ask("conversation", {**owner._asdict(), "conversation": before})
-        if not rows or rows[0][-1] is not None:  # it was erased
-            raise UnknownConversation(before)
-        time = _time(rows[0], (yield from _heads(owner.tenant, rows))[before])
+        time = _time(before, (yield from _heads(owner.tenant, rows)).get(before, []))
         return Place(time // MINUTE, time, before)
     if named := _CURSOR.fullmatch(before):
         return Place(int(named[1]), int(named[2]), named[3])
@@ -90,7 +89,7 @@ def _place(owner: Owner, before: str) -> Script[Place]:
 def _listed(owner: Owner, rows: Sequence[Row], start: Place) -> Script[list[Listed]]:
     """Some conversations that come after a place, in the order of the list."""
     heads = yield from _heads(owner.tenant, rows)
-    placed = [(Place(row[-1], _time(row, heads[row[0]]), row[0]), row) for row in rows]
+    placed = [(Place(row[-1], _time(row[0], heads[row[0]]), row[0]), row) for row in rows]
     placed.sort(key=lambda one: one[0], reverse=True)
     return [_one(owner, place, row, heads[place.id]) for place, row in placed if place < start]
 
@@ -100,9 +99,10 @@ def _one(owner: Owner, place: Place, row: Row, heads: list[Row]) -> Listed:
     return Listed(**about, totals=total([branch_totals_of(head) for head in heads]), cursor=str(place))
 
 
-def _time(row: Row, heads: list[Row]) -> int:
-    """When a conversation's newest event came; when it was begun, where there is none."""
-    return max((head[6] for head in heads), default=0) or int(row[7])
+def _time(id: str, heads: list[Row]) -> int:
+    """When a conversation's newest event came; when it was begun, where there is none, as its id says: ids are in the
+    order in which conversations were begun, whatever the clock said."""
+    return max((head[6] for head in heads), default=0) or time_of(id)
 
 
 def _heads(tenant: str, rows: Sequence[Row]) -> Script[dict[str, list[Row]]]:
