@@ -31,7 +31,7 @@ from everthread.store.conversations import (
 )
 from everthread.store.engine import Ask, Row, Script
 
-LOOKED = 500  # conversations that are looked at together where metadata is asked for
+LOOKED = 2_000  # conversations that are looked at together where metadata is asked for
 _CURSOR = re.compile(r"(\d{1,18})\.(\d{1,18})\.([0-9A-Z]{26})")
 
 
@@ -65,11 +65,16 @@ def page(owner: Owner, *, agent: str, metadata: dict[str, Any], before: str, lim
     while True:
         values = {**owner._asdict(), "agent": agent, "high": high, "skip": step - 1}
         rows = yield Ask("conversations_by_activity", values)
-        fitting = [row for row in rows if matches(settings_of(row[9]) or {}, metadata)] if metadata else rows
+        fitting = [row for row in rows if _has(row[9], metadata)] if metadata else rows
         found += yield from _listed(owner, fitting, start)
         if len(found) >= limit or sum(row[-1] < high for row in rows) < step:
             return found[:limit]
         high = rows[-1][-1] - 1  # minutes are read whole
+
+
+def _has(written: str, wanted: dict[str, Any]) -> bool:
+    """Whether a conversation has the metadata that is wanted; most have none at all."""
+    return written != "{}" and matches(settings_of(written) or {}, wanted)
 
 
 def _place(owner: Owner, before: str) -> Script[Place]:
