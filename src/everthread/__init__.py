@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         ToolResult as ToolResult,
         User as User,
         assistant as assistant,
+        marker as marker,
         system as system,
         text_of as text_of,
         tool_call as tool_call,
@@ -193,8 +194,8 @@ _NAMES = {
     "everthread.core.deltas": "CallDelta Delta Done Notice ReasoningDelta ResultDelta TextDelta Usage",
     "everthread.core.events": (
         "AgentKilled Assistant BriefUpdated Clear Command Event Fork Mark Marker Message ModelCall Other Pin Redacted "
-        "Rewind SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult User assistant system "
-        "text_of tool_call tool_result user"
+        "Rewind SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult User assistant marker "
+        "system text_of tool_call tool_result user"
     ),
     "everthread.core.happenings": (
         "ArtifactCreated CanvasChanged FlowCompleted FlowStarted Happening UserEdit artifact_created canvas_changed "

@@ -26,7 +26,9 @@ from everthread.agent.personas import Agents
 from everthread.agent.runtime import DEFAULT_AGENT, Runtime, Summarise
 from everthread.config import Source, general_sources, keys_of, resolve
 from everthread.context.build import Contexts, forgotten
+from everthread.core.ids import is_id
 from everthread.core.importance import Worth, worth
+from everthread.core.metadata import check_metadata
 from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
@@ -40,6 +42,7 @@ from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import NEWEST, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.home import Home
+from everthread.store.listing import Listed
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
 from everthread.store.times import FOREVER
@@ -159,13 +162,18 @@ class Everthread:
         return Opening(opened)
 
     async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
-        """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
-        owner = arguments.owner(tenant, user)
-        if id is not None:
-            return self.talk(await self.log.conversations.find(owner, arguments.text("id", id)))
+        """The user's newest conversation with the agent, begun if there is none; or the one with this id.
+
+        `id`: Everthread's, of a conversation that is there; or one of your own, such as "thread-17": then it is begun
+        with the agent if this user has none with that id.
+        """
+        owner, known = arguments.owner(tenant, user), self.log.conversations
+        if id is not None and is_id(arguments.text("id", id)):
+            return self.talk(await known.find(owner, id))
+        alias = "" if id is None else arguments.alias(id)
         arguments.name("agent", agent)
-        found = await self.log.conversations.newest(owner, agent)
-        return self.talk(found or await self.log.conversations.begin(owner, agent=agent, unless_one=True))
+        found = await (known.known(owner, alias) if alias else known.newest(owner, agent))
+        return self.talk(found or await known.begin(owner, agent=agent, alias=alias, unless_one=True))
 
     async def begin(
         self,
@@ -175,15 +183,23 @@ class Everthread:
         name: str = "",
         goal: str = "",
         settings: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        id: str | None = None,
         tenant: str = TENANT,
     ) -> Talk:
-        """Begin another conversation; from now on it is the user's newest with this agent."""
+        """Begin another conversation; from now on it is the user's newest with this agent.
+
+        `metadata`: a JSON object of your own, kept with it and never sent. `id`: one of your own, by which
+        `et.conversation` finds it; AlreadyExists where this user has one with that id.
+        """
         owner = arguments.owner(tenant, user)
         details: dict[str, Any] = {
             "agent": arguments.name("agent", agent),
             "name": arguments.name("name", name, empty=True),
             "goal": arguments.goal(goal),
             "settings": arguments.settings_of_conversation({} if settings is None else settings),
+            "metadata": check_metadata({} if metadata is None else metadata),
+            "alias": "" if id is None else arguments.alias(id),
         }
         return self.talk(await self.log.conversations.begin(owner, **details))
 
@@ -204,14 +220,26 @@ class Everthread:
         return self._read
 
     async def conversations(
-        self, *, user: str, agent: str = "", before: str = NEWEST, limit: int = 50, tenant: str = TENANT
-    ) -> list[Conversation]:
-        """A page of a user's conversations, newest first. Without a user there are none."""
+        self,
+        *,
+        user: str,
+        agent: str = "",
+        metadata: dict[str, Any] | None = None,
+        before: str = NEWEST,
+        limit: int = 50,
+        tenant: str = TENANT,
+    ) -> list[Listed]:
+        """A page of a user's conversations, last active first, with their counts. Without a user there are none.
+
+        `metadata`: only those that have these values under these names. The next page is `before` the `cursor` of the
+        last one; what comes in between moves its conversation to the top, and moves no other.
+        """
         if not user:
             return []
-        return await self.log.conversations.page(
+        return await self.log.conversations.listed(
             arguments.owner(tenant, user),
             agent=arguments.name("agent", agent, empty=True),
+            metadata=check_metadata({} if metadata is None else metadata),
             before=arguments.name("before", before),
             limit=arguments.count("limit", limit),
         )

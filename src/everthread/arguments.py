@@ -17,7 +17,7 @@ from everthread.config import Source, from_conversation, resolve
 from everthread.context.output import output_of
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
-from everthread.core.events import SettingsChanged, User, media_of, text_of, tool_call
+from everthread.core.events import SettingsChanged, User, is_kind, media_of, text_of, tool_call
 from everthread.core.sections import ORDER
 from everthread.core.settings import GivenSettings
 from everthread.core.strategies import STRATEGIES, Strategy
@@ -25,7 +25,7 @@ from everthread.core.times import microseconds
 from everthread.core.tokens import Counter
 from everthread.errors import BadValue, NoUser
 from everthread.providers.client import NO_HEADERS, Headers
-from everthread.store.conversations import Owner, check_name, owner_of
+from everthread.store.conversations import Owner, check_alias, check_name, owner_of
 from everthread.store.engine import Engine
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
@@ -49,8 +49,19 @@ def name(what: str, value: object, *, empty: bool = False) -> str:
     return check_name(what, text(what, value), empty=empty)
 
 
+def kind(value: object) -> str:
+    if not is_kind(text("kind", value)):
+        raise BadValue("kind", value, "the name of a kind: a letter, then letters, digits and _ . : -, in lower case")
+    return str(value)
+
+
 def goal(value: object) -> str:
     return check_name("goal", text("goal", value), most=2_000, empty=True)
+
+
+def alias(value: object) -> str:
+    """An id of the caller's own for a conversation."""
+    return check_alias(text("id", value))
 
 
 def owner(tenant: object, user: object) -> Owner:
@@ -125,6 +136,13 @@ def moment(what: str, value: datetime | None, otherwise: int) -> int:
         return microseconds(value if value.tzinfo else value.astimezone())
     except (OverflowError, ValueError):
         raise BadValue(what, value, "a time that there is in the zone of this machine") from None
+
+
+def past(what: str, value: datetime) -> int:
+    """A time from 1970 on, in microseconds. Whether it has passed is for the log to say."""
+    if (found := moment(what, value, 0)) < 0:
+        raise BadValue(what, value, "a time from 1970 on")
+    return found
 
 
 # -- settings --------------------------------------------------------------------------------------------

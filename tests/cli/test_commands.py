@@ -108,7 +108,9 @@ def test_without_conversations_the_list_says_so(run: Run, empty: None) -> None:
 
 
 def test_a_full_page_says_how_to_go_on(run: Run, filled: str) -> None:
-    assert f"--before {filled}" in run("conversations", "--limit", "1").output
+    (found,) = json.loads(run("conversations", "--json").output)
+    assert f"--before {found['cursor']}" in run("conversations", "--limit", "1").output
+    assert found["cursor"].endswith(filled)
 
 
 def test_show_gives_the_newest_turns_of_the_current_branch(run: Run, filled: str) -> None:

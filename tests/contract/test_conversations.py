@@ -123,7 +123,7 @@ async def test_names_are_plain_text(et: Everthread, talk: Talk, someone: str, ba
 
 
 @pytest.mark.parametrize(
-    "odd", ["\0", "\ud800", "x" * 5_000, "'; DROP TABLE events; --"], ids=lambda odd: ascii(odd)[:12]
+    "odd", ["\0", "\ud800", "x" * 5_000, "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"], ids=lambda odd: ascii(odd)[:12]
 )
 async def test_what_nobody_could_have_named_is_simply_not_there(
     et: Everthread, talk: Talk, someone: str, odd: str

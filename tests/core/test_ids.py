@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everthread.core.ids import is_id, make_id
+from everthread.core.ids import is_id, make_id, time_of
 
 NOW = 1_767_225_600_000_000  # 2026-01-01
 CHANCE = st.integers(min_value=0, max_value=2**80 - 1)
@@ -17,6 +17,11 @@ TIME = st.integers(min_value=0, max_value=2**48 * 1000 - 1)
 @given(TIME, CHANCE)
 def test_an_id_is_26_letters_and_digits(time: int, chance: int) -> None:
     assert is_id(make_id(time, chance))
+
+
+@given(TIME, CHANCE)
+def test_an_id_says_when_it_was_made(time: int, chance: int) -> None:
+    assert time_of(make_id(time, chance)) == time // 1000 * 1000
 
 
 @given(TIME, TIME, CHANCE, CHANCE)

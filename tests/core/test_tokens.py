@@ -22,6 +22,9 @@ from everthread.core.events import (
     Redacted,
     Rewind,
     SettingsChanged,
+    System,
+    ToolCall,
+    ToolResult,
     User,
     assistant,
     system,
@@ -42,6 +45,7 @@ from everthread.core.tokens import (
     sizes,
     tools_size,
 )
+from everthread.providers.leftovers import note
 from tests.core.pictures import png
 from tests.core.strategies import any_text, events, plain_json
 from tests.examples import examples
@@ -257,12 +261,33 @@ def test_what_a_provider_wants_echoed_is_charged() -> None:
     assert sizes(signed)[0] - sizes(assistant(Reasoning(text="hm")))[0] == 100
 
 
-@pytest.mark.parametrize(
-    "message", [User(parts=(Text(text="x"),), meta={"p": "s" * 400})], ids=lambda message: message.kind
-)
-def test_the_metadata_of_a_whole_message_is_charged_like_that_of_a_part(message: User) -> None:
-    plain = sizes(User(parts=message.parts))[0]
-    assert sizes(message)[0] - plain == 100
+def test_what_a_provider_wants_echoed_of_a_tool_call_is_charged() -> None:
+    signed = ToolCall(id="1", name="t", meta={"google": "s" * 400})
+    assert sizes(signed)[0] - sizes(ToolCall(id="1", name="t"))[0] == 100
+
+
+NOTE = note("openai", fields={"internal": "x" * 4_000})
+UNSENT: dict[str, tuple[Event, Event]] = {
+    "a user message": (user("x"), User(parts=(Text(text="x"),), meta=NOTE)),
+    "a system message": (system("x"), System(parts=(Text(text="x"),), meta=NOTE)),
+    "a reply": (assistant("x"), Assistant(parts=(Text(text="x"),), meta=NOTE)),
+    "a tool call": (tool_call("t"), ToolCall(id="call_t", name="t", meta=NOTE)),
+    "its message": (tool_call("t"), ToolCall(id="call_t", name="t", meta=note("openai", message={"a": "x" * 4_000}))),
+    "a tool result": (tool_result("x"), ToolResult(id="call_", parts=(Text(text="x"),), meta=NOTE)),
+    "a text": (user("x"), User(parts=(Text(text="x", meta=NOTE),))),
+    "a field": (user("x"), User(parts=(Text(text="x", meta=note("openai", place={"field": "y" * 400})),))),
+}
+
+
+@pytest.mark.parametrize(("plain", "noted"), UNSENT.values(), ids=UNSENT.keys())
+def test_fields_of_a_foreign_format_are_kept_but_not_sent_and_not_counted(plain: Event, noted: Event) -> None:
+    assert sizes(noted) == sizes(plain)
+
+
+@pytest.mark.parametrize("make", [user, assistant, system, tool_result])
+def test_an_applications_metadata_is_not_counted(make: Any) -> None:
+    assert sizes(make("x", metadata={"trace": "y" * 4_000})) == sizes(make("x"))
+    assert sizes(tool_call("t", metadata={"trace": "y" * 4_000})) == sizes(tool_call("t"))
 
 
 # -- images as OpenAI charges them -------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "page",
-    ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("memory", "live", "json", "types", "sync"))],
+    ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("memory", "live", "json", "types", "sync", "yours"))],
 )
 async def test_a_page_does_what_it_says(page: str, fresh_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A reader is quicker than memory, which works beside them; a test on a busy machine may not be.

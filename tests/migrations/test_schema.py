@@ -34,6 +34,10 @@ OTHER_KEYS = {
 }
 
 
+# By which a user's conversation is known to the application; behind the user's wall, it is the whole key.
+ALIAS = ["tenant", "user", "alias"]
+
+
 def _schema(engine: str) -> str:
     return files("everthread.store").joinpath(f"sql/{engine}/schema.sql").read_text("utf-8")
 
@@ -101,6 +105,7 @@ async def test_every_key_of_a_conversation_in_sqlite_begins_with_tenant_and_conv
             keys[f"{table} primary key"] = primary
         for row in connection.execute(f"PRAGMA foreign_key_list({table})").fetchall():
             keys.setdefault(f"{table} foreign key {row[0]}", []).append(row[3])
+    assert keys.pop("conversations_by_alias") == ALIAS
     assert len(keys) >= 14
     assert {name: columns[:2] for name, columns in keys.items()} == {name: ["tenant", "conversation"] for name in keys}
 
@@ -159,6 +164,7 @@ async def test_every_key_of_a_conversation_in_postgres_begins_with_tenant_and_co
     others = {table: columns for table, name, columns in found if table in OTHER_KEYS and name.endswith("_pkey")}
     assert others == OTHER_KEYS
     keys = {f"{table} {name}": columns for table, name, columns in found if table not in OTHER_KEYS}
+    assert keys.pop("conversations conversations_by_alias") == ALIAS
     assert len(keys) >= 12
     assert {name: columns[:2] for name, columns in keys.items()} == {name: ["tenant", "conversation"] for name in keys}
 

@@ -9,8 +9,8 @@ import msgspec
 
 from everthread.app import Everthread
 from everthread.cli.shared import Scope, ago, console, run, say_json, scope_of, scoped
-from everthread.store.conversations import NEWEST, Conversation, Totals
-from everthread.talk import Talk
+from everthread.store.conversations import NEWEST
+from everthread.store.listing import Listed
 from everthread.transfer.write import timestamp
 
 
@@ -18,30 +18,32 @@ from everthread.transfer.write import timestamp
 @scoped
 @click.option("--agent", default="", help="Only with this agent.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1))
-@click.option("--before", default=NEWEST, help="Page on: only those before this id.", show_default=False)
+@click.option(
+    "--before", default=NEWEST, help="Page on: only those after this cursor or id in the list.", show_default=False
+)
 def conversations_command(agent: str, limit: int, before: str, **scope: Any) -> None:
-    """List conversations, newest first."""
+    """List conversations, last active first."""
     where = scope_of(**scope)
 
     async def work(et: Everthread) -> None:
         page = await et.conversations(user=where.user, tenant=where.tenant, agent=agent, before=before, limit=limit)
-        rows = [(c, await Talk(et.log, c).totals()) for c in page]
         if where.json:
-            say_json([_as_json(*row) for row in rows])
+            say_json([_as_json(one) for one in page])
         else:
-            _table(where, rows, more=len(page) == limit)
+            _table(where, page, more=len(page) == limit)
 
     run(where, work)
 
 
-def _as_json(conversation: Conversation, totals: Totals) -> dict[str, Any]:
-    about = msgspec.to_builtins(conversation)
+def _as_json(conversation: Listed) -> dict[str, Any]:
+    about, totals = msgspec.to_builtins(conversation), conversation.totals
+    del about["totals"]
     counts = {"events": totals.events, "messages": totals.messages, "tokens": totals.tokens}
     newest = timestamp(totals.newest) if totals.newest else None
     return {**about, "began": timestamp(conversation.began), "newest": newest, **counts}
 
 
-def _table(scope: Scope, rows: list[tuple[Conversation, Totals]], *, more: bool) -> None:
+def _table(scope: Scope, rows: list[Listed], *, more: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -54,10 +56,10 @@ def _table(scope: Scope, rows: list[tuple[Conversation, Totals]], *, more: bool)
     table.add_column("agent", overflow="ellipsis", no_wrap=True, max_width=20)
     for name in ("messages", "tokens", "last said"):
         table.add_column(name, justify="right", no_wrap=True)
-    for c, totals in rows:
-        counts = (f"{totals.messages:,}", f"{totals.tokens:,}", ago(totals.newest))
-        table.add_row(c.id, Text(c.name or "–"), Text(c.agent), *counts)
+    for c in rows:
+        counts = (f"{c.totals.messages:,}", f"{c.totals.tokens:,}", ago(c.totals.newest))
+        table.add_row(c.id, Text(c.name or c.alias or "–"), Text(c.agent), *counts)
     out = console(table=True)
     out.print(table)
     if more:
-        out.print(f"There may be more: --before {rows[-1][0].id}", style="dim", markup=False)
+        out.print(f"There may be more: --before {rows[-1].cursor}", style="dim", markup=False)

@@ -24,7 +24,7 @@ from everthread.core.ids import is_id
 from everthread.errors import BadValue, EverthreadError, NotFound
 from everthread.language.shown import counted as counted
 from everthread.language.shown import printable as printable
-from everthread.store.conversations import NEWEST, Conversation
+from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
 from everthread.talk import Talk
 
 if TYPE_CHECKING:
@@ -208,7 +208,10 @@ def tell(text: str, *, colour: str = "") -> None:
 
 
 async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
-    """The conversation with this id, the beginning or end of one, or this name; the newest where none is given."""
+    """The conversation with this id, the application's own or Everthread's, the beginning or end of one of these, or
+    this name; the newest where none is given."""
+    if name and (own := await et.log.conversations.known(owner_of(scope.tenant, scope.user), check_name("id", name))):
+        return et.talk(own)
     if name is not None and is_id(name.upper()):
         return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())
     found = await (_newest(et, scope) if name is None else every_conversation(et, scope))
@@ -218,14 +221,14 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
 
 
 async def _newest(et: Everthread, scope: Scope) -> list[Conversation]:
-    return await et.conversations(user=scope.user, tenant=scope.tenant, limit=1)
+    return await et.log.conversations.page(owner_of(scope.tenant, scope.user), limit=1)
 
 
 async def every_conversation(et: Everthread, scope: Scope) -> list[Conversation]:
-    """All that the user has, newest first."""
+    """All that the user has, begun last first."""
     found: list[Conversation] = []
-    before = NEWEST
-    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
+    before, owner = NEWEST, owner_of(scope.tenant, scope.user)
+    while page := await et.log.conversations.page(owner, before=before, limit=500):
         found += page
         before = page[-1].id
     return found

@@ -23,7 +23,7 @@ from everthread.core.parts import Reasoning
 from everthread.core.request import Item, MessageItem, ReplyItem
 from everthread.core.sections import Asides
 from everthread.core.strategies import ASKED
-from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING
+from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, echo_size
 from everthread.core.window import Start, excess
 from everthread.store.scripts.window import WindowRead
 
@@ -308,7 +308,7 @@ class Packing:
         return SoFar(events, tokens, changed)
 
     def _reasoned(self, part: Reasoning) -> int:
-        return self.plan.measure.text(part.text) + sum(len(value) // 4 for value in part.meta.values())
+        return self.plan.measure.text(part.text) + echo_size(part.meta)
 
     def _may_go_back(self, turn: Packed, reply: ReplyItem, so_far: SoFar) -> bool:
         model = self.plan.model

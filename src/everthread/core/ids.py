@@ -22,6 +22,11 @@ def make_id(time: int, chance: int, *, after: str = "") -> str:
     return _write(fresh if fresh > before else before + 1 + (chance >> 40))
 
 
+def time_of(id: str) -> int:
+    """When an id was made, in microseconds, to the millisecond; not before the one that it was made after."""
+    return (_read(id) >> 80) * 1000
+
+
 def is_id(text: str) -> bool:
     return _ULID.fullmatch(text) is not None
 

@@ -3,7 +3,7 @@
 All are frozen values. An image or file is known by the hash of its bytes; the bytes themselves ride along in
 `data` only until the log has put them aside, so that a conversation keeps them once and its events stay
 small. `meta` holds what a provider wants echoed (signatures, encrypted reasoning), one exact text per
-provider name: Everthread never looks inside.
+provider name, into which Everthread never looks; or a note of what a foreign format had beside it, which is not sent.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import msgspec
 from everthread.core.images import dimensions, media_type_of
 from everthread.core.values import Value, stored_form
 from everthread.errors import BadValue
+
+NOTES = ('{"fields": ', '{"place": ', '{"message": ')  # with which a note begins (`providers.leftovers`)
 
 
 class _Part(

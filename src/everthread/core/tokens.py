@@ -2,7 +2,8 @@
 
 Text is counted with OpenAI's o200k encoding, offline and exactly (but for very long words: see `pieces`); a
 message has a few tokens of wrapping; an image is charged by its area and a file by its length, never as the text
-of its base64. What another model makes of it is a factor on this size, applied by whoever builds a request.
+of its base64. Only what is sent has a size: metadata has none, nor have the fields of a foreign format that were noted.
+What another model makes of it is a factor on this size, applied by whoever builds a request.
 `settled` is the size once the event's turn is idle, when a large tool result is sent as a stub.
 
 Beside the events a request has tools; their size is here too, and so is what is exact for one provider only:
@@ -21,7 +22,7 @@ import msgspec
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.images import dimensions
-from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.core.parts import NOTES, File, Image, Part, Reasoning, Text
 from everthread.core.pieces import pieces
 from everthread.core.request import compact, object_of, spelled
 
@@ -65,11 +66,11 @@ def sizes(event: Event, counter: Counter | None = None) -> tuple[int, int]:
     counter = counter or count
     match event:
         case User() | Assistant() | System():
-            full = WRAPPING + _parts(event.parts, counter) + _echo(event.meta)
+            full = WRAPPING + _parts(event.parts, counter)
         case ToolCall():
-            full = CALL_WRAPPING + counter(event.name) + _arguments(event.arguments, counter) + _echo(event.meta)
+            full = CALL_WRAPPING + counter(event.name) + _arguments(event.arguments, counter) + echo_size(event.meta)
         case ToolResult():
-            full = CALL_WRAPPING + _parts(event.parts, counter) + _echo(event.meta)
+            full = CALL_WRAPPING + _parts(event.parts, counter)
             return full, min(full, _stub(event, full, counter))
         case _:
             return 0, 0
@@ -177,7 +178,7 @@ def _parts(parts: tuple[Part, ...], counter: Counter) -> int:
 def _part(part: Part, counter: Counter) -> int:
     match part:
         case Text() | Reasoning():
-            return counter(part.text) + _echo(part.meta)
+            return counter(part.text) + echo_size(part.meta)
         case Image():
             sides = dimensions(part.data) if part.data else (part.width, part.height)
             return image_area(*sides)
@@ -212,8 +213,9 @@ def _stub(event: ToolResult, full: int, counter: Counter) -> int:
     return CALL_WRAPPING + STUB_NOTE + counter(whole[:STUB_HEAD]) + counter(whole[-STUB_TAIL:]) + others
 
 
-def _echo(meta: dict[str, str]) -> int:
-    return sum(len(value) // 4 for value in meta.values()) if meta else 0
+def echo_size(meta: dict[str, str]) -> int:
+    """Tokens of what a provider wants back. What was only noted of a foreign format is never sent: nothing."""
+    return sum(len(value) // 4 for value in meta.values() if not value.startswith(NOTES)) if meta else 0
 
 
 @cache

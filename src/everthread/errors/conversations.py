@@ -83,6 +83,7 @@ class AlreadyExists(Conflict):
     ADVICE: ClassVar = {
         "branch": "choose another name",
         "document": "nothing was written; forget it first if you want this one",
+        "conversation with the id": "nothing was written; open it with `et.conversation(id=…)`, or choose another id",
         "conversation": "nothing was written; leave it out of the file, or import it into another store or tenant",
     }
 

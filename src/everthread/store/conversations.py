@@ -1,4 +1,4 @@
-"""Conversations: begun, found, listed, renamed, counted. Always somebody's: without a user there are none."""
+"""Conversations: begun, found, changed, counted. Always somebody's: without a user there are none."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.branches import Branch, Current, Line
-from everthread.core.ids import is_id, make_id
+from everthread.core.ids import is_id, make_id, time_of
+from everthread.core.metadata import check_metadata
 from everthread.core.times import EPOCH, microseconds, moment
 from everthread.core.values import Value
-from everthread.errors import BadValue, NoUser, Outrun, UnknownConversation
+from everthread.errors import AlreadyExists, BadValue, NoUser, Outrun, UnknownConversation
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
 MAIN = 1
 NEWEST = "~"  # sorts after every id
+MINUTE = 60_000_000  # microseconds
+OWN_ID = "conversation with the id"
 
 
 class Owner(NamedTuple):
@@ -38,6 +41,8 @@ class Conversation(msgspec.Struct, Value, frozen=True, kw_only=True):
     current: int = MAIN
     began: datetime = EPOCH
     erased: datetime | None = None
+    alias: str = ""  # the application's own id, where it gave one
+    metadata: dict[str, Any] = {}
 
     @property
     def about(self) -> str:
@@ -95,7 +100,7 @@ class BranchTotals(msgspec.Struct, Value, frozen=True, kw_only=True):
 def begin(
     new: Conversation, *, chance: int, tried: list[str], unless_one: bool = False
 ) -> Script[Outcome[Conversation]]:
-    """Begin a conversation; with `unless_one`, only where the user has none with this agent yet.
+    """Begin a conversation; with `unless_one`, only where the user has none yet: with its alias, or else its agent.
 
     `tried`: the ids of runs of this script whose commit was not confirmed.
     """
@@ -103,7 +108,11 @@ def begin(
     for id in tried:
         if (yield Ask("conversation", {**owner._asdict(), "conversation": id})):
             return Outcome((yield from find(owner, id)))
-    if unless_one and (found := (yield from newest(owner, new.agent))):
+    if new.alias and (taken := (yield from by_alias(owner, new.alias))):
+        if not unless_one:
+            raise AlreadyExists(OWN_ID, new.alias)
+        return Outcome(taken)
+    if unless_one and not new.alias and (found := (yield from newest(owner, new.agent))):
         return Outcome(found)
     # After the user's newest, whatever the clock says: the one begun last is the newest.
     before = yield from newest(owner, "")
@@ -121,7 +130,7 @@ def main_of(way: Current) -> Line:
 def insert(new: Conversation) -> list[Tell]:
     key = {"tenant": new.tenant, "conversation": new.id}
     row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current}
-    row["time"] = microseconds(new.began)
+    row |= {"time": microseconds(new.began), "alias": new.alias or None, "active": time_of(new.id) // MINUTE}
     main = main_of(Current(new.tenant, new.id, new.began)).branch
     branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": row["time"]}
     return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]
@@ -131,18 +140,27 @@ def newest(owner: Owner, agent: str) -> Script[Conversation | None]:
     """The newest with this agent; with any where none is named."""
     if agent:
         rows = yield Ask("newest_conversation", {**owner._asdict(), "agent": agent})
-        return _conversation(owner.tenant, rows[0]) if rows else None
+        return conversation_of(owner.tenant, rows[0]) if rows else None
     found = yield from page(owner, agent="", before=NEWEST, limit=1)
     return found[0] if found else None
 
 
+def by_alias(owner: Owner, alias: str) -> Script[Conversation | None]:
+    rows = yield Ask("conversation_by_alias", {**owner._asdict(), "alias": alias})
+    return conversation_of(owner.tenant, rows[0]) if rows else None
+
+
 def find(owner: Owner, id: str) -> Script[Conversation]:
+    """By its id, or by its alias."""
     if not is_id(id):
-        raise UnknownConversation(id)
+        found = (yield from by_alias(owner, check_alias(id))) if id else None
+        if found is None:
+            raise UnknownConversation(id)
+        return found
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": id})
     if not rows:
         raise UnknownConversation(id)
-    found = _conversation(owner.tenant, rows[0])
+    found = conversation_of(owner.tenant, rows[0])
     if found.erased is not None:
         raise UnknownConversation(id, erased=f"{found.erased:%Y-%m-%d}")
     return found
@@ -151,7 +169,7 @@ def find(owner: Owner, id: str) -> Script[Conversation]:
 def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Conversation]]:
     values = {**owner._asdict(), "agent": agent, "before": before, "limit": limit}
     rows = yield Ask("conversations", values)
-    return [_conversation(owner.tenant, row) for row in rows]
+    return [conversation_of(owner.tenant, row) for row in rows]
 
 
 def change(
@@ -161,8 +179,8 @@ def change(
     under: Mapping[str, Any] | None = None,
     forgotten: int | None = None,
 ) -> Script[Outcome[Conversation]]:
-    """Change name, goal or settings of a conversation, on top of what they are now. `forgotten`: refuse, unless just so
-    often something of it has been redacted."""
+    """Change name, goal, settings or metadata of a conversation, on top of what they are now. `forgotten`: refuse,
+    unless just so often something of it has been redacted."""
     now = yield from find(conversation.owner, conversation.id)
     if now.agent != conversation.agent:
         raise UnknownConversation(conversation.id)
@@ -173,9 +191,16 @@ def change(
     return Outcome(changed, [Tell("update_conversation", [_details(changed)])], under=under)
 
 
+def stirred(key: Mapping[str, Any], time: int, *, first: bool) -> Tell:
+    """The statement that says when a conversation was last active, to the minute: the first append of each minute has
+    it, so that most are one statement. It comes last: all lock the row of a conversation after their other rows."""
+    row = {"tenant": key["tenant"], "conversation": key["conversation"]}
+    return Tell("stir", [{**row, "active": time // MINUTE, "first": int(first)}])
+
+
 def branch_totals(conversation: Conversation) -> Script[list[BranchTotals]]:
     rows = yield Ask("branch_heads", {"tenant": conversation.tenant, "conversation": conversation.id})
-    return [_branch_totals(row) for row in rows]
+    return [branch_totals_of(row) for row in rows]
 
 
 def user_totals(owner: Owner) -> Script[Totals]:
@@ -207,8 +232,15 @@ def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -
     return value
 
 
+def check_alias(value: str) -> str:
+    """An application's own id. One in the form of ours would be taken for ours."""
+    if is_id(check_name("id", value)):
+        raise BadValue("id", value, "text that is not in the form of Everthread's own ids: put a word before it")
+    return value
+
+
 def settings_of(written: str) -> dict[str, Any] | None:
-    """The settings that a conversation's row has; None where they cannot be read."""
+    """The settings or metadata that a conversation's row has; None where they cannot be read."""
     try:
         read = json.loads(written)
     except ValueError:
@@ -228,11 +260,13 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _details(c: Conversation) -> dict[str, Any]:
     settings = json.dumps(check_settings(c.settings))  # ASCII: any text in it is escaped
-    return {"tenant": c.tenant, "conversation": c.id, "name": c.name, "goal": c.goal, "settings": settings}
+    metadata = json.dumps(check_metadata(c.metadata))
+    says = {"name": c.name, "goal": c.goal, "settings": settings, "metadata": metadata}
+    return {"tenant": c.tenant, "conversation": c.id, **says}
 
 
-def _conversation(tenant: str, row: Row) -> Conversation:
-    id, user, agent, name, goal, settings, current, began, erased = row
+def conversation_of(tenant: str, row: Row) -> Conversation:
+    id, user, agent, name, goal, settings, current, began, alias, metadata, erased = row
     return Conversation(
         tenant=tenant,
         id=id,
@@ -244,10 +278,12 @@ def _conversation(tenant: str, row: Row) -> Conversation:
         current=current,
         began=moment(began),
         erased=None if erased is None else moment(erased),
+        alias=alias or "",
+        metadata=settings_of(metadata) or {},
     )
 
 
-def _branch_totals(row: Row) -> BranchTotals:
+def branch_totals_of(row: Row) -> BranchTotals:
     number, name, parent, at, time, last, came, tokens, messages, tokens_before, messages_before = row
     newest = moment(came) if came else None
     return BranchTotals(

@@ -15,7 +15,7 @@ T = TypeVar("T")
 MOST = 10_000  # conversations
 APPENDS = {
     "insert_event", "insert_receipt", "insert_blob", "insert_blob_use", "insert_model_call", "insert_quote",
-    "release_lease",
+    "release_lease", "stir",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ what is left to do).
 
 The rest is done by subject; each is an object of `verbs/`:
 
-    log.conversations  begin  find  mine  newest  page  change  branches  totals  user_totals
+    log.conversations  begin  find  known  mine  newest  page  listed  change  branches  totals  user_totals
     log.recall         search  index  index_these
     log.forgetting     redact  erase  erase_user  unfinished  finish  finish_later
     log.leases         take  renew  release  term;  of a running reply: hold  keep  partial
@@ -179,6 +179,7 @@ class Log:
         basis: Basis | None = None,
         under: Lease | None = None,
         gap: Gap | None = None,
+        at: int | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
 
@@ -186,10 +187,11 @@ class Log:
         KeyReused. `expect`: the newest message that the caller has seen; Moved if there is a newer one. `basis`: what
         a marker was made from; Outrun if it is otherwise by now. `under`: the lease that lets the caller write;
         TakenOver if another has it by now. `gap` gives the pause that ends a session, in microseconds, where it is not
-        this log's; it is asked only where a message comes after a pause that may be one.
+        this log's; it is asked only where a message comes after a pause that may be one. `at`: when it happened, in
+        place of now: not before the newest event of the branch, and not later than now; else BadValue.
         """
         batch = await self._prepare(_drafts(events), key, expect)
-        batch.basis, batch.under = basis, under
+        batch.basis, batch.under, batch.at = basis, under, at
         return (await self._write(place, batch, gap)).events
 
     async def go_on(

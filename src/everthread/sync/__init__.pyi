@@ -31,6 +31,7 @@ from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
+from everthread.store.listing import Listed
 from everthread.store.recall.hits import Branches, Hit, Scope
 
 __all__ = ["Agents", "Everthread", "Reply", "Stream", "Talk"]
@@ -113,7 +114,10 @@ class Everthread:
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
         chooses as well."""
     def conversation(self, *, user: str, agent: str = ..., id: str | None = None, tenant: str = ...) -> Talk:
-        """The user's newest conversation with the agent, begun if there is none; or the one with this id."""
+        """The user's newest conversation with the agent, begun if there is none; or the one with this id.
+
+        `id`: Everthread's, of a conversation that is there; or one of your own, such as "thread-17": then it is begun
+        with the agent if this user has none with that id."""
     def begin(
         self,
         *,
@@ -122,15 +126,30 @@ class Everthread:
         name: str = "",
         goal: str = "",
         settings: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        id: str | None = None,
         tenant: str = ...,
     ) -> Talk:
-        """Begin another conversation; from now on it is the user's newest with this agent."""
+        """Begin another conversation; from now on it is the user's newest with this agent.
+
+        `metadata`: a JSON object of your own, kept with it and never sent. `id`: one of your own, by which
+        `et.conversation` finds it; AlreadyExists where this user has one with that id."""
     def talk(self, conversation: Conversation) -> Talk:
         """The talk for one of `et.conversations`."""
     def conversations(
-        self, *, user: str, agent: str = "", before: str = ..., limit: int = 50, tenant: str = ...
-    ) -> list[Conversation]:
-        """A page of a user's conversations, newest first. Without a user there are none."""
+        self,
+        *,
+        user: str,
+        agent: str = "",
+        metadata: dict[str, Any] | None = None,
+        before: str = ...,
+        limit: int = 50,
+        tenant: str = ...,
+    ) -> list[Listed]:
+        """A page of a user's conversations, last active first, with their counts. Without a user there are none.
+
+        `metadata`: only those that have these values under these names. The next page is `before` the `cursor` of the
+        last one; what comes in between moves its conversation to the top, and moves no other."""
     def totals(self, *, user: str, tenant: str = ...) -> Totals:
         """Conversations, events, messages and tokens of a user."""
     def erase_user(self, *, user: str, tenant: str = ...) -> int:
@@ -190,6 +209,7 @@ class Talk:
         when_busy: WhenBusy = "wait",
         detached: bool = False,
         origin: str = "",
+        metadata: dict[str, Any] | None = None,
         key: str = "",
     ) -> Reply:
         """Say something to the model, and hear its reply: `for delta in talk.say("…")`, or `result()` for the whole.
@@ -200,8 +220,8 @@ class Talk:
         model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is that. `extra_headers`: for
         the provider; kept nowhere. `when_busy`: wait for a turn of this branch that is under way, or "refuse".
         `detached`: begin at once, and go on without the caller; else who stops listening ends the turn. `origin`: who
-        speaks, when it is not the user by hand. `key`: said again with the same key, it is appended once. What goes
-        wrong is raised."""
+        speaks, when it is not the user by hand. `metadata`: a JSON object of your own, kept with the message and never
+        sent. `key`: said again with the same key, it is appended once. What goes wrong is raised."""
     def resume(self, **given: Unpack[ForTurn]) -> Reply:
         """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
         the message."""
@@ -262,12 +282,20 @@ class Talk:
         """The request of the model call that event `seq` records, built again, and what is no longer the same.
 
         `strategy`: the function that chose its window, where that was your own: the log has its name only."""
-    def tail(self, *, turns: int = 20) -> list[Logged]:
-        """The events of the newest turns, whole. Reads what was said, across a clear as well."""
-    def before(self, seq: int = ..., *, limit: int = 50, messages: bool = False) -> list[Logged]:
-        """The page of events that ends just before `seq`; the newest page where none is given."""
-    def after(self, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
-        """The page of events that begins just after `seq`; the first page where none is given."""
+    def tail(self, *, turns: int = 20, messages: bool = False) -> list[Logged]:
+        """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
+    def before(
+        self, seq: int = ..., *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+    ) -> list[Logged]:
+        """The page of events that ends just before `seq`; the newest page where none is given. `metadata`: of the
+        messages that have these values under these names, for which it reads back as far as it must."""
+    def after(
+        self, seq: int = 0, *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+    ) -> list[Logged]:
+        """The page of events that begins just after `seq`; the first page where none is given. `metadata`: as for
+        `before`."""
+    def markers(self, kind: str, *, limit: int = 50) -> list[Logged]:
+        """The newest markers of a kind, an application's own or one of Everthread's, newest first."""
     def range(self, first: int, last: int) -> list[Logged]:
         """The events from seq `first` to seq `last`."""
     def listen(self, *, after: int = 0) -> Stream[Logged | Delta]:
@@ -306,14 +334,17 @@ class Talk:
 
         `scope`: this conversation, or all of the user's. `branches`: this branch's own line, or all of them. `tokens`:
         the most that all hits together may have."""
-    def append(self, *events: Event | Any, key: str = "", expect: int | None = None) -> list[Logged]:
+    def append(
+        self, *events: Event | Any, key: str = "", expect: int | None = None, at: datetime | None = None
+    ) -> list[Logged]:
         """Append events in one transaction; they are on disk when this returns.
 
         What an SDK of Anthropic, OpenAI or Google gives (a reply, a message, a content), and LangChain's messages, go
         in as they are: what they say becomes events, and so do their tool calls, with what the provider wants back.
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
-        `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again."""
+        `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
+        history that is older than now, appended oldest first: a time before the newest event of the branch is refused."""
     def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:
@@ -336,6 +367,8 @@ class Talk:
         """Give the conversation a name."""
     def set_goal(self, goal: str) -> None:
         """Say what the conversation is for."""
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replace the conversation's metadata: a JSON object of your own, by which `et.conversations` finds it."""
     def set_settings(self, settings: dict[str, Any]) -> None:
         """Replace the conversation's settings: any JSON object, where Everthread's own have values that it takes."""
     def branches(self) -> list[BranchTotals]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
+from typing import Any
 
 from everthread import arguments
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Delta
-from everthread.core.events import media_of
-from everthread.core.logged import Logged
+from everthread.core.events import MESSAGES, media_of
+from everthread.core.logged import Logged, readable
+from everthread.core.metadata import check_metadata, matches
 from everthread.core.turns import Session, Turn
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import Totals
@@ -17,21 +19,45 @@ from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.times import FOREVER
 from everthread.talk.bound import Bound
 
+LOOKED = 500  # messages that are looked at together where metadata is asked for
+
 
 class Reading(Bound):
-    async def tail(self, *, turns: int = 20) -> list[Logged]:
-        """The events of the newest turns, whole. Reads what was said, across a clear as well."""
-        return await self._log.tail(await self.line(), turns=arguments.count("turns", turns))
+    async def tail(self, *, turns: int = 20, messages: bool = False) -> list[Logged]:
+        """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
+        found = await self._log.tail(await self.line(), turns=arguments.count("turns", turns))
+        return [one for one in found if one.kind in MESSAGES] if messages else found
 
-    async def before(self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
-        """The page of events that ends just before `seq`; the newest page where none is given."""
-        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
-        return await self._log.before(await self.line(), seq, limit=limit, messages=messages)
+    async def before(
+        self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+    ) -> list[Logged]:
+        """The page of events that ends just before `seq`; the newest page where none is given. `metadata`: of the
+        messages that have these values under these names, for which it reads back as far as it must."""
+        line, seq, limit = await self.line(), arguments.seq("seq", seq), arguments.count("limit", limit)
+        if metadata is None:
+            return await self._log.before(line, seq, limit=limit, messages=messages)
+        wanted, found = check_metadata(metadata), list[Logged]()
+        while (page := await self._log.before(line, seq, limit=LOOKED, messages=True)) and len(found) < limit:
+            found, seq = [*_having(wanted, page), *found], page[0].seq
+        return found[-limit:]
 
-    async def after(self, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
-        """The page of events that begins just after `seq`; the first page where none is given."""
-        seq, limit = arguments.seq("seq", seq), arguments.count("limit", limit)
-        return await self._log.after(await self.line(), seq, limit=limit, messages=messages)
+    async def after(
+        self, seq: int = 0, *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+    ) -> list[Logged]:
+        """The page of events that begins just after `seq`; the first page where none is given. `metadata`: as for
+        `before`."""
+        line, seq, limit = await self.line(), arguments.seq("seq", seq), arguments.count("limit", limit)
+        if metadata is None:
+            return await self._log.after(line, seq, limit=limit, messages=messages)
+        wanted, found = check_metadata(metadata), list[Logged]()
+        while (page := await self._log.after(line, seq, limit=LOOKED, messages=True)) and len(found) < limit:
+            found, seq = [*found, *_having(wanted, page)], page[-1].seq
+        return found[:limit]
+
+    async def markers(self, kind: str, *, limit: int = 50) -> list[Logged]:
+        """The newest markers of a kind, an application's own or one of Everthread's, newest first."""
+        kind, limit = arguments.kind(kind), arguments.count("limit", limit)
+        return await self._log.markers(await self.line(), kind, limit=limit)
 
     async def range(self, first: int, last: int) -> list[Logged]:
         """The events from seq `first` to seq `last`."""
@@ -107,3 +133,9 @@ class Reading(Bound):
             until=arguments.moment("until", until, FOREVER),
             session=session,
         )
+
+
+def _having(wanted: dict[str, Any], page: list[Logged]) -> list[Logged]:
+    """The messages that have this metadata. Most have none at all, which their stored form shows."""
+    some = readable(one for one in page if not wanted or b'"metadata":' in one.body)
+    return [one for one in some if matches(getattr(one.event, "metadata", {}), wanted)]

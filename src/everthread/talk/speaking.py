@@ -35,6 +35,7 @@ class Speaking(Bound):
         when_busy: WhenBusy = "wait",
         detached: bool = False,
         origin: str = "",
+        metadata: dict[str, Any] | None = None,
         key: str = "",
     ) -> Reply:
         """Say something to the model, and hear its reply: `async for delta in talk.say("…")`, or `await` the whole.
@@ -45,10 +46,10 @@ class Speaking(Bound):
         model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is that. `extra_headers`: for
         the provider; kept nowhere. `when_busy`: wait for a turn of this branch that is under way, or "refuse".
         `detached`: begin at once, and go on without the caller; else who stops listening ends the turn. `origin`: who
-        speaks, when it is not the user by hand. `key`: said again with the same key, it is appended once. What goes
-        wrong is raised.
+        speaks, when it is not the user by hand. `metadata`: a JSON object of your own, kept with the message and never
+        sent. `key`: said again with the same key, it is appended once. What goes wrong is raised.
         """
-        message = check.message(user(*pieces, origin=check.text("origin", origin)))
+        message = check.message(user(*pieces, origin=check.text("origin", origin), metadata=metadata))
         check.name("key", key, empty=True)
         given: ForTurn = {"model": model, "strategy": strategy, "instructions": instructions, "tools": tools}
         given |= {"settings": settings, "tool_choice": tool_choice, "output": output, "extra_headers": extra_headers}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Any, Unpack
 
@@ -13,6 +14,7 @@ from everthread.context.build import Context
 from everthread.context.pins import turn_of
 from everthread.core.events import Event, kinds
 from everthread.core.logged import Logged
+from everthread.core.metadata import check_metadata
 from everthread.core.settings import GivenSettings
 from everthread.errors import BadValue
 from everthread.store.scripts.append import Place
@@ -29,14 +31,17 @@ def _events(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Writing(Bound):
-    async def append(self, *events: Event | Any, key: str = "", expect: int | None = None) -> list[Logged]:
+    async def append(
+        self, *events: Event | Any, key: str = "", expect: int | None = None, at: datetime | None = None
+    ) -> list[Logged]:
         """Append events in one transaction; they are on disk when this returns.
 
         What an SDK of Anthropic, OpenAI or Google gives (a reply, a message, a content), and LangChain's messages, go
         in as they are: what they say becomes events, and so do their tool calls, with what the provider wants back.
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
-        `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again.
+        `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
+        history that is older than now, appended oldest first: a time before the newest event of the branch is refused.
         """
         arguments.name("key", key, empty=True)
         if expect is not None:
@@ -45,7 +50,8 @@ class Writing(Bound):
         arguments.settings_of_branch(events)
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
-        logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap)
+        when = None if at is None else arguments.past("at", at)
+        logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap, at=when)
         if any(one.kind == "assistant" for one in logged):
             self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
@@ -103,6 +109,11 @@ class Writing(Bound):
     async def set_goal(self, goal: str) -> None:
         """Say what the conversation is for."""
         self.conversation = await self._log.conversations.change(self.conversation, goal=arguments.goal(goal))
+
+    async def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replace the conversation's metadata: a JSON object of your own, by which `et.conversations` finds it."""
+        kept = check_metadata(metadata)
+        self.conversation = await self._log.conversations.change(self.conversation, metadata=kept)
 
     async def set_settings(self, settings: dict[str, Any]) -> None:
         """Replace the conversation's settings: any JSON object, where Everthread's own have values that it takes."""

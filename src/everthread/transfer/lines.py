@@ -18,12 +18,13 @@ import msgspec
 from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Event, Redacted, attach, decode, detach, is_kind, media_of
 from everthread.core.ids import is_id
+from everthread.core.metadata import check_metadata
 from everthread.core.parts import blob_hash
 from everthread.core.times import microseconds, moment
 from everthread.core.tokens import sizes
 from everthread.errors import BadFormat, BadValue
 from everthread.store.beside.documents import LONGEST_NAME, Document
-from everthread.store.conversations import MAIN, Conversation, Owner, check_name, check_settings
+from everthread.store.conversations import MAIN, Conversation, Owner, check_alias, check_name, check_settings
 from everthread.store.log import now
 from everthread.store.scripts.append import Draft
 from everthread.store.scripts.restore import OwnedDocument, Whole
@@ -218,6 +219,7 @@ def _conversation(value: dict[str, Any], owner: Owner) -> Conversation:
         user=owner.user,
         agent=_name("agent", about["agent"]),
         began=moment(_time_of(about, "began")),
+        alias=check_alias(_name("alias", about["alias"])) if about.get("alias", "") != "" else "",
         **_says(about),
     )
 
@@ -231,6 +233,8 @@ def _says(about: dict[str, Any]) -> dict[str, Any]:
         says["goal"] = _name("goal", about["goal"], most=2_000, empty=True)
     if "settings" in about:
         says["settings"] = check_settings(_object("settings", about["settings"]))
+    if "metadata" in about:
+        says["metadata"] = check_metadata(about["metadata"])
     if "current" in about:
         says["current"] = _number("current", about["current"])
     return says

@@ -33,6 +33,7 @@ from everthread.transfer.detect import Format as Format
 from everthread.transfer.detect import detect
 from everthread.transfer.exported import whole_of
 from everthread.transfer.lines import JsonLine, read_lines
+from everthread.transfer.times import times_of
 
 _EXPORTS = {"chatgpt": from_chatgpt, "claude": from_claude}
 _UNKNOWN = (
@@ -192,7 +193,8 @@ def _exported(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole
 def _of_messages(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole:
     with _shallow(body.where):
         events = _events(format, body)
-    began = moment(now())
+    times = times_of(events, now=now())
+    began = moment(now() if not times or times[0] is None else times[0])
     conversation = Conversation(
         tenant=owner.tenant,
         id="",  # in the order of the file, once all are read
@@ -202,7 +204,8 @@ def _of_messages(format: Format, body: JsonLine, owner: Owner, agent: str) -> Wh
         began=began,
     )
     main = Branch(number=MAIN, name="main", parent=None, at=0, time=began)
-    return Whole(conversation=conversation, branches=[(main, [Draft(event=event) for event in events])])
+    drafts = [Draft(event=event, time=time) for event, time in zip(events, times, strict=True)]
+    return Whole(conversation=conversation, branches=[(main, drafts)])
 
 
 def _events(format: Format, body: JsonLine) -> list[Event]:
@@ -224,7 +227,7 @@ def _shallow(where: str) -> Iterator[None]:
 
 
 def _in_order(wholes: list[Whole]) -> list[Whole]:
-    """Message lists say nothing of when they began: the last of a file is the newest."""
+    """Message lists seldom say when they began: the last of a file is the newest."""
     after, ordered = "", []
     for whole in wholes:
         after = make_id(microseconds(whole.conversation.began), secrets.randbits(80), after=after)

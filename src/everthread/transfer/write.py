@@ -203,12 +203,13 @@ async def _own_events(log: Log, conversation: Conversation, branch: Branch, afte
 
 def _about(conversation: Conversation) -> dict[str, Any]:
     fixed = {name: getattr(conversation, name) for name in ("id", "user", "agent")}
+    fixed |= {"alias": conversation.alias} if conversation.alias else {}
     return fixed | _says(conversation) | {"began": timestamp(conversation.began)}
 
 
 def _says(conversation: Conversation) -> dict[str, Any]:
     """What may change about a conversation."""
-    return {name: getattr(conversation, name) for name in ("name", "goal", "settings", "current")}
+    return {name: getattr(conversation, name) for name in ("name", "goal", "settings", "metadata", "current")}
 
 
 def _introduced(branch: Branch) -> dict[str, Any]:

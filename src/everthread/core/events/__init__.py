@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from everthread.core.events.builders import (
     assistant,
+    marker,
     system,
     tool_call,
     tool_result,
@@ -21,6 +22,7 @@ from everthread.core.events.builders import (
 )
 from everthread.core.events.content import (
     attach,
+    bare,
     detach,
     media_of,
     redacted,
@@ -106,12 +108,14 @@ __all__ = [
     "User",
     "assistant",
     "attach",
+    "bare",
     "decode",
     "detach",
     "encode",
     "is_kind",
     "is_unremembered",
     "looks_up",
+    "marker",
     "media_of",
     "redacted",
     "remembered",

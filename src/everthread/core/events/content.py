@@ -34,6 +34,11 @@ def text_of(event: Event) -> str:
             return ""
 
 
+def bare(event: Event) -> Event:
+    """A message without the application's metadata."""
+    return msgspec.structs.replace(event, metadata={}) if getattr(event, "metadata", None) else event
+
+
 def media_of(event: Event) -> list[Image | File]:
     """The images and files that an event shows."""
     return [part for part in getattr(event, "parts", ()) if isinstance(part, _MEDIA)]

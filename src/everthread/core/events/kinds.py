@@ -39,9 +39,13 @@ class _Event(
         return stored_form(self)
 
 
+# Of messages `meta` is Everthread's and the providers' own, and `metadata` the application's (`core.metadata`).
+
+
 class System(_Event, tag="system", frozen=True):
     parts: tuple[Part, ...] = ()
     meta: dict[str, str] = {}
+    metadata: dict[str, Any] = {}
 
 
 class User(_Event, tag="user", frozen=True):
@@ -50,6 +54,7 @@ class User(_Event, tag="user", frozen=True):
     parts: tuple[Part, ...] = ()
     origin: str = ""
     meta: dict[str, str] = {}
+    metadata: dict[str, Any] = {}
 
 
 class Assistant(_Event, tag="assistant", frozen=True):
@@ -59,6 +64,7 @@ class Assistant(_Event, tag="assistant", frozen=True):
     model: str = ""
     interrupted: bool = False
     meta: dict[str, str] = {}
+    metadata: dict[str, Any] = {}
 
 
 class ToolCall(_Event, tag="tool_call", frozen=True):
@@ -69,6 +75,7 @@ class ToolCall(_Event, tag="tool_call", frozen=True):
     arguments: str = "{}"
     waits_for: Literal["", "approval", "job"] = ""
     meta: dict[str, str] = {}
+    metadata: dict[str, Any] = {}
 
 
 class ToolResult(_Event, tag="tool_result", frozen=True):
@@ -82,6 +89,7 @@ class ToolResult(_Event, tag="tool_result", frozen=True):
     late: bool = False
     quotes: tuple[Quote, ...] = ()
     meta: dict[str, str] = {}
+    metadata: dict[str, Any] = {}
 
 
 class Clear(_Event, tag="clear", frozen=True):

@@ -21,6 +21,7 @@ from everthread.core.events import (
     Event,
     ModelCall,
     SessionStarted,
+    bare,
     decode,
     detach,
     encode,
@@ -33,6 +34,7 @@ from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
 from everthread.core.logged import Logged, logged
 from everthread.core.parts import blob_hash
+from everthread.core.times import moment
 from everthread.core.tokens import BYTES_A_TOKEN, sizes
 from everthread.core.turns import Head, advance
 from everthread.errors import (
@@ -46,8 +48,10 @@ from everthread.errors import (
     UnknownConversation,
     UnknownSeq,
 )
+from everthread.store import conversations
 from everthread.store.beside.leases import Lease, give_back, under
 from everthread.store.beside.usage import figures
+from everthread.store.conversations import MAIN, MINUTE
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts import quote as quoting
 
@@ -136,7 +140,8 @@ class Written(NamedTuple):
 
 
 class Batch:
-    """Events that are appended together, ready to be numbered. `gives_back`: they end what `under` was taken for."""
+    """Events that are appended together, ready to be numbered. `gives_back`: they end what `under` was taken for. `at`:
+    when they happened, where that is not now."""
 
     def __init__(
         self,
@@ -148,6 +153,7 @@ class Batch:
         basis: Basis | None = None,
         under: Lease | None = None,
         gives_back: bool = False,
+        at: int | None = None,
         tries: Tries | None = None,
     ) -> None:
         self.items = items
@@ -157,6 +163,7 @@ class Batch:
         self.basis = basis
         self.under = under
         self.gives_back = gives_back
+        self.at = at
         self.tries = tries or Tries()
         self.hash = _hash(items) if key else ""
         quotes = [quoting.quotes_of(item.event) for item in items if item.kind == "tool_result"]
@@ -204,7 +211,8 @@ def _sizes(event: Event, body: bytes) -> tuple[int, int]:
         return sizes(event)
     except Exception:  # noqa: BLE001 - a message is worth more than its size
         _log.warning("An event could not be counted: four bytes of it are taken for a token.", exc_info=True)
-        return (-(-len(body) // BYTES_A_TOKEN),) * 2 if event.kind in MESSAGES else (0, 0)
+        said = encode(bare(event)) if getattr(event, "metadata", None) else body
+        return (-(-len(said) // BYTES_A_TOKEN),) * 2 if event.kind in MESSAGES else (0, 0)
 
 
 def _importance(event: Event, worth: Worth) -> int:
@@ -252,6 +260,7 @@ def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False
         return before
     yield from _check_content(where, batch)
     branch, head = yield from newest_head(where)
+    now = _when(batch.at, now, head)
     if batch.expect is not None:
         _check_expected(batch.expect, head)
     if batch.basis is not None:
@@ -289,6 +298,18 @@ def _check_content(where: dict[str, Any], batch: Batch) -> Script[None]:
         yield from quoting.check(where, batch.quotes)
 
 
+def _when(at: int | None, now: int, head: Head) -> int:
+    """When something happened that is appended now. Times never go backwards on a branch: sessions are told by them."""
+    if at is None:
+        return now
+    if at > max(now, head.time):
+        raise BadValue("at", f"{moment(at)}", "a time that has passed")
+    if at < head.time:
+        newest = f"{moment(head.time)}, when the newest event of the branch came"
+        raise BadValue("at", f"{moment(at)}", f"at least {newest}: append history oldest first")
+    return at
+
+
 def _speaks_now(batch: Batch) -> bool:
     """Whether there is a message in it, and nothing that was said at another time."""
     return any(item.kind in MESSAGES for item in batch.items) and all(item.draft.time is None for item in batch.items)
@@ -303,7 +324,7 @@ class NumberedEvents(NamedTuple):
 def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()) -> NumberedEvents:
     """The events with their numbers, times and ids after `head`, and the statements that write them. `begun`: what
     stands before them, and is not theirs."""
-    events, heads, rows, calls = [], [], [], []
+    before, events, heads, rows, calls = head, [], [], [], []
     for event, kind, body, size, important, draft, _ in (*begun, *batch.items):
         # A clock that runs backwards must not put an event before the one it follows.
         time = max(now, head.time) if draft.time is None else draft.time
@@ -331,6 +352,8 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun:
             *_uses(place, batch, own),
             *_receipt(place, batch, own),
         ]
+    if head.time // MINUTE != before.time // MINUTE:
+        writes.append(conversations.stirred(place._asdict(), head.time, first=not before.seq and place.branch == MAIN))
     return NumberedEvents(events, heads, writes)
 
 

@@ -13,7 +13,7 @@ from everthread.core.turns import Head
 from everthread.core.verdicts import approved, key_of
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
 from everthread.store.beside.documents import Document, document, version_of
-from everthread.store.conversations import Conversation, Owner, insert
+from everthread.store.conversations import OWN_ID, Conversation, Owner, by_alias, insert
 from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.scripts.append import Batch, Draft, Place, number
 
@@ -49,10 +49,20 @@ def restore(
                 )
             ):
                 return Outcome(None)  # all or none: where one is, all are
+    yield from _check_aliases(wholes)
     writes: list[Tell] = []
     for whole, own in zip(wholes, batches, strict=True):
         writes += yield from _restore(whole, own, now=now, gap=gap)
     return Outcome(None, [*writes, *(yield from _documents(documents))])
+
+
+def _check_aliases(wholes: Sequence[Whole]) -> Script[None]:
+    """An alias that is taken, in the store or by another of these, is refused: it cannot name two."""
+    seen = set[tuple[Owner, str]]()
+    for one in (whole.conversation for whole in wholes if whole.conversation.alias):
+        if (one.owner, one.alias) in seen or (yield from by_alias(one.owner, one.alias)):
+            raise AlreadyExists(OWN_ID, one.alias)
+        seen.add((one.owner, one.alias))
 
 
 def _documents(documents: Sequence[OwnedDocument]) -> Script[list[Tell]]:

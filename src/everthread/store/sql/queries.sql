@@ -4,14 +4,21 @@
 -- == conversations ==
 
 -- name: insert_conversation
-INSERT INTO conversations (tenant, conversation, "user", agent, name, goal, settings, current, time)
-VALUES (:tenant, :conversation, :user, :agent, :name, :goal, :settings, :current, :time)
+INSERT INTO conversations
+    (tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, active)
+VALUES (:tenant, :conversation, :user, :agent, :name, :goal, :settings, :current, :time, :alias, :metadata, :active)
 
 -- name: conversation
 -- One conversation of a user.
-SELECT conversation, "user", agent, name, goal, settings, current, time, erased
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
 FROM conversations
 WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user
+
+-- name: conversation_by_alias
+-- The one that the application knows by an id of its own.
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+FROM conversations
+WHERE tenant = :tenant AND "user" = :user AND alias = :alias
 
 -- name: conversation_exists
 -- Whether it was erased, whoever it belongs to: an imported id must be new to the tenant.
@@ -19,15 +26,28 @@ SELECT CASE WHEN erased IS NULL THEN 0 ELSE 1 END FROM conversations WHERE tenan
 
 -- name: conversations
 -- A page of a user's conversations, newest first.
-SELECT conversation, "user", agent, name, goal, settings, current, time, erased
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
 FROM conversations
 WHERE tenant = :tenant AND "user" = :user AND conversation < :before AND erased IS NULL
     AND (agent = :agent OR :agent = '')
 ORDER BY conversation DESC
 LIMIT :limit
 
+-- name: conversations_by_activity
+-- A user's conversations that were last active in the minute `high`, and then so many minutes before it, whole, as hold
+-- `skip` + 1 others: newest first, but not within a minute.
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, active
+FROM conversations
+WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND (agent = :agent OR :agent = '')
+    AND active <= CAST(:high AS bigint) AND active >= coalesce((
+        SELECT active FROM conversations
+        WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND (agent = :agent OR :agent = '')
+            AND active < CAST(:high AS bigint)
+        ORDER BY active DESC, conversation DESC LIMIT 1 OFFSET :skip), 0)
+ORDER BY active DESC, conversation DESC
+
 -- name: newest_conversation
-SELECT conversation, "user", agent, name, goal, settings, current, time, erased
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
 FROM conversations
 WHERE tenant = :tenant AND "user" = :user AND agent = :agent AND erased IS NULL
 ORDER BY conversation DESC
@@ -53,6 +73,25 @@ LEFT JOIN events f ON f.tenant = b.tenant AND f.conversation = b.conversation AN
 WHERE b.tenant = :tenant AND b.conversation = :conversation
 ORDER BY b.branch
 
+-- name: branch_heads_among
+-- The same of some conversations, which are the names in a JSON object.
+SELECT b.conversation, b.branch, b.name, b.parent, b.at, b.time,
+    coalesce(e.seq, 0), coalesce(e.time, 0),
+    coalesce(e.tokens_before + e.tokens, 0),
+    coalesce(e.messages_before + CASE WHEN e.spoken = e.seq THEN 1 ELSE 0 END, 0),
+    coalesce(f.tokens_before, 0), coalesce(f.messages_before, 0)
+FROM json_each(:ids) AS j
+CROSS JOIN LATERAL (
+    SELECT b.* FROM branches AS b
+    WHERE b.tenant = :tenant AND b.conversation = j.key
+    OFFSET 0) AS b
+LEFT JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
+    AND e.seq = (SELECT max(seq) FROM events WHERE tenant = b.tenant AND conversation = b.conversation
+                 AND branch = b.branch)
+LEFT JOIN events f ON f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch
+    AND f.seq = b.at + 1
+WHERE b.tenant = :tenant
+
 -- name: user_totals
 -- Events, messages and tokens of all of a user's conversations, each event counted once.
 SELECT count(DISTINCT c.conversation), coalesce(sum(e.seq - b.at), 0),
@@ -68,8 +107,13 @@ LEFT JOIN events f ON f.tenant = b.tenant AND f.conversation = b.conversation AN
 WHERE c.tenant = :tenant AND c."user" = :user AND c.erased IS NULL
 
 -- name: update_conversation
-UPDATE conversations SET name = :name, goal = :goal, settings = :settings
+UPDATE conversations SET name = :name, goal = :goal, settings = :settings, metadata = :metadata
 WHERE tenant = :tenant AND conversation = :conversation AND erased IS NULL
+
+-- name: stir
+-- Something happened in this minute: the newest there is, or the first of all.
+UPDATE conversations SET active = :active
+WHERE tenant = :tenant AND conversation = :conversation AND (active < CAST(:active AS bigint) OR :first = 1)
 
 -- name: count_redaction
 UPDATE conversations SET forgotten = forgotten + 1 WHERE tenant = :tenant AND conversation = :conversation
@@ -905,7 +949,7 @@ DELETE FROM branches WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: erase_conversation
 -- The tombstone: that there was one, and when it was erased.
-UPDATE conversations SET name = '', goal = '', settings = '{}', erased = :time
+UPDATE conversations SET name = '', goal = '', settings = '{}', alias = NULL, metadata = '{}', erased = :time
 WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: forget_user
@@ -1014,7 +1058,7 @@ DELETE FROM forgetting WHERE tenant = :tenant AND conversation = :conversation A
 -- == checking ==
 
 -- name: whose
-SELECT "user", current, erased, settings FROM conversations
+SELECT "user", current, erased, settings, metadata FROM conversations
 WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: blob_uses

@@ -9,11 +9,14 @@ from typing import Any
 
 from everthread.core.times import moment
 from everthread.errors import UnknownConversation
-from everthread.store import conversations
+from everthread.store import conversations, listing
 from everthread.store.beside import leases
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Owners, Totals
 from everthread.store.engine import Engine
+from everthread.store.listing import Listed
+
+MANY = 200  # conversations in a page from which reading it would be felt on the event loop
 
 
 class Conversations:
@@ -23,7 +26,8 @@ class Conversations:
         self._owners = owners
 
     async def begin(self, owner: Owner, *, agent: str, unless_one: bool = False, **details: Any) -> Conversation:
-        """Begin a conversation; `unless_one` finds the newest with this agent instead, if there is one."""
+        """Begin a conversation; `unless_one` finds the one with its alias instead, or without an alias the newest with
+        this agent, if there is one."""
         began = moment(self._clock())
         new = Conversation(tenant=owner.tenant, id="", user=owner.user, agent=agent, began=began, **details)
         chance, tried = secrets.randbits(80), list[str]()
@@ -36,8 +40,13 @@ class Conversations:
         )
 
     async def find(self, owner: Owner, id: str) -> Conversation:
-        """The conversation with this id, if it is this owner's."""
+        """The conversation with this id or alias, if it is this owner's."""
         return self._owners.know(await self._engine.read(lambda: conversations.find(owner, id)))
+
+    async def known(self, owner: Owner, alias: str) -> Conversation | None:
+        """The owner's conversation with this alias, if there is one."""
+        found = await self._engine.read(lambda: conversations.by_alias(owner, alias))
+        return self._owners.know(found) if found else None
 
     async def mine(self, conversation: Conversation) -> Conversation:
         """The same, if there is one that is this owner's, with this agent; else UnknownConversation.
@@ -58,15 +67,31 @@ class Conversations:
     async def page(
         self, owner: Owner, *, agent: str = "", before: str = conversations.NEWEST, limit: int = 50
     ) -> list[Conversation]:
-        """A page of a user's conversations, newest first; the next page is `before` the last one's id."""
+        """A page of a user's conversations, begun last first; the next page is `before` the last one's id."""
         page = await self._engine.read(lambda: conversations.page(owner, agent=agent, before=before, limit=limit))
         return [self._owners.know(found) for found in page]
+
+    async def listed(
+        self,
+        owner: Owner,
+        *,
+        agent: str = "",
+        metadata: dict[str, Any] | None = None,
+        before: str = conversations.NEWEST,
+        limit: int = 50,
+    ) -> list[Listed]:
+        """A page of a user's conversations, last active first; the next page is `before` the last one's cursor."""
+        script = partial(listing.page, owner, agent=agent, metadata=metadata or {}, before=before, limit=limit)
+        page = await self._engine.read(script, large=bool(metadata) or limit > MANY)
+        for one in page:
+            self._owners.know(one)
+        return page
 
     async def change(
         self, conversation: Conversation, *, under: Lease | None = None, forgotten: int | None = None, **changes: Any
     ) -> Conversation:
-        """Change name, goal or settings. `under`: as for `append`. `forgotten`: how often something of it had been
-        redacted when the caller looked; Outrun if more was since."""
+        """Change name, goal, settings or metadata. `under`: as for `append`. `forgotten`: how often something of it had
+        been redacted when the caller looked; Outrun if more was since."""
         held = leases.under(under) if under else None
         script = partial(conversations.change, conversation, changes, under=held, forgotten=forgotten)
         return await self._engine.write(script, about=conversation.about, alone=True)

@@ -2,11 +2,12 @@
 --
 -- The log only grows. A row of `events` is written once and never changes; it carries its event (`body`) and
 -- the head of its branch as of that event, so that nothing about a branch is stored anywhere else. Of a
--- conversation one kind of row moves: its own (its name, goal, settings and the branch it points at). The
--- exception to both is asked for by name: redacting and erasing. Beside the log stand leases, reminders and
--- calibrations, which move, documents, whose versions only grow, and the index of recall, which follows the log.
+-- conversation one kind of row moves: its own (its name, goal, settings, metadata, when it was last active and the
+-- branch it points at). The exception to both is asked for by name: redacting and erasing. Beside the log stand leases,
+-- reminders and calibrations, which move, documents, whose versions only grow, and the index of recall, which follows
+-- the log.
 --
--- Every key of a conversation's begins with tenant and conversation. Times are microseconds since 1970, UTC.
+-- Every key of a conversation's begins with tenant and conversation, but for its alias, which is a user's. Times are microseconds since 1970, UTC.
 
 -- Which migrations this database has seen.
 CREATE TABLE everthread_migrations (
@@ -16,7 +17,8 @@ CREATE TABLE everthread_migrations (
 );
 
 -- One row a conversation. `erased` is when it was; its tombstone keeps nothing that was said. `forgotten` is how often
--- something of it was redacted.
+-- something of it was redacted. `alias` is the application's own id, and `metadata` is the application's, too. `active` is
+-- the minute since 1970 of its newest event: the first append of each minute writes it (docs/decisions/0035).
 CREATE TABLE conversations (
     tenant       TEXT    COLLATE "C" NOT NULL,
     conversation TEXT    COLLATE "C" NOT NULL,
@@ -29,11 +31,16 @@ CREATE TABLE conversations (
     time         BIGINT  NOT NULL,
     erased       BIGINT,
     forgotten    INTEGER NOT NULL DEFAULT 0,
+    alias        TEXT COLLATE "C",
+    metadata     TEXT    NOT NULL DEFAULT '{}',
+    active       BIGINT  NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, conversation)
 );
 
 CREATE INDEX conversations_by_user ON conversations (tenant, "user", conversation);
 CREATE INDEX conversations_by_agent ON conversations (tenant, "user", agent, conversation);
+CREATE UNIQUE INDEX conversations_by_alias ON conversations (tenant, "user", alias);
+CREATE INDEX conversations_by_activity ON conversations (tenant, "user", active, conversation) WHERE erased IS NULL;
 
 -- `at` is the last event that a branch shares with `parent`; its own begin at `at` + 1. `main` is number 1.
 CREATE TABLE branches (

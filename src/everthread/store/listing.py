@@ -1,0 +1,120 @@
+"""A user's conversations by when something last happened in them, in pages.
+
+The row of a conversation knows that to the minute (`active`), and an index has it in order: writing it at every append
+would cost every append a second statement. Within a minute the exact times decide, read from the newest events of the
+conversations' branches. So a page reads as many conversations as it gives and those of the minutes at its ends, however
+many there are (docs/decisions/0035).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from everthread.core.ids import is_id, time_of
+from everthread.core.metadata import matches
+from everthread.errors import BadValue
+from everthread.store.conversations import (
+    MINUTE,
+    NEWEST,
+    Conversation,
+    Owner,
+    Totals,
+    branch_totals_of,
+    conversation_of,
+    settings_of,
+    total,
+)
+from everthread.store.engine import Ask, Row, Script
+
+LOOKED = 2_000  # conversations that are looked at together where metadata is asked for
+_CURSOR = re.compile(r"(\d{1,18})\.(\d{1,18})\.([0-9A-Z]{26})")
+
+
+class Listed(Conversation, frozen=True, kw_only=True):
+    """A conversation in a list: with its sums, and when its newest event came. `cursor`: its place in the list; the
+    next page is `before` that of the last."""
+
+    totals: Totals
+    cursor: str
+
+
+class Place(NamedTuple):
+    """Where a conversation stands in the list: the minute and the time of its newest event, and its id."""
+
+    active: int
+    time: int
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.active}.{self.time}.{self.id}"
+
+
+TOP = Place(2**62, 0, "")
+
+
+def page(owner: Owner, *, agent: str, metadata: dict[str, Any], before: str, limit: int) -> Script[list[Listed]]:
+    """A page of the list: those with an agent, where one is named, and with this metadata, whatever else they have."""
+    start = yield from _place(owner, before)
+    high, step = start.active, max(limit, LOOKED) if metadata else limit
+    found: list[Listed] = []
+    while True:
+        values = {**owner._asdict(), "agent": agent, "high": high, "skip": step - 1}
+        rows = yield Ask("conversations_by_activity", values)
+        fitting = [row for row in rows if _has(row[9], metadata)] if metadata else rows
+        found += yield from _listed(owner, fitting, start)
+        if len(found) >= limit or sum(row[-1] < high for row in rows) < step:
+            return found[:limit]
+        high = rows[-1][-1] - 1  # minutes are read whole
+
+
+def _has(written: str, wanted: dict[str, Any]) -> bool:
+    """Whether a conversation has the metadata that is wanted; most have none at all."""
+    return written != "{}" and matches(settings_of(written) or {}, wanted)
+
+
+def _place(owner: Owner, before: str) -> Script[Place]:
+    """The place that a cursor names, or the place of the user's conversation that an id names, where that stands now;
+    of an id that names none, where a conversation would stand that was begun with it."""
+    if before == NEWEST:
+        return TOP
+    if is_id(before):
+        rows = yield Ask("conversation", {**owner._asdict(), "conversation": before})
+        time = _time(before, (yield from _heads(owner.tenant, rows)).get(before, []))
+        return Place(time // MINUTE, time, before)
+    if named := _CURSOR.fullmatch(before):
+        return Place(int(named[1]), int(named[2]), named[3])
+    raise BadValue("before", before, "the `cursor` of a conversation that was listed, or its id")
+
+
+def _listed(owner: Owner, rows: Sequence[Row], start: Place) -> Script[list[Listed]]:
+    """Some conversations that come after a place, in the order of the list."""
+    heads = yield from _heads(owner.tenant, rows)
+    placed = [(Place(row[-1], _time(row[0], heads[row[0]]), row[0]), row) for row in rows]
+    placed.sort(key=lambda one: one[0], reverse=True)
+    return [_one(owner, place, row, heads[place.id]) for place, row in placed if place < start]
+
+
+def _one(owner: Owner, place: Place, row: Row, heads: list[Row]) -> Listed:
+    about = msgspec.structs.asdict(conversation_of(owner.tenant, row[:-1]))
+    return Listed(**about, totals=total([branch_totals_of(head) for head in heads]), cursor=str(place))
+
+
+def _time(id: str, heads: list[Row]) -> int:
+    """When a conversation's newest event came; when it was begun, where there is none, as its id says: ids are in the
+    order in which conversations were begun, whatever the clock said."""
+    return max((head[6] for head in heads), default=0) or time_of(id)
+
+
+def _heads(tenant: str, rows: Sequence[Row]) -> Script[dict[str, list[Row]]]:
+    """Of each conversation its branches with their newest events, as `branch_heads` has them."""
+    heads: dict[str, list[Row]] = {row[0]: [] for row in rows}
+    if heads:
+        ids = json.dumps(dict.fromkeys(heads, 0))
+        for row in (yield Ask("branch_heads_among", {"tenant": tenant, "ids": ids})):
+            heads[row[0]].append(row[1:])
+    return heads
