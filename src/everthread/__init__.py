@@ -96,9 +96,11 @@ if TYPE_CHECKING:
     from everthread.errors import (
         AlreadyApproved as AlreadyApproved,
         AlreadyExists as AlreadyExists,
+        AnotherLoop as AnotherLoop,
         BadAddress as BadAddress,
         BadAgent as BadAgent,
         BadFormat as BadFormat,
+        BadOutput as BadOutput,
         BadSetting as BadSetting,
         BadSettingsFile as BadSettingsFile,
         BadTool as BadTool,
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
         Corrupt as Corrupt,
         EventTooLarge as EventTooLarge,
         EverthreadError as EverthreadError,
+        Forked as Forked,
         Full as Full,
         InputError as InputError,
         KeyReused as KeyReused,
@@ -150,6 +153,7 @@ if TYPE_CHECKING:
         UnknownModel as UnknownModel,
         UnknownSeq as UnknownSeq,
         Unreachable as Unreachable,
+        WouldHang as WouldHang,
         WrongKey as WrongKey,
     )
     from everthread.jobs.worker import Did as Did
@@ -166,6 +170,8 @@ if TYPE_CHECKING:
         Owner as Owner,
         Totals as Totals,
     )
+    from everthread.store.engine import Engine as Engine
+    from everthread.store.listing import ListedConversation as ListedConversation
     from everthread.store.log import Log as Log
     from everthread.store.recall.hits import Branches as Branches, Hit as Hit, Neighbour as Neighbour, Scope as Scope
     from everthread.talk import Talk as Talk
@@ -211,12 +217,13 @@ _NAMES = {
     "everthread.core.turns": "Session State Turn",
     "everthread.core.window": "Room Start",
     "everthread.errors": (
-        "AlreadyApproved AlreadyExists BadAddress BadAgent BadFormat BadSetting BadSettingsFile BadTool BadValue "
-        "BeyondModel BrokenOff Busy Changed Closed Conflict Corrupt EventTooLarge EverthreadError Full InputError "
-        "KeyReused LimitReached MigrationFailed MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel "
-        "NoModelFile NoUser NotADatabase NotFound NotWaiting NotYetGone NothingToResume Outdated Outrun Overloaded "
-        "ReadOnly RequestRefused StoreError TakenOver TooLong TurnBusy TurnCancelled Unavailable UnknownAgent "
-        "UnknownBlob UnknownBranch UnknownConversation UnknownMark UnknownModel UnknownSeq Unreachable WrongKey"
+        "AlreadyApproved AlreadyExists AnotherLoop BadAddress BadAgent BadFormat BadOutput BadSetting "
+        "BadSettingsFile BadTool BadValue BeyondModel BrokenOff Busy Changed Closed Conflict Corrupt "
+        "EventTooLarge EverthreadError Forked Full InputError KeyReused LimitReached MigrationFailed "
+        "MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel NoModelFile NoUser NotADatabase "
+        "NotFound NotWaiting NotYetGone NothingToResume Outdated Outrun Overloaded ReadOnly RequestRefused "
+        "StoreError TakenOver TooLong TurnBusy TurnCancelled Unavailable UnknownAgent UnknownBlob UnknownBranch "
+        "UnknownConversation UnknownMark UnknownModel UnknownSeq Unreachable WouldHang WrongKey"
     ),
     "everthread.jobs.worker": "Did",
     "everthread.language.facts": "Fact",
@@ -227,6 +234,8 @@ _NAMES = {
     "everthread.providers.models": "Limits Model",
     "everthread.store.beside.usage": "By UsageTotal",
     "everthread.store.conversations": "BranchTotals Conversation Owner Totals",
+    "everthread.store.engine": "Engine",
+    "everthread.store.listing": "ListedConversation",
     "everthread.store.log": "Log",
     "everthread.store.recall.hits": "Branches Hit Neighbour Scope",
     "everthread.talk": "Talk",

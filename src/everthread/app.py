@@ -42,7 +42,7 @@ from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import NEWEST, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.home import Home
-from everthread.store.listing import Listed
+from everthread.store.listing import ListedConversation
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
 from everthread.store.times import FOREVER
@@ -228,7 +228,7 @@ class Everthread:
         before: str = NEWEST,
         limit: int = 50,
         tenant: str = TENANT,
-    ) -> list[Listed]:
+    ) -> list[ListedConversation]:
         """A page of a user's conversations, last active first, with their counts. Without a user there are none.
 
         `metadata`: only those that have these values under these names. The next page is `before` the `cursor` of the

@@ -13,7 +13,7 @@ from everthread.core.events import Mark
 from everthread.errors import BadValue
 from everthread.store import conversations
 from everthread.store.engine import Tell
-from everthread.store.listing import Listed
+from everthread.store.listing import ListedConversation
 from everthread.store.open import open_log
 from tests.contract.support import MINUTE, START, Clock, everything
 
@@ -87,7 +87,7 @@ async def test_pages_give_each_once_in_one_order(address: str, someone: str, lim
         mine = [talk.id for talk in talks if agent in ("", talk.conversation.agent)]
         expected = sorted(mine, key=lambda id: (newest.get(id, START), id), reverse=True)
         for field in ("cursor", "id"):
-            listed: list[Listed] = []
+            listed: list[ListedConversation] = []
             before = "~"
             while page := await et.conversations(user=someone, agent=agent, limit=limit, before=before):
                 assert len(page) <= limit

@@ -19,8 +19,9 @@ import everthread
 from everthread import errors
 from everthread.core.deltas import Delta
 
-# `et.log` is the operator's door; what is behind it has its own modules. The last two are between the package's parts.
-OPERATORS = {"Log", "Line"}
+# `et.log` is the operator's door, and an engine is what it stands on; what is behind them has its own modules. The last
+# two are between the package's parts.
+OPERATORS = {"Log", "Line", "Engine"}
 WITHIN = {"Current", "Listed"}
 PUBLIC = {name: getattr(everthread, name) for name in everthread.__all__}
 

@@ -20,10 +20,10 @@ from typing import Any, Self
 
 import msgspec
 
-from everthread.context.output import Output
+from everthread.context.output import Output, plain_of
 from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.core.logged import Logged
-from everthread.core.values import Value
+from everthread.core.values import Value, within
 from everthread.errors import BadValue, TurnCancelled
 
 NEVER = (
@@ -41,6 +41,9 @@ class TurnResult(msgspec.Struct, Value, frozen=True):
     text: str
     done: Done
     value: Any = None
+
+    def _form(self) -> dict[str, Any]:
+        return {"text": self.text, "done": within(self.done), "value": plain_of(self.value)}
 
     def __str__(self) -> str:
         return self.text

@@ -10,7 +10,7 @@ import msgspec
 from everthread.app import Everthread
 from everthread.cli.shared import Scope, ago, console, run, say_json, scope_of, scoped
 from everthread.store.conversations import NEWEST
-from everthread.store.listing import Listed
+from everthread.store.listing import ListedConversation
 from everthread.transfer.write import timestamp
 
 
@@ -35,7 +35,7 @@ def conversations_command(agent: str, limit: int, before: str, **scope: Any) -> 
     run(where, work)
 
 
-def _as_json(conversation: Listed) -> dict[str, Any]:
+def _as_json(conversation: ListedConversation) -> dict[str, Any]:
     about, totals = msgspec.to_builtins(conversation), conversation.totals
     del about["totals"]
     counts = {"events": totals.events, "messages": totals.messages, "tokens": totals.tokens}
@@ -43,7 +43,7 @@ def _as_json(conversation: Listed) -> dict[str, Any]:
     return {**about, "began": timestamp(conversation.began), "newest": newest, **counts}
 
 
-def _table(scope: Scope, rows: list[Listed], *, more: bool) -> None:
+def _table(scope: Scope, rows: list[ListedConversation], *, more: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -43,13 +43,18 @@ class FrozenContext(msgspec.Struct, Value, frozen=True, kw_only=True):
     settings: Settings
     instructions: dict[str, str]
     tools: tuple[Tool, ...]
+    tool_choice: str = ""
+    own_strategy: str = ""  # the name of the function that chose the turns
+    agent: str = ""
     explanation: Explanation
     request: dict[str, Any] | None
 
     @property
     def inputs(self) -> dict[str, Any]:
         """The settings, instructions and tools of the request."""
-        return {"settings": self.settings, "instructions": self.instructions, "tools": self.tools}
+        given = {"settings": self.settings, "instructions": self.instructions, "tools": self.tools}
+        more = {"tool_choice": self.tool_choice, "strategy": self.own_strategy}
+        return given | {name: value for name, value in more.items() if value}
 
     def explain(self) -> Explanation:
         return self.explanation
@@ -58,6 +63,7 @@ class FrozenContext(msgspec.Struct, Value, frozen=True, kw_only=True):
 def frozen(context: Context) -> FrozenContext:
     inputs = context.inputs
     said: dict[str, Any] = {"instructions": dict(inputs["instructions"]), "tools": tuple(inputs["tools"])}
+    said |= {"tool_choice": inputs.get("tool_choice", ""), "own_strategy": inputs.get("strategy", "")}
     said |= {"explanation": context.explain(), "request": _request(context)}
     same = [name for name in FrozenContext.__struct_fields__ if name not in said]
     return FrozenContext(**said, **{name: getattr(context, name) for name in same})

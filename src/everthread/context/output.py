@@ -133,6 +133,17 @@ def _known_to_msgspec(given: Any) -> Known:
     return schema, lambda value: msgspec.convert(value, given, str_keys=True)
 
 
+def plain_of(value: Any) -> Any:
+    """A value that was asked for, as plain data."""
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+
+
+def _dumped(value: Any) -> Any:
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json")
+    raise BadValue("the value", value, "one of a type that `output` takes")
+
+
 # -- from text to JSON -------------------------------------------------------------------------------------
 
 

@@ -35,7 +35,7 @@ LOOKED = 2_000  # conversations that are looked at together where metadata is as
 _CURSOR = re.compile(r"(\d{1,18})\.(\d{1,18})\.([0-9A-Z]{26})")
 
 
-class Listed(Conversation, frozen=True, kw_only=True):
+class ListedConversation(Conversation, frozen=True, kw_only=True):
     """A conversation in a list: with its sums, and when its newest event came. `cursor`: its place in the list; the
     next page is `before` that of the last."""
 
@@ -43,7 +43,7 @@ class Listed(Conversation, frozen=True, kw_only=True):
     cursor: str
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """Where a conversation stands in the list: the minute and the time of its newest event, and its id."""
 
     active: int
@@ -54,14 +54,16 @@ class Place(NamedTuple):
         return f"{self.active}.{self.time}.{self.id}"
 
 
-TOP = Place(2**62, 0, "")
+TOP = Cursor(2**62, 0, "")
 
 
-def page(owner: Owner, *, agent: str, metadata: dict[str, Any], before: str, limit: int) -> Script[list[Listed]]:
+def page(
+    owner: Owner, *, agent: str, metadata: dict[str, Any], before: str, limit: int
+) -> Script[list[ListedConversation]]:
     """A page of the list: those with an agent, where one is named, and with this metadata, whatever else they have."""
     start = yield from _place(owner, before)
     high, step = start.active, max(limit, LOOKED) if metadata else limit
-    found: list[Listed] = []
+    found: list[ListedConversation] = []
     while True:
         values = {**owner._asdict(), "agent": agent, "high": high, "skip": step - 1}
         rows = yield Ask("conversations_by_activity", values)
@@ -77,7 +79,7 @@ def _has(written: str, wanted: dict[str, Any]) -> bool:
     return written != "{}" and matches(settings_of(written) or {}, wanted)
 
 
-def _place(owner: Owner, before: str) -> Script[Place]:
+def _place(owner: Owner, before: str) -> Script[Cursor]:
     """The place that a cursor names, or the place of the user's conversation that an id names, where that stands now;
     of an id that names none, where a conversation would stand that was begun with it."""
     if before == NEWEST:
@@ -85,23 +87,23 @@ def _place(owner: Owner, before: str) -> Script[Place]:
     if is_id(before):
         rows = yield Ask("conversation", {**owner._asdict(), "conversation": before})
         time = _time(before, (yield from _heads(owner.tenant, rows)).get(before, []))
-        return Place(time // MINUTE, time, before)
+        return Cursor(time // MINUTE, time, before)
     if named := _CURSOR.fullmatch(before):
-        return Place(int(named[1]), int(named[2]), named[3])
+        return Cursor(int(named[1]), int(named[2]), named[3])
     raise BadValue("before", before, "the `cursor` of a conversation that was listed, or its id")
 
 
-def _listed(owner: Owner, rows: Sequence[Row], start: Place) -> Script[list[Listed]]:
+def _listed(owner: Owner, rows: Sequence[Row], start: Cursor) -> Script[list[ListedConversation]]:
     """Some conversations that come after a place, in the order of the list."""
     heads = yield from _heads(owner.tenant, rows)
-    placed = [(Place(row[-1], _time(row[0], heads[row[0]]), row[0]), row) for row in rows]
+    placed = [(Cursor(row[-1], _time(row[0], heads[row[0]]), row[0]), row) for row in rows]
     placed.sort(key=lambda one: one[0], reverse=True)
     return [_one(owner, place, row, heads[place.id]) for place, row in placed if place < start]
 
 
-def _one(owner: Owner, place: Place, row: Row, heads: list[Row]) -> Listed:
+def _one(owner: Owner, place: Cursor, row: Row, heads: list[Row]) -> ListedConversation:
     about = msgspec.structs.asdict(conversation_of(owner.tenant, row[:-1]))
-    return Listed(**about, totals=total([branch_totals_of(head) for head in heads]), cursor=str(place))
+    return ListedConversation(**about, totals=total([branch_totals_of(head) for head in heads]), cursor=str(place))
 
 
 def _time(id: str, heads: list[Row]) -> int:

@@ -31,7 +31,7 @@ from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
-from everthread.store.listing import Listed
+from everthread.store.listing import ListedConversation
 from everthread.store.recall.hits import Branches, Hit, Scope
 
 __all__ = ["Agents", "Everthread", "Reply", "Stream", "Talk"]
@@ -145,7 +145,7 @@ class Everthread:
         before: str = ...,
         limit: int = 50,
         tenant: str = ...,
-    ) -> list[Listed]:
+    ) -> list[ListedConversation]:
         """A page of a user's conversations, last active first, with their counts. Without a user there are none.
 
         `metadata`: only those that have these values under these names. The next page is `before` the `cursor` of the
@@ -344,7 +344,7 @@ class Talk:
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
-        history that is older than now, appended oldest first: a time before the newest event of the branch is refused."""
+        history that is older than now, appended oldest first: a time before the branch's newest event is refused."""
     def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:

@@ -41,7 +41,7 @@ class Writing(Bound):
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
-        history that is older than now, appended oldest first: a time before the newest event of the branch is refused.
+        history that is older than now, appended oldest first: a time before the branch's newest event is refused.
         """
         arguments.name("key", key, empty=True)
         if expect is not None:

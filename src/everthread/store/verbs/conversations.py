@@ -14,7 +14,7 @@ from everthread.store.beside import leases
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Owners, Totals
 from everthread.store.engine import Engine
-from everthread.store.listing import Listed
+from everthread.store.listing import ListedConversation
 
 MANY = 200  # conversations in a page from which reading it would be felt on the event loop
 
@@ -79,7 +79,7 @@ class Conversations:
         metadata: dict[str, Any] | None = None,
         before: str = conversations.NEWEST,
         limit: int = 50,
-    ) -> list[Listed]:
+    ) -> list[ListedConversation]:
         """A page of a user's conversations, last active first; the next page is `before` the last one's cursor."""
         script = partial(listing.page, owner, agent=agent, metadata=metadata or {}, before=before, limit=limit)
         page = await self._engine.read(script, large=bool(metadata) or limit > MANY)
