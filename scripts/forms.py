@@ -30,13 +30,14 @@ from everthread.memory.standing import Status
 from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
+from everthread.store.listing import ListedConversation
 from everthread.store.recall.hits import Hit, Neighbour
 from everthread.wire import FrozenContext
 
 PAGE = Path(__file__).parents[1] / "docs" / "howto" / "json.md"
 BEGIN, END = "<!-- written by scripts/forms.py -->\n", "<!-- until here -->\n"
 
-CONVERSATIONS = (Conversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
+CONVERSATIONS = (Conversation, ListedConversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
 SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt)
 OTHERS = (TurnResult, Usage, Agent, Server, Versioned, Chosen, Did)
