@@ -128,7 +128,7 @@ def main_of(way: Current) -> Line:
 def insert(new: Conversation) -> list[Tell]:
     key = {"tenant": new.tenant, "conversation": new.id}
     row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current, "time": new.began}
-    row |= {"alias": new.alias or None, "active": time_of(new.id) // MINUTE}
+    row |= {"alias": new.alias or None, "active": (time_of(new.id) or row["time"]) // MINUTE}
     main = main_of(Current(new.tenant, new.id, new.began)).branch
     branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": main.time}
     return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]
