@@ -151,10 +151,10 @@ def by_alias(owner: Owner, alias: str) -> Script[Conversation | None]:
 def find(owner: Owner, id: str) -> Script[Conversation]:
     """By its id, or by its alias."""
     if not is_id(id):
-        found = (yield from by_alias(owner, check_alias(id))) if id else None
-        if found is None:
-            raise UnknownConversation(id)
-        return found
+        # What no database could be asked for is nobody's.
+        if is_name(id) and (known := (yield from by_alias(owner, id))):
+            return known
+        raise UnknownConversation(id)
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": id})
     if not rows:
         raise UnknownConversation(id)
@@ -225,9 +225,13 @@ def owner_of(tenant: str, user: str) -> Owner:
 
 def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -> str:
     """Names are kept as plain text by every database: no NUL, no lone surrogates, no line breaks, not too long."""
-    if not value.isprintable() or len(value) > most or not (value or empty):
+    if not is_name(value, most=most) and not (empty and not value):
         raise BadValue(what, value, f"printable text of {0 if empty else 1} to {most} characters")
     return value
+
+
+def is_name(value: str, *, most: int = 200) -> bool:
+    return 0 < len(value) <= most and value.isprintable()
 
 
 def check_alias(value: str) -> str:
