@@ -246,10 +246,13 @@ class Recorded(Interleaved):
 
 
 async def test_only_an_append_with_model_calls_makes_a_second_statement(log: Log, begun: Conversation) -> None:
+    """But for the first append of a minute, which says that the conversation is active."""
     engine = Recorded(engine_of(log))
-    recorded = Log(engine)
+    recorded = Log(engine, clock=Clock())
+    await say(recorded, begun, user("a"))
+    assert engine.made == [["insert_event x1", "stir x1"]]
     await say(recorded, begun, user("a"), Mark(name="b"), assistant("c"))
-    assert engine.made == [["insert_event x3"]]
+    assert engine.made[-1] == ["insert_event x3"]
     await say(recorded, begun, Redacted(was="model_call"))
     assert engine.made[-1] == ["insert_event x1"]
     await say(recorded, begun, call(), assistant("d"), call())

@@ -51,9 +51,20 @@ async def _refused(work: Awaitable[Any], kind: type[EverthreadError]) -> Everthr
 
 @pytest.mark.parametrize("id", [NOWHERE, "", "x", "~", "a'b\"c", "\0", "\ud800", "x" * 10_000])
 async def test_an_unknown_conversation_is_not_found(et: Everthread, said: Talk, someone: str, id: str) -> None:
-    error = await _refused(et.conversation(user=someone, id=id), UnknownConversation)
+    error = await _refused(said.another(id), UnknownConversation)
     assert clear(error, "no conversation", "`everthread conversations`")
     assert await sound(et, said) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("id", "kind"),
+    [(NOWHERE, UnknownConversation), ("", BadValue), ("\0", BadValue), ("\ud800", BadValue), ("x" * 10_000, BadValue)],
+)
+async def test_what_can_be_no_id_of_ones_own_begins_nothing(
+    et: Everthread, said: Talk, someone: str, id: str, kind: type[EverthreadError]
+) -> None:
+    await _refused(et.conversation(user=someone, id=id), kind)
+    assert [one.id for one in await et.conversations(user=someone)] == [said.id]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from everthread.core.ids import is_id
 from everthread.errors import BadValue, EverthreadError, NotFound
 from everthread.language.shown import counted as counted
 from everthread.language.shown import printable as printable
-from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
+from everthread.store.conversations import NEWEST, Conversation, is_name, owner_of
 from everthread.talk import Talk
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ def tell(text: str, *, colour: str = "") -> None:
 async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     """The conversation with this id, the application's own or Everthread's, the beginning or end of one of these, or
     this name; the newest where none is given."""
-    if name and (own := await et.log.conversations.known(owner_of(scope.tenant, scope.user), check_name("id", name))):
+    owner = owner_of(scope.tenant, scope.user)
+    if name and is_name(name) and (own := await et.log.conversations.known(owner, name)):
         return et.talk(own)
     if name is not None and is_id(name.upper()):
         return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())

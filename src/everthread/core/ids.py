@@ -23,8 +23,9 @@ def make_id(time: int, chance: int, *, after: str = "") -> str:
 
 
 def time_of(id: str) -> int:
-    """When an id was made, in microseconds, to the millisecond; not before the one that it was made after."""
-    return (_read(id) >> 80) * 1000
+    """When an id was made, in microseconds, to the millisecond, and not before the one that it was made after; 0 of
+    what is none."""
+    return (_read(id) >> 80) * 1000 if is_id(id) else 0
 
 
 def is_id(text: str) -> bool:

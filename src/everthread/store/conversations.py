@@ -130,7 +130,8 @@ def main_of(way: Current) -> Line:
 def insert(new: Conversation) -> list[Tell]:
     key = {"tenant": new.tenant, "conversation": new.id}
     row = {**_details(new), "user": new.user, "agent": new.agent, "current": new.current}
-    row |= {"time": microseconds(new.began), "alias": new.alias or None, "active": time_of(new.id) // MINUTE}
+    row |= {"time": microseconds(new.began), "alias": new.alias or None}
+    row["active"] = (time_of(new.id) or row["time"]) // MINUTE
     main = main_of(Current(new.tenant, new.id, new.began)).branch
     branch = {"branch": main.number, "name": main.name, "parent": main.parent, "at": main.at, "time": row["time"]}
     return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]
@@ -153,10 +154,10 @@ def by_alias(owner: Owner, alias: str) -> Script[Conversation | None]:
 def find(owner: Owner, id: str) -> Script[Conversation]:
     """By its id, or by its alias."""
     if not is_id(id):
-        found = (yield from by_alias(owner, check_alias(id))) if id else None
-        if found is None:
-            raise UnknownConversation(id)
-        return found
+        # What no database could be asked for is nobody's.
+        if is_name(id) and (known := (yield from by_alias(owner, id))):
+            return known
+        raise UnknownConversation(id)
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": id})
     if not rows:
         raise UnknownConversation(id)
@@ -227,9 +228,13 @@ def owner_of(tenant: str, user: str) -> Owner:
 
 def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -> str:
     """Names are kept as plain text by every database: no NUL, no lone surrogates, no line breaks, not too long."""
-    if not value.isprintable() or len(value) > most or not (value or empty):
+    if not is_name(value, most=most) and not (empty and not value):
         raise BadValue(what, value, f"printable text of {0 if empty else 1} to {most} characters")
     return value
+
+
+def is_name(value: str, *, most: int = 200) -> bool:
+    return 0 < len(value) <= most and value.isprintable()
 
 
 def check_alias(value: str) -> str:
