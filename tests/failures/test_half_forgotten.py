@@ -40,7 +40,13 @@ async def test_what_a_user_begins_after_asking_to_be_erased_stays(
         assert await et.log.forgetting.unfinished() == []
 
 
-async def test_what_cannot_be_finished_keeps_nobody_from_forgetting(et: Everthread, talk: Talk, someone: str) -> None:
+async def test_what_cannot_be_finished_keeps_nobody_from_forgetting(fresh_address: str, someone: str) -> None:
+    """In a database of its own: whoever opens it later tries to finish that, and says that it cannot be done."""
+    async with Everthread.open(fresh_address) as et:
+        await cannot_be_finished(et, await et.begin(user=someone), someone)
+
+
+async def cannot_be_finished(et: Everthread, talk: Talk, someone: str) -> None:
     other = await et.begin(user=someone)
     await other.append(user("Hello."), user("My PIN is ZX-4711."))
     side = await other.fork(at=1)
