@@ -330,7 +330,13 @@ async def test_what_is_remembered_cannot_leave_its_fence(et: Everthread, talk: T
 async def test_the_hint_to_look_things_up_needs_the_tool_for_it(et: Everthread, talk: Talk, strategy: str) -> None:
     await _with_planted(et, talk)
     hint = "look up what was said with the tool recall_context"
-    """Memory's own is offered, but not where tools are only told of: then it must be among them."""
-    for tools, hinted in (([], True), ([{"name": "other"}], False), ([{"name": "other"}, RECALL], True)):
-        context = await asked(talk, CHAT, strategy=strategy, budget=1_200, tools=tools)
+    """Memory's own is offered where that is asked for; else it must be among the tools that are told of."""
+    told_of = [{"name": "other"}]
+    for tools, lookups, hinted in (
+        ([], True, True),
+        ([], False, False),
+        (told_of, False, False),
+        ([RECALL], False, True),
+    ):
+        context = await asked(talk, CHAT, strategy=strategy, budget=1_200, tools=tools, lookups=lookups)
         assert (hint in whole(context.request)) == hinted
