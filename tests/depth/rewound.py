@@ -173,11 +173,11 @@ async def readings(talk: Talk) -> dict[str, Callable[[], Awaitable[Any]]]:
     newest = await newest_seq(talk)
 
     def context(strategy: Any) -> Callable[[], Awaitable[Any]]:
-        return lambda: talk.context(model=MODEL, budget=3_400, settings={"strategy": strategy})
+        return lambda: talk.context(model=MODEL, budget=3_400, lookups=True, settings={"strategy": strategy})
 
     return {
         **{f"context by {strategy}": context(strategy) for strategy in STRATEGIES},
-        "context of before": lambda: talk.context(model=MODEL, budget=3_400, at=newest - 10),
+        "context of before": lambda: talk.context(model=MODEL, budget=3_400, lookups=True, at=newest - 10),
         "tail": lambda: log.tail(line, turns=6),
         "turns": lambda: log.turns(line, limit=10),
         "sessions": lambda: log.sessions(line, limit=10),
