@@ -16,7 +16,7 @@ from everthread.live import stop_of
 from everthread.store.beside.leases import of_turns
 from tests.agent.conftest import Gate, Speak
 from tests.agent.support import failing, state, until_kept
-from tests.agent.test_live import WORDS, Ear, other
+from tests.agent.test_live import WORDS, Ear, is_over, other
 from tests.waiting import until
 
 __all__ = ["other"]  # a fixture
@@ -35,6 +35,16 @@ async def test_a_character_that_comes_in_two_halves_holds_no_listener_up(
     assert ear.text.startswith("A \ud83d\ude00 word0")
     gate.open()
     await reply
+    await ear.leave()
+
+
+async def test_whoever_listens_is_told_of_the_same_end_as_the_caller(talk: Talk, other: Talk, speak: Speak) -> None:
+    speak(WORDS)
+    ear = Ear(other)
+    said = await talk.say("Go on.")
+    await ear.until(is_over)
+    assert [item for item in ear.items if isinstance(item, Done)] == [said.done]
+    assert said.done.finish == "stop"
     await ear.leave()
 
 

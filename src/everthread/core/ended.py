@@ -29,6 +29,7 @@ def done_of(state: State, seq: int, calls: Sequence[ModelCall]) -> Done:
         estimate=last.estimate,
         budget=last.budget,
         degraded=last.degraded,
+        finish=last.finish,
     )
 
 
