@@ -18,9 +18,7 @@ from typing import Any
 
 from flask import Flask, Response, jsonify, request, session
 
-from everthread.core.deltas import Delta, Done, TextDelta
-from everthread.core.logged import Logged
-from everthread.errors import BadValue, TurnBusy
+from everthread import BadValue, Delta, Done, Logged, TextDelta, TurnBusy
 from everthread.sync import Everthread, Talk
 from everthread.testing.scripted import script
 
