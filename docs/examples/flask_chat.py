@@ -9,6 +9,7 @@ GET  /events?after=SEQ    server-sent events: the messages after SEQ, then the r
 POST /stop                ends the running turn
 """
 
+# run by tests/sync/test_examples.py
 from __future__ import annotations
 
 import json
