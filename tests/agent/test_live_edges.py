@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from everthread import Talk, user
+from everthread.agent.turn import TurnRunner
 from everthread.core.deltas import Done
 from everthread.core.events import Command
 from everthread.errors import Full, UnknownConversation
@@ -112,6 +113,28 @@ async def test_erased_in_the_middle_a_turn_ends_before_its_error(talk: Talk, spe
     speak(LONG, pace=0.02)
     reply = talk.say("Go on.", detached=True)
     await until_kept(talk, "word")
+    await talk.erase()
+    deltas = await failing(reply, UnknownConversation)
+    assert isinstance(deltas[-1], Done)
+    assert deltas[-1].state == "interrupted"
+
+
+async def test_a_turn_that_cannot_write_its_end_tells_it_though_it_is_cancelled_meanwhile(
+    talk: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the conversation is erased before the first word: the turn finds out, and so does what attends to it."""
+    speak(LONG, pace=0.02)
+    end = TurnRunner._end
+
+    async def end_while_cancelled(turn: TurnRunner, reason: str) -> Any:
+        assert reply._task is not None
+        reply._task.cancel()
+        await asyncio.sleep(0)
+        return await end(turn, reason)
+
+    monkeypatch.setattr(TurnRunner, "_end", end_while_cancelled)
+    reply = talk.say("Go on.", detached=True)
+    await reply.accepted()
     await talk.erase()
     deltas = await failing(reply, UnknownConversation)
     assert isinstance(deltas[-1], Done)
