@@ -1,7 +1,7 @@
 """A chat service in FastAPI: whoever loses the connection comes back and misses nothing.
 
-uvicorn fastapi_chat:app          # serves; EVERTHREAD_MODEL names the model that replies
-python fastapi_chat.py            # shows it at work, with a model that needs no key
+uvicorn fastapi_chat:app --timeout-graceful-shutdown 5    # serves; EVERTHREAD_MODEL names the model that replies
+python fastapi_chat.py                                    # shows it at work, with a model that needs no key
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, FastAPI, Header, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from everthread import Everthread, EverthreadError, Talk, wire
-from everthread.core.logged import Logged
-from everthread.errors import NotFound
-from everthread.store.conversations import Conversation
-from everthread.store.recall.hits import Hit
+from everthread import Conversation, Everthread, EverthreadError, Hit, ListedConversation, Logged, NotFound, Talk, wire
 
 MODEL = os.environ.get("EVERTHREAD_MODEL", "scripted:echo")  # which repeats what it is told
 
@@ -43,8 +39,8 @@ User = Annotated[str, Header(alias="X-User")]  # in a service of your own: whoev
 
 
 async def talk_of(et: Store, user: User, conversation: str) -> Talk:
-    """The user's conversation with this id; somebody else's is not found."""
-    return await et.conversation(user=user, id=conversation)
+    """The user's conversation with this id; somebody else's is not found, and none is begun by looking for it."""
+    return await et.conversation(user=user, id=conversation, begin=False)
 
 
 Conversing = Annotated[Talk, Depends(talk_of)]
@@ -61,7 +57,8 @@ async def begin(et: Store, user: User) -> Conversation:
 
 
 @app.get("/conversations")
-async def conversations(et: Store, user: User, before: str = "~") -> list[Conversation]:
+async def conversations(et: Store, user: User, before: str = "~") -> list[ListedConversation]:
+    """A page of them, last active first. The next page is `before` the `cursor` of its last one."""
     return await et.conversations(user=user, before=before)
 
 

@@ -73,7 +73,7 @@ async def main() -> None:
         hits: list[Hit] = await talk.recall("cake")
         print(hits[0].text)
         try:
-            await et.conversation(user="ana", id="another")
+            await et.conversation(user="ana", id="another", begin=False)
         except UnknownConversation as problem:  # one of the errors; `EverthreadError` is all of them
             print(type(problem).__name__, isinstance(problem, EverthreadError))
 

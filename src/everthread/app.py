@@ -33,7 +33,7 @@ from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
-from everthread.errors import BadSetting
+from everthread.errors import BadSetting, UnknownConversation
 from everthread.jobs.memory import memory_worker
 from everthread.jobs.worker import Did
 from everthread.opening import Opening
@@ -161,11 +161,14 @@ class Everthread:
 
         return Opening(opened)
 
-    async def conversation(self, *, user: str, agent: str = AGENT, id: str | None = None, tenant: str = TENANT) -> Talk:
+    async def conversation(
+        self, *, user: str, agent: str = AGENT, id: str | None = None, begin: bool = True, tenant: str = TENANT
+    ) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id.
 
         `id`: Everthread's, of a conversation that is there; or one of your own, such as "thread-17": then it is begun
-        with the agent if this user has none with that id.
+        with the agent if this user has none with that id. `begin`: False begins none; where there is none,
+        UnknownConversation is raised, as a web service wants it of an address that is wrong or was deleted.
         """
         owner, known = arguments.owner(tenant, user), self.log.conversations
         if id is not None and is_id(arguments.text("id", id)):
@@ -173,6 +176,8 @@ class Everthread:
         alias = "" if id is None else arguments.alias(id)
         arguments.name("agent", agent)
         found = await (known.known(owner, alias) if alias else known.newest(owner, agent))
+        if found is None and not begin:
+            raise UnknownConversation(alias, agent="" if alias else agent)
         return self.talk(found or await known.begin(owner, agent=agent, alias=alias, unless_one=True))
 
     async def begin(

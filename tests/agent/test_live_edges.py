@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from everthread import Talk, user
+from everthread.agent.turn import TurnRunner
 from everthread.core.deltas import Done
 from everthread.core.events import Command
 from everthread.errors import Full, UnknownConversation
@@ -16,7 +17,7 @@ from everthread.live import stop_of
 from everthread.store.beside.leases import of_turns
 from tests.agent.conftest import Gate, Speak
 from tests.agent.support import failing, state, until_kept
-from tests.agent.test_live import WORDS, Ear, other
+from tests.agent.test_live import WORDS, Ear, is_over, other
 from tests.waiting import until
 
 __all__ = ["other"]  # a fixture
@@ -35,6 +36,16 @@ async def test_a_character_that_comes_in_two_halves_holds_no_listener_up(
     assert ear.text.startswith("A \ud83d\ude00 word0")
     gate.open()
     await reply
+    await ear.leave()
+
+
+async def test_whoever_listens_is_told_of_the_same_end_as_the_caller(talk: Talk, other: Talk, speak: Speak) -> None:
+    speak(WORDS)
+    ear = Ear(other)
+    said = await talk.say("Go on.")
+    await ear.until(is_over)
+    assert [item for item in ear.items if isinstance(item, Done)] == [said.done]
+    assert said.done.finish == "stop"
     await ear.leave()
 
 
@@ -102,6 +113,28 @@ async def test_erased_in_the_middle_a_turn_ends_before_its_error(talk: Talk, spe
     speak(LONG, pace=0.02)
     reply = talk.say("Go on.", detached=True)
     await until_kept(talk, "word")
+    await talk.erase()
+    deltas = await failing(reply, UnknownConversation)
+    assert isinstance(deltas[-1], Done)
+    assert deltas[-1].state == "interrupted"
+
+
+async def test_a_turn_that_cannot_write_its_end_tells_it_though_it_is_cancelled_meanwhile(
+    talk: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the conversation is erased before the first word: the turn finds out, and so does what attends to it."""
+    speak(LONG, pace=0.02)
+    end = TurnRunner._end
+
+    async def end_while_cancelled(turn: TurnRunner, reason: str) -> Any:
+        assert reply._task is not None
+        reply._task.cancel()
+        await asyncio.sleep(0)
+        return await end(turn, reason)
+
+    monkeypatch.setattr(TurnRunner, "_end", end_while_cancelled)
+    reply = talk.say("Go on.", detached=True)
+    await reply.accepted()
     await talk.erase()
     deltas = await failing(reply, UnknownConversation)
     assert isinstance(deltas[-1], Done)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 
 import pytest
+from fastapi.encoders import jsonable_encoder
 
 from everthread import Everthread, Talk
 from everthread.testing.scripted import script
@@ -28,6 +29,22 @@ async def test_a_reply_that_nobody_awaits_warns_and_says_nothing(talk: Talk, beg
     with pytest.warns(RuntimeWarning, match=NEVER):
         begin(talk)
     assert await talk.tail() == []
+
+
+async def test_a_reply_says_what_has_become_of_it(talk: Talk, someone: str) -> None:
+    reply = talk.say("Hello", model=script(someone, "Hello."))
+    assert repr(reply).startswith("<Reply, not begun: write `await talk.say(…)`")
+    await reply.accepted()
+    assert repr(reply) == "<Reply, under way: ''>"
+    await reply
+    assert repr(reply) == "<Reply, over: 'Hello.'>"
+
+
+async def test_a_web_framework_that_is_handed_a_reply_refuses_it(talk: Talk) -> None:
+    reply = talk.say("Hello")
+    with pytest.raises(ValueError, match="not iterable"):
+        jsonable_encoder(reply)
+    await reply.aclose()
 
 
 async def test_a_store_that_nobody_opens_warns(address: str) -> None:

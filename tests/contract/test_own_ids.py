@@ -37,6 +37,28 @@ async def test_begin_refuses_an_id_that_is_taken(et: Everthread, someone: str) -
     assert [found.id for found in await et.conversations(user=someone)] == [talk.id]
 
 
+@pytest.mark.parametrize("id", ["thread-17", "01M7JGCYXMRCTGR30FQQPQ4HR8", None], ids=str)
+async def test_who_wants_no_new_conversation_is_told_that_there_is_none(
+    et: Everthread, someone: str, id: str | None
+) -> None:
+    await et.begin(user=f"{someone}-else", id="thread-17")
+    with pytest.raises(UnknownConversation, match=id or "with the agent 'default'"):
+        await et.conversation(user=someone, id=id, begin=False)
+    assert await et.conversations(user=someone) == []
+
+
+async def test_who_wants_no_new_conversation_is_given_the_one_that_is_there(et: Everthread, someone: str) -> None:
+    talk = await et.begin(user=someone, agent="helper", id="thread-17")
+    for id in ("thread-17", talk.id, None):
+        found = await et.conversation(user=someone, agent="helper", id=id, begin=False)
+        assert found.conversation == talk.conversation
+    await talk.erase()
+    for id in ("thread-17", talk.id, None):
+        with pytest.raises(UnknownConversation):
+            await et.conversation(user=someone, agent="helper", id=id, begin=False)
+    assert await et.conversations(user=someone) == []
+
+
 async def test_an_unknown_id_in_the_form_of_everthreads_own_is_still_unknown(et: Everthread, someone: str) -> None:
     own = "01M7JGCYXMRCTGR30FQQPQ4HR8"
     with pytest.raises(UnknownConversation):
@@ -53,6 +75,8 @@ async def test_an_id_is_printable_text_of_at_most_200_characters(et: Everthread,
             await et.begin(user=someone, id=bad)  # type: ignore[arg-type]
         with pytest.raises(BadValue):
             await et.conversation(user=someone, id=bad)  # type: ignore[arg-type]
+        with pytest.raises(BadValue):
+            await et.conversation(user=someone, id=bad, begin=False)  # type: ignore[arg-type]
     assert await et.conversations(user=someone) == []
 
 

@@ -47,6 +47,21 @@ def test_a_mirrored_class_has_the_verbs_of_the_other_and_their_signatures(
             assert "await " not in (ours.__doc__ or "")
 
 
+def test_a_reply_that_nobody_asks_for_says_what_to_write_without_await(talk: Talk) -> None:
+    reply = talk.say("Hello")
+    assert repr(reply).startswith("<Reply, not begun: write `talk.say(…).result()`, `for delta in talk.say(…)`")
+    with pytest.warns(RuntimeWarning, match=r"never awaited or heard.*`talk\.say\(…\)\.result\(\)`") as told:
+        del reply
+    assert "await " not in str(told[0].message)
+
+
+def test_the_value_of_a_reply_that_was_heard(talk: Talk) -> None:
+    script("sync", '{"value": 7}')
+    reply = talk.say("How many?", output=int)
+    assert [delta.kind for delta in reply][-1] == "done"
+    assert reply.value == 7
+
+
 async def test_a_talk_has_what_the_asynchronous_one_has(address: str, someone: str) -> None:
     async with everthread.Everthread.open(address) as et:
         assert public(await et.begin(user=someone)) == public(Talk)

@@ -107,6 +107,7 @@ def test_a_decorated_function_is_still_a_function() -> None:
         pytest.param([double, tool(triple, name="double")], ["'double'", "another of this name"], id="twice"),
         pytest.param([lambda n: n], ["no name", "tool(…, name=…)"], id="no name"),
         pytest.param([tool(double, name="a b")], ["'a b'", "a to z, digits"], id="a name with a space"),
+        pytest.param(5, ["cannot be run", "give a function"], id="no list"),
         pytest.param([5], ["cannot be run", "give a function"], id="a number"),
         pytest.param([int], ["cannot be run", "give a function"], id="a class"),
         pytest.param([Tool(name="f")], ["'f'", "cannot be run"], id="nothing that runs it"),
@@ -116,10 +117,15 @@ def test_a_decorated_function_is_still_a_function() -> None:
         pytest.param([{"name": "f", "execute": len, "approval": "yes"}], ["approval", "true, false"], id="approval"),
     ],
 )
-def test_what_is_no_tool_is_refused_in_words(given: list[Any], words: list[str]) -> None:
+def test_what_is_no_tool_is_refused_in_words(given: Any, words: list[str]) -> None:
     with pytest.raises(BadTool) as refused:
         Toolbox(given)
     assert [word for word in words if word not in str(refused.value)] == []
+
+
+@pytest.mark.parametrize("one", [double, tool(double), {"name": "double", "execute": print}], ids=["f", "tool", "dict"])
+def test_one_tool_needs_no_list(one: Any) -> None:
+    assert [found.name for found in Toolbox(one).offered] == ["double"]
 
 
 async def test_a_view_offers_and_runs_only_what_was_named() -> None:

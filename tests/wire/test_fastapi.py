@@ -82,6 +82,47 @@ async def test_a_handler_returns_what_a_verb_returned(talk: Talk, name: str, typ
         assert back == value
 
 
+@pytest.mark.parametrize("wanted", [dict[str, Any], dict[str, object], Any, dict, None], ids=str)
+async def test_a_handler_puts_values_into_an_answer_of_its_own(talk: Talk, wanted: Any) -> None:
+    app, page = FastAPI(), await talk.tail()
+    answer = {"about": talk.conversation, "page": page, "more": {"totals": await talk.totals()}, "odd": user("\ud83d")}
+    app.get("/", response_model=wanted)(lambda: answer)
+    got = TestClient(app).get("/")
+    assert got.status_code == 200
+    assert got.json() == wire.plain(answer)
+
+
+class Free(BaseModel):
+    anything: Any
+
+
+async def test_a_pydantic_model_writes_values_that_it_was_not_told_of(talk: Talk) -> None:
+    page = await talk.tail()
+    assert json.loads(Free(anything=page).model_dump_json()) == {"anything": wire.plain(page)}
+    assert Free(anything=page[0]).model_dump() == {"anything": page[0]}
+
+
+async def test_openapi_describes_each_value_once_under_its_name(talk: Talk) -> None:
+    app = FastAPI()
+    app.get("/one", response_model=Logged)(lambda: None)
+    app.get("/page", response_model=list[Logged])(lambda: None)
+    app.get("/hits", response_model=list[Hit])(lambda: None)
+
+    @app.post("/")
+    async def take(sent: Annotated[Logged, Body()]) -> Answer:
+        raise NotImplementedError
+
+    page = app.openapi()
+    one = page["paths"]["/one"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    many = page["paths"]["/page"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    sent = page["paths"]["/"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert one == many["items"] == {"$ref": "#/components/schemas/Logged"}
+    assert sent["$ref"] == "#/components/schemas/Logged"
+    assert {"Logged", "Hit", "Answer"} <= set(page["components"]["schemas"])
+    assert page["components"]["schemas"]["Logged"]["properties"]["seq"] == {"type": "integer"}
+    assert len(json.dumps(page)) < 3 * len(json.dumps(wire.schema_of(Logged)))
+
+
 async def test_openapi_tells_the_fields(talk: Talk) -> None:
     app = FastAPI()
     for name, (wanted, _) in (await _values(talk)).items():
@@ -106,7 +147,9 @@ async def test_a_pydantic_model_has_fields_of_these_types(talk: Talk) -> None:
     assert answer.hit is hit
     assert json.loads(answer.model_dump_json())["hit"] == wire.plain(hit)
     assert Answer.model_validate_json(answer.model_dump_json()) == answer
-    assert Answer.model_json_schema()["properties"]["hit"]["title"] == "Hit"
+    schema = Answer.model_json_schema()
+    assert schema["properties"]["hit"] == {"$ref": "#/$defs/Hit"}
+    assert schema["$defs"]["Hit"]["title"] == "Hit"
     with pytest.raises(ValidationError, match="'text' is missing"):
         Answer.model_validate({"hit": {"seq": 1}})
     with pytest.raises(ValidationError, match="in place of an object"):

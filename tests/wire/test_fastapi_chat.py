@@ -102,6 +102,7 @@ def test_somebody_else_finds_nothing_of_it(ana: httpx.Client, chat: str) -> None
     ana.post(f"{chat}/messages", json={"text": "What about nuts?"})
     bob = {"X-User": "bob"}
     for path in ("messages", "events", "recall?query=nuts"):
+        assert ana.get(f"/conversations/no-such-thread/{path}").status_code == 404
         answer = ana.get(f"{chat}/{path}", headers=bob)
         assert (answer.status_code, "nuts" in answer.text) == (404, False)
     assert ana.get("/conversations", headers=bob).json() == []
@@ -117,4 +118,6 @@ def test_the_example_shows_itself_at_work() -> None:
 def test_openapi_of_the_example_names_the_fields(service: str) -> None:
     schema: dict[str, Any] = json.loads(httpx.get(f"{service}/openapi.json").content)
     page = schema["paths"]["/conversations/{conversation}/messages"]["get"]["responses"]["200"]
-    assert "event" in json.dumps(page)
+    assert page["content"]["application/json"]["schema"]["items"] == {"$ref": "#/components/schemas/Logged"}
+    assert "event" in schema["components"]["schemas"]["Logged"]["properties"]
+    assert "cursor" in schema["components"]["schemas"]["ListedConversation"]["properties"]

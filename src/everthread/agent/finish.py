@@ -26,3 +26,13 @@ async def finished(work: Awaitable[T]) -> T:
         if not task.cancelled():
             task.exception()  # looked at, though nobody is left to be told
         raise
+
+
+async def finished_or_failed(work: Awaitable[T]) -> T:
+    """The same, but where the work has failed that is raised, which tells more than a cancellation."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await finished(task)
+    except asyncio.CancelledError:
+        task.result()
+        raise

@@ -28,6 +28,7 @@ from everthread.store.conversations import Conversation
 from everthread.tools import Toolbox
 from everthread.tools.notes import name_of, notes_tool
 from everthread.tools.recall import recall_tools
+from everthread.tools.toolbox import listed
 
 
 class Rebuilt(msgspec.Struct, Value, frozen=True):
@@ -129,11 +130,11 @@ async def _tools(
         warnings = await toolbox.open()
         yield toolbox, toolbox.offered, warnings
         return
-    listed = [given] if isinstance(given, str | Mapping) else list(given)
-    if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in listed):
-        yield Toolbox(), tools_of(listed), ()  # only told of
+    tools = listed(given)
+    if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in tools):
+        yield Toolbox(), tools_of(tools), ()  # only told of
         return
-    toolbox = Toolbox(listed)
+    toolbox = Toolbox(tools)
     try:
         warnings = await toolbox.open()
         yield toolbox, toolbox.offered, warnings

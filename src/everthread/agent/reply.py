@@ -26,10 +26,7 @@ from everthread.core.logged import Logged
 from everthread.core.values import Value, within
 from everthread.errors import BadValue, TurnCancelled
 
-NEVER = (
-    "A reply was never awaited, so its turn has not begun: write `await talk.say(…)`, "
-    "`async for delta in talk.say(…)`, or `talk.say(…, detached=True)`."
-)
+HOW = "`await talk.say(…)`, `async for delta in talk.say(…)`, or `talk.say(…, detached=True)`"
 
 Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
 
@@ -52,9 +49,17 @@ class TurnResult(msgspec.Struct, Value, frozen=True):
 class Reply:
     """`value`: what `output` asked for, once the last delta has come."""
 
+    # Slots, so that a web framework that is handed one does not write what is inside as JSON.
+    __slots__ = (
+        *("__weakref__", "_accepted", "_closed", "_deltas", "_detached", "_done"),
+        *("_how", "_last", "_output", "_task", "_text", "_work", "value"),
+    )
+
+    value: Any
+
     def __init__(self, work: Work, *, detached: bool = False, output: Output | None = None) -> None:
         self._work, self._detached, self._output = work, detached, output
-        self.value: Any = None
+        self._how, self.value = HOW, None
         self._deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._accepted: asyncio.Future[Logged] | None = None
@@ -77,6 +82,11 @@ class Reply:
             self._task = asyncio.create_task(self._work(tell, accepted.set_result))
             self._task.add_done_callback(lambda task: _over(task, tell, accepted))
         return self._task
+
+    def __repr__(self) -> str:
+        if self._task is None:
+            return f"<Reply, not begun: write {self._how}>"
+        return f"<Reply, {'over' if self._task.done() else 'under way'}: {''.join(self._text)!r}>"
 
     @property
     def is_accepted(self) -> bool:
@@ -165,7 +175,8 @@ class Reply:
             return
         if self._task is None:
             if not self._closed:
-                warnings.warn(NEVER, RuntimeWarning, stacklevel=2, source=self)
+                never = f"A reply was never awaited or heard, so its turn has not begun: write {self._how}."
+                warnings.warn(never, RuntimeWarning, stacklevel=2, source=self)
         elif not self._task.done() and not self._task.get_loop().is_closed():
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 

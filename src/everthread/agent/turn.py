@@ -30,7 +30,7 @@ from everthread.agent.approval import (
 )
 from everthread.agent.call import Calling, of_fallback, sent_with, smaller
 from everthread.agent.figures import Figures
-from everthread.agent.finish import finished
+from everthread.agent.finish import finished, finished_or_failed
 from everthread.agent.results import instead_of, noted, with_arguments
 from everthread.agent.resumed import SAID_AGAIN, first_reply, is_said_again, why_over, with_same_memory, with_same_model
 from everthread.agent.runtime import Runtime
@@ -391,7 +391,7 @@ class TurnRunner:
     async def _surely(self, ending: Awaitable[Head]) -> Head:
         """Do the last thing of the turn, even if it is cancelled. Where that fails, the end is told all the same."""
         try:
-            return await finished(ending)
+            return await finished_or_failed(ending)
         except TakenOver:
             raise
         except EverthreadError:  # the conversation was erased, or the store is away

@@ -70,12 +70,30 @@ class Value:
             except BadValue as problem:
                 raise ValueError(str(problem)) from None
 
-        written = core_schema.plain_serializer_function_ser_schema(plain, when_used="json")
-        return core_schema.no_info_plain_validator_function(checked, serialization=written)
+        named = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"  # as Pydantic names its own: it stands there once
+        return core_schema.no_info_plain_validator_function(checked, ref=named, serialization=_written())
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
         return cls._schema()
+
+    @property
+    def __pydantic_serializer__(self) -> Any:
+        """What Pydantic asks a value that stands where it expected nothing in particular (`dict[str, Any]`)."""
+        return _serializer()
+
+
+def _written() -> Any:
+    from pydantic_core import core_schema
+
+    return core_schema.plain_serializer_function_ser_schema(plain, when_used="json")
+
+
+@cache
+def _serializer() -> Any:
+    from pydantic_core import SchemaSerializer, core_schema
+
+    return SchemaSerializer(core_schema.any_schema(serialization=_written()))
 
 
 # -- to plain data -----------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from everthread.errors.tree import Conflict, NotFound, short
 
 
 class UnknownConversation(NotFound):
-    def __init__(self, conversation: str, *, erased: str = "") -> None:
+    def __init__(self, conversation: str, *, erased: str = "", agent: str = "") -> None:
+        named = f"with the agent {short(agent)}" if agent else short(conversation)
         gone = f"; it was erased on {erased}" if erased else ""
         super().__init__(
-            f"There is no conversation {short(conversation)} for this user{gone}: list those there are with "
+            f"There is no conversation {named} for this user{gone}: list those there are with "
             "`et.conversations` or `everthread conversations`."
         )
         self.conversation = conversation

@@ -31,8 +31,8 @@ class TurnBusy(Conflict):
 
     def __init__(self, conversation: str, holder: str) -> None:
         super().__init__(
-            f"A turn of conversation {conversation} is under way ({holder}): wait for it, cancel it, or fork the "
-            "branch."
+            f"A turn of conversation {conversation} is under way ({holder}): wait for it, end it with "
+            "`talk.stop()`, or fork the branch."
         )
 
 

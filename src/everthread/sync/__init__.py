@@ -27,6 +27,7 @@ from everthread.sync.thread import LoopThread, close_at_exit, close_now
 __all__ = ["Agents", "Everthread", "Reply", "Stream", "Talk"]
 
 T = TypeVar("T")
+HOW = "`talk.say(…).result()`, `for delta in talk.say(…)`, or `talk.say(…, detached=True)`"
 
 
 class Reply(Stream[Delta], of=reply.Reply):
@@ -35,6 +36,10 @@ class Reply(Stream[Delta], of=reply.Reply):
     The turn begins when somebody listens or waits. Leaving the loop early, by `break` or by an error, ends it, and so
     does Ctrl-C; what had come of the reply is kept.
     """
+
+    def __init__(self, mirrored: reply.Reply, thread: LoopThread) -> None:
+        super().__init__(mirrored, thread)
+        mirrored._how = HOW
 
     def result(self) -> reply.TurnResult:
         """Listen to the end: the text of the reply, and what it took."""

@@ -113,11 +113,14 @@ class Everthread:
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
         chooses as well."""
-    def conversation(self, *, user: str, agent: str = ..., id: str | None = None, tenant: str = ...) -> Talk:
+    def conversation(
+        self, *, user: str, agent: str = ..., id: str | None = None, begin: bool = True, tenant: str = ...
+    ) -> Talk:
         """The user's newest conversation with the agent, begun if there is none; or the one with this id.
 
         `id`: Everthread's, of a conversation that is there; or one of your own, such as "thread-17": then it is begun
-        with the agent if this user has none with that id."""
+        with the agent if this user has none with that id. `begin`: False begins none; where there is none,
+        UnknownConversation is raised, as a web service wants it of an address that is wrong or was deleted."""
     def begin(
         self,
         *,
@@ -185,6 +188,8 @@ class Reply(Stream[Delta]):
     does Ctrl-C; what had come of the reply is kept."""
     def result(self) -> reply.TurnResult:
         """Listen to the end: the text of the reply, and what it took."""
+    @property
+    def value(self) -> Any: ...
     @property
     def is_accepted(self) -> bool:
         """Whether the message is in the log."""

@@ -57,6 +57,11 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
 
 
+def listed(given: Any) -> list[Any]:
+    """Tools as a list, also where one was given by itself."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else [given]
+
+
 class Toolbox:
     """Tools by their names. MCP servers are opened with it, and closed. A toolbox may be made of others, which it
     opens too, and leaves to their owners to close."""
@@ -69,7 +74,7 @@ class Toolbox:
         self._own: dict[str, Bound] = {}
         self._inner: list[Toolbox] = []
         self._tools: dict[str, Bound] = {}
-        for given in tools:
+        for given in listed(tools):
             self._take(given)
         self._settle()
 
