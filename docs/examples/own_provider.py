@@ -11,7 +11,7 @@ from typing import Any
 
 from everthread import Everthread
 from everthread.core.deltas import Usage
-from everthread.providers.client import Access, Client, Piece
+from everthread.providers.client import Access, Client, StreamPiece
 from everthread.providers.registry import Provider, register
 from everthread.providers.reply import ReplyBuilder
 
@@ -20,10 +20,10 @@ class Shouting:
     """A model that repeats what it was told, louder."""
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         yield self._pieces(body)
 
-    async def _pieces(self, body: dict[str, Any]) -> AsyncIterator[Piece]:
+    async def _pieces(self, body: dict[str, Any]) -> AsyncIterator[StreamPiece]:
         reply = ReplyBuilder(f"shouting:{body['model']}")
         for word in str(body["messages"][-1]["content"]).upper().split():
             for piece in reply.text(f"{word} "):
