@@ -15,6 +15,7 @@ from threading import Thread
 from typing import Any
 
 from openai import AsyncOpenAI
+from pydantic import BaseModel
 
 from everthread import Everthread, Talk, tool_result, user
 from everthread.core.events import ToolCall
@@ -25,27 +26,25 @@ WEATHER = {
     "description": "The weather of a city today.",
     "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
-ADVICE = {
-    "type": "object",
-    "properties": {"umbrella": {"type": "boolean"}, "why": {"type": "string"}},
-    "required": ["umbrella", "why"],
-    "additionalProperties": False,
-}
 
 
-async def turn(talk: Talk, client: AsyncOpenAI, question: str) -> dict[str, Any]:
-    """From a question to advice that fits the schema."""
+class Advice(BaseModel):
+    umbrella: bool
+    why: str
+
+
+async def turn(talk: Talk, client: AsyncOpenAI, question: str) -> Advice:
+    """From a question to advice."""
     await talk.append(user(question))
-    settings = {"output": json.dumps(ADVICE)}
     while True:
-        context = await talk.context(model=MODEL, tools=[WEATHER], lookups=True, settings=settings)
+        context = await talk.context(model=MODEL, tools=[WEATHER], lookups=True, output=Advice)
         began = time.monotonic()
         reply = await client.chat.completions.create(**context.request)
         logged = await talk.append(reply)  # the SDK's own object: what it says, and its tool calls
         await talk.record(context, reply, seconds=time.monotonic() - began)
         calls = [one.event for one in logged if isinstance(one.event, ToolCall)]
         if not calls:
-            advice: dict[str, Any] = json.loads(logged[-1].text)
+            advice: Advice = context.parse(logged[-1].text)  # BadOutput: it is something else; the log has it
             return advice
         for call in calls:
             await answer(talk, call)
@@ -66,7 +65,7 @@ async def main() -> None:
         async with client, Everthread.open("sqlite:///own-loop.db", settings={}) as et:
             talk = await et.conversation(user="ana")
             advice = await turn(talk, client, "Do I need an umbrella in Rome today?")
-            print(f"umbrella: {advice['umbrella']}, because: {advice['why']}")
+            print(f"umbrella: {advice.umbrella}, because: {advice.why}")
             (used,) = await et.usage(user="ana", by="model")
             print(f"{used.calls} model calls, {used.input} tokens in, {used.output} out")
 

@@ -248,6 +248,35 @@ async def test_a_recorded_request_is_built_again(own: Talk) -> None:
     assert again.context.request == context.request
 
 
+@pytest.mark.parametrize("lookups", [True, False])
+async def test_what_was_given_for_a_call_alone_is_given_again(own: Talk, lookups: bool) -> None:
+    """Tools, settings, instructions and what the reply was to be: of these the log has hashes only."""
+    given: dict[str, Any] = {"tools": TOOLS, "tool_choice": "weather", "output": Advice, "instructions": "Be brief."}
+    given["settings"] = {"extra_body": {"service_tier": "flex"}, "stop": ["END"], "budget": 5_000}
+    await own.append(user("Hello?"))
+    context = await own.context(model="openai:gpt-4o", lookups=lookups, **given)
+    logged = await own.record(context, Usage(input=10, output=1))
+    await own.append(user("And now?"))
+    again = await own.rebuild(logged.seq, **given)
+    assert again.differences == ()
+    assert again.context.request == context.request
+    told = " ".join((await own.rebuild(logged.seq)).differences)
+    assert all(name in told for name in ("settings: ", "instructions: ", "tools: ", "tool_choice: "))
+
+
+async def test_the_same_is_given_for_every_call_of_a_turn(own: Talk, someone: str) -> None:
+    @tool
+    def look() -> str:
+        """Looks."""
+        return "nothing"
+
+    script(someone, [call("look")], '{"umbrella": true}')
+    given: dict[str, Any] = {"tools": [look], "tool_choice": "look", "output": Advice, "settings": {"top_p": 0.5}}
+    await own.say("Look.", model=f"scripted:{someone}", **given)
+    seqs = [event.seq for event in await own.range(1, ENDLESS) if event.kind == "model_call"]
+    assert [(await own.rebuild(seq, **given)).differences for seq in seqs] == [(), ()]
+
+
 # -- objects that are refused ----------------------------------------------------------------------------------
 
 

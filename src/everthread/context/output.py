@@ -26,7 +26,7 @@ TOLD = (
     "JSON Schema:\n"
 )
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
-_UNSAYABLE = (TypeError, NotImplementedError, AttributeError, NameError, ValueError, RecursionError)
+_UNSAYABLE = (TypeError, NotImplementedError, AttributeError, NameError, ValueError, RuntimeError)  # Pydantic's, too
 _ALLOWED = (
     "a Pydantic model, a dataclass, a msgspec Struct, a TypedDict, another type that they know, or a JSON Schema as a "
     "mapping"
