@@ -277,6 +277,12 @@ async def test_the_same_is_given_for_every_call_of_a_turn(own: Talk, someone: st
     assert [(await own.rebuild(seq, **given)).differences for seq in seqs] == [(), ()]
 
 
+@pytest.mark.parametrize("given", [{"role": "user", "content": "Hi"}, [{"role": "user", "content": "Hi"}]])
+async def test_who_appends_a_list_of_messages_is_told_how(own: Talk, given: object) -> None:
+    with pytest.raises(BadValue, match=r"everthread\.formats.*append\(\*from_openai\(messages\)\)"):
+        await own.append(given)
+
+
 # -- objects that are refused ----------------------------------------------------------------------------------
 
 

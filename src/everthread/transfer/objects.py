@@ -24,6 +24,10 @@ from everthread.transfer.langchain import from_langchain
 
 Fields = dict[str, Any]
 _REPLY = "a reply, a message or a content"
+_LISTS = (
+    "an event, or a reply or message of an SDK, each by itself; a list of messages as JSON becomes events by "
+    "`everthread.formats`, as in append(*from_openai(messages))"
+)
 _UNSAID = ("parsed", "parsed_arguments", "parsed_output", "annotations", "audio")  # what SDKs add to what was said
 _ITEMS = ("message", "function_call", "function_call_output", "custom_tool_call", "reasoning")
 _FINISHES: dict[str, Finish] = {
@@ -39,6 +43,8 @@ def events_of(given: Any) -> list[Any]:
     """The events of what may be appended: an event itself; or what an object of an SDK says, with its tool calls and
     what its provider wants back. Raises BadFormat and BadValue."""
     reader = _READERS.get(package_of(given))
+    if isinstance(given, dict | list | tuple) and not reader:
+        raise BadValue("event", given, _LISTS)
     return reader(given) if reader else [given]
 
 
