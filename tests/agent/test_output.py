@@ -183,6 +183,15 @@ async def test_what_is_no_type_is_refused_before_anything_is_said(talk: Talk, ou
     assert await talk.range(1, 50) == []
 
 
+async def test_a_schema_with_a_type_that_json_does_not_have_is_refused_before_anything_is_said(talk: Talk) -> None:
+    inner = {"type": "object", "properties": {"n": {"anyOf": [{"type": "int"}, {"type": ["null", "text"]}]}}}
+    with pytest.raises(BadValue, match=r"no type int, text\)"):
+        talk.say("Read the invoice.", output={"type": "array", "items": inner})
+    assert await talk.range(1, 50) == []
+    named = {"type": "object", "properties": {"type": {"type": "string"}, "items": {"type": ["string", "null"]}}}
+    assert (await talk.context(model="openai:gpt-4o", output=named)).request["response_format"]
+
+
 async def test_a_context_asks_for_the_same_and_reads_a_reply(talk: Talk) -> None:
     await talk.append(user("Read the invoice."))
     context = await talk.context(model="openai:gpt-4o", output=Invoice)
