@@ -297,6 +297,26 @@ async def test_several_choices_are_refused_until_one_is_chosen(own: Talk) -> Non
     assert [event.text for event in await own.range(1, ENDLESS)] == ["One."]
 
 
+async def test_a_piece_of_a_stream_is_refused(own: Talk) -> None:
+    choice = {"index": 0, "delta": {"content": "Su"}, "finish_reason": None}
+    given = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5", "choices": [choice]}
+    with pytest.raises(BadFormat, match="append the whole reply"):
+        await own.append(openai.types.chat.ChatCompletionChunk.model_validate(given))
+    assert await own.range(1, ENDLESS) == []
+
+
+async def test_the_pieces_of_a_stream_of_geminis_are_one_content(own: Talk) -> None:
+    parts = [genai.types.Part(text=piece) for piece in ('{"umbrella"', ": true", "}")]
+    (logged,) = await own.append(genai.types.Content(role="model", parts=parts))
+    assert logged.text == '{"umbrella": true}'
+
+
+@pytest.mark.parametrize("call", [{"name": "recall_context"}, None, "recall_context"])
+async def test_what_is_no_tool_call_is_not_looked_up(own: Talk, call: Any) -> None:
+    with pytest.raises(BadValue, match="a tool call of the log"):
+        await own.look_up(call)
+
+
 async def test_an_object_that_says_nothing_is_refused(own: Talk) -> None:
     with pytest.raises(BadValue, match="an event, or a reply"):
         await own.append(openai.types.CompletionUsage(completion_tokens=1, prompt_tokens=1, total_tokens=2))

@@ -73,6 +73,8 @@ def _openai(given: Any) -> list[Event]:
     fields = _fields(given)
     if "choices" in fields:
         (choice,) = _the_only(fields["choices"], "choices")
+        if "message" not in choice:
+            raise BadFormat("found a piece of a stream: append the whole reply, when it has come", where="choices")
         return _by(f"openai:{fields.get('model', '')}", from_openai([_chat(choice["message"])], where="choices"))
     if fields.get("object") == "response":
         items = [_item(item) for item in fields.get("output") or []]
@@ -92,7 +94,8 @@ def _google(given: Any) -> list[Event]:
         contents = [{"role": "model", "parts": _joined((candidate.get("content") or {}).get("parts") or [])}]
         return _by(f"google:{fields.get('modelVersion', '')}", from_gemini(contents, where="content", ids=ids))
     if "parts" in fields:
-        return from_gemini([fields], where="content")
+        whole = {**fields, "parts": _joined(fields["parts"])} if fields.get("role") == "model" else fields
+        return from_gemini([whole], where="content")
     raise _unknown(given)
 
 
