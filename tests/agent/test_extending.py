@@ -147,6 +147,20 @@ async def test_a_provider_of_an_installed_package_is_found_by_its_name(
 
 
 PACKAGED = echoing("packaged")
+HALF = SimpleNamespace(ABOUT=Provider(name="half"))
+
+
+@pytest.mark.parametrize(
+    ("value", "why"), [("not_there_at_all", "can be imported .*not_there"), (f"{__name__}:HALF", "connect and render")]
+)
+async def test_a_package_whose_provider_is_broken_is_named(
+    address: str, someone: str, others: None, monkeypatch: pytest.MonkeyPatch, value: str, why: str
+) -> None:
+    found = EntryPoint(name="half", value=value, group=registered.GROUP)
+    monkeypatch.setattr(registered, "_installed", lambda: {"half": found})
+    async with Everthread.open(address, settings={"model": "half:any", "memory": False}) as et:
+        with pytest.raises(BadValue, match=f"the provider.*half.*{why}"):
+            await (await et.begin(user=someone)).context()
 
 
 @pytest.mark.parametrize(
@@ -156,6 +170,7 @@ PACKAGED = echoing("packaged")
         (echoing("openai"), "none of Everthread's own"),
         (echoing("No Name"), "a to z"),
         (SimpleNamespace(ABOUT=Provider(name="half")), "connect and render and check"),
+        (SimpleNamespace(ABOUT=Provider(name="half", form="opneai"), connect=print), "the form .* 'opneai', but must"),
     ],
 )
 def test_what_is_no_provider_is_refused(given: Any, why: str, others: None) -> None:

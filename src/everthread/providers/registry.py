@@ -21,7 +21,7 @@ import msgspec
 from everthread.config import PROVIDERS
 from everthread.core.request import Ways
 from everthread.errors import BadValue
-from everthread.registered import added, registered
+from everthread.registered import added, is_added, registered
 from everthread.registered import register as _register
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def provider(name: str) -> Provider:
     """What is known of a provider, by its name: one of `config.PROVIDERS`, or one that was added."""
-    found: Provider = _file(name).ABOUT
-    return found
+    found = _file(name)
+    about: Provider = found.ABOUT if name in PROVIDERS else _checked(found)
+    return about
 
 
 def providers() -> tuple[Provider, ...]:
@@ -78,6 +79,10 @@ def register(given: Any) -> None:
     """Make a provider known that is not one of ours: a module or object with `ABOUT`, which is a `Provider`; `connect`,
     which makes a client (`providers.client`); and `render` and `check` (`providers.base.RequestForm`), unless `ABOUT`
     names the provider whose request form it takes."""
+    _register(_checked(given).name, given)
+
+
+def _checked(given: Any) -> Provider:
     about = getattr(given, "ABOUT", None)
     if not isinstance(about, Provider):
         raise BadValue("a provider", given, "a module or object with ABOUT, which is a Provider")
@@ -86,7 +91,9 @@ def register(given: Any) -> None:
     missing = [name for name in _needed(about) if not callable(getattr(given, name, None))]
     if missing:
         raise BadValue(f"the provider {about.name}", given, f"something with {' and '.join(missing)} as functions")
-    _register(about.name, given)
+    if about.form and about.form not in PROVIDERS and not is_added(about.form):
+        raise BadValue(f"the form of the provider {about.name}", about.form, f"a provider: {', '.join(PROVIDERS)}")
+    return about
 
 
 def _needed(about: Provider) -> tuple[str, ...]:
