@@ -15,10 +15,8 @@ from threading import Thread
 from typing import Any
 
 from openai import AsyncOpenAI
-from pydantic import BaseModel
 
-from everthread import Everthread, Talk, tool_result, user
-from everthread.core.events import ToolCall
+from everthread import Everthread, Talk, ToolCall, tool_result, user
 
 MODEL = "openai:gpt-5-mini"
 WEATHER = {
@@ -26,25 +24,26 @@ WEATHER = {
     "description": "The weather of a city today.",
     "schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
+ADVICE = {
+    "type": "object",
+    "properties": {"umbrella": {"type": "boolean"}, "why": {"type": "string"}},
+    "required": ["umbrella", "why"],
+    "additionalProperties": False,
+}
 
 
-class Advice(BaseModel):
-    umbrella: bool
-    why: str
-
-
-async def turn(talk: Talk, client: AsyncOpenAI, question: str) -> Advice:
-    """From a question to advice."""
+async def turn(talk: Talk, client: AsyncOpenAI, question: str) -> dict[str, Any]:
+    """From a question to advice that fits the schema."""
     await talk.append(user(question))
     while True:
-        context = await talk.context(model=MODEL, tools=[WEATHER], lookups=True, output=Advice)
+        context = await talk.context(model=MODEL, tools=[WEATHER], lookups=True, output=ADVICE)
         began = time.monotonic()
         reply = await client.chat.completions.create(**context.request)
         logged = await talk.append(reply)  # the SDK's own object: what it says, and its tool calls
         await talk.record(context, reply, seconds=time.monotonic() - began)
         calls = [one.event for one in logged if isinstance(one.event, ToolCall)]
         if not calls:
-            advice: Advice = context.parse(logged[-1].text)  # BadOutput: it is something else; the log has it
+            advice: dict[str, Any] = context.parse(logged[-1].text)  # checked against the schema
             return advice
         for call in calls:
             await answer(talk, call)
@@ -65,8 +64,8 @@ async def main() -> None:
         async with client, Everthread.open("sqlite:///own-loop.db", settings={}) as et:
             talk = await et.conversation(user="ana")
             advice = await turn(talk, client, "Do I need an umbrella in Rome today?")
-            print(f"umbrella: {advice.umbrella}, because: {advice.why}")
-            (used,) = await et.usage(user="ana", by="model")
+            print(f"umbrella: {advice['umbrella']}, because: {advice['why']}")
+            used = next(one for one in await et.usage(user="ana", by="model") if one.model == MODEL)
             print(f"{used.calls} model calls, {used.input} tokens in, {used.output} out")
 
 

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from everthread import Everthread, GivenSettings
-from everthread.core.deltas import Usage
+from everthread import Everthread, GivenSettings, Usage
 from everthread.providers.client import NO_HEADERS, Access, Client, Headers, StreamPiece
 from everthread.providers.registry import Provider, register
 from everthread.providers.reply import ReplyBuilder
@@ -23,7 +22,7 @@ class Shouting:
     async def reply(
         self, body: dict[str, Any], *, headers: Headers = NO_HEADERS
     ) -> AsyncIterator[AsyncIterator[StreamPiece]]:
-        yield self._pieces(body)  # with an SDK: send `headers` along, which are those that `say` was given
+        yield self._pieces(body)
 
     async def _pieces(self, body: dict[str, Any]) -> AsyncIterator[StreamPiece]:
         reply = ReplyBuilder(f"shouting:{body['model']}")

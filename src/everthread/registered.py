@@ -36,7 +36,10 @@ def is_added(name: str) -> bool:
 
 
 def added(name: str) -> Any:
-    """A provider that is not one of ours. BadValue: the package that brings it is broken."""
+    """A provider that is not one of ours. BadValue: there is none of this name, or the package that brings it is
+    broken."""
+    if not is_added(name):
+        raise BadValue("the provider", name, "one of Everthread's own, or one that is registered or installed")
     if name not in registered:
         try:
             found = _installed()[name].load()

@@ -21,7 +21,7 @@ import msgspec
 from everthread.config import PROVIDERS
 from everthread.core.request import Ways
 from everthread.errors import BadValue
-from everthread.registered import added, is_added, registered
+from everthread.registered import added, registered
 from everthread.registered import register as _register
 
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def provider(name: str) -> Provider:
     """What is known of a provider, by its name: one of `config.PROVIDERS`, or one that was added."""
-    found = _file(name)
-    about: Provider = found.ABOUT if name in PROVIDERS else _checked(found)
-    return about
+    found: Provider = _file(name).ABOUT
+    return found
 
 
 def providers() -> tuple[Provider, ...]:
@@ -78,22 +77,22 @@ def providers() -> tuple[Provider, ...]:
 def register(given: Any) -> None:
     """Make a provider known that is not one of ours: a module or object with `ABOUT`, which is a `Provider`; `connect`,
     which makes a client (`providers.client`); and `render` and `check` (`providers.base.RequestForm`), unless `ABOUT`
-    names the provider whose request form it takes."""
-    _register(_checked(given).name, given)
+    names the provider whose request form it takes. With `dialect` beside these, it takes the schema of a reply."""
+    about: Provider = _checked(given).ABOUT
+    if about.name in PROVIDERS:
+        raise BadValue("the name of a provider", about.name, "none of Everthread's own")
+    _register(about.name, given)
 
 
-def _checked(given: Any) -> Provider:
+def _checked(given: Any) -> Any:
+    """A provider that is not one of ours, if it has what one must have."""
     about = getattr(given, "ABOUT", None)
     if not isinstance(about, Provider):
         raise BadValue("a provider", given, "a module or object with ABOUT, which is a Provider")
-    if about.name in PROVIDERS:
-        raise BadValue("the name of a provider", about.name, "none of Everthread's own")
     missing = [name for name in _needed(about) if not callable(getattr(given, name, None))]
     if missing:
         raise BadValue(f"the provider {about.name}", given, f"something with {' and '.join(missing)} as functions")
-    if about.form and about.form not in PROVIDERS and not is_added(about.form):
-        raise BadValue(f"the form of the provider {about.name}", about.form, f"a provider: {', '.join(PROVIDERS)}")
-    return about
+    return given
 
 
 def _needed(about: Provider) -> tuple[str, ...]:
@@ -102,5 +101,5 @@ def _needed(about: Provider) -> tuple[str, ...]:
 
 def _file(name: str, *file: str) -> Any:
     if name not in PROVIDERS:
-        return added(name)
+        return _checked(added(name))
     return import_module(".".join((__package__, *name.split("-"), *file)))
