@@ -165,12 +165,17 @@ def settings_of_conversation(given: object) -> dict[str, Any]:
     return found
 
 
-def settings_of_branch(events: Iterable[object]) -> None:
-    """Check the settings among events that are to be appended; None takes one back."""
-    for event in events:
-        if isinstance(event, SettingsChanged):
-            given = {name: value for name, value in event.values.items() if value is not None}
-            resolve(Source("the settings given", given))
+def settings_of_branch(events: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Events that are to be appended, with the settings among them checked and as the log keeps them: a list or a
+    mapping as JSON. None takes one back."""
+    return tuple(_spelt(event) if isinstance(event, SettingsChanged) else event for event in events)
+
+
+def _spelt(event: SettingsChanged) -> SettingsChanged:
+    given: dict[str, Any] = {name: value for name, value in event.values.items() if value is not None}
+    checked = resolve(Source("the settings given", given)).settings
+    spelt = {name: getattr(checked, name) for name, value in given.items() if not isinstance(value, int | float | str)}
+    return SettingsChanged(values=event.values | spelt) if spelt else event
 
 
 def log_options(*, session_gap: Any, max_event_bytes: Any, patience: Any, importance: Any) -> dict[str, Any]:

@@ -118,7 +118,10 @@ MODEL = Allowed(
 )
 SCHEMA = Allowed("a JSON object, as text or a mapping, or empty", _is_object)
 TEXTS = Allowed("a list of texts that are not empty, as JSON or a list, or empty", _is_list)
-FIELDS = Allowed("a JSON object, as text or a mapping, without what Everthread writes itself, or empty", _is_extra)
+FIELDS = Allowed(
+    f"a JSON object, as text or a mapping, without what Everthread writes itself ({', '.join(OURS.split())}), or empty",
+    _is_extra,
+)
 JSON = (SCHEMA, TEXTS, FIELDS)  # what may be given as what its JSON spells
 ADDRESS = Allowed("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
 

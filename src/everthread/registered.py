@@ -36,9 +36,16 @@ def is_added(name: str) -> bool:
 
 
 def added(name: str) -> Any:
-    """A provider that is not one of ours."""
+    """A provider that is not one of ours. BadValue: there is none of this name, or the package that brings it is
+    broken."""
+    if not is_added(name):
+        raise BadValue("the provider", name, "one of Everthread's own, or one that is registered or installed")
     if name not in registered:
-        register(name, _installed()[name].load())
+        try:
+            found = _installed()[name].load()
+        except Exception as problem:
+            raise BadValue("the provider", name, f"one whose package can be imported ({problem})") from problem
+        register(name, found)
     return registered[name]
 
 

@@ -147,6 +147,26 @@ async def test_a_provider_of_an_installed_package_is_found_by_its_name(
 
 
 PACKAGED = echoing("packaged")
+HALF = SimpleNamespace(ABOUT=Provider(name="half"))
+ELSEWHERE = SimpleNamespace(ABOUT=Provider(name="half", form="opneai"), connect=scripted.connect)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("not_there_at_all", "half.*can be imported .*not_there"),
+        (f"{__name__}:HALF", "half.*connect and render"),
+        (f"{__name__}:ELSEWHERE", "'opneai', but must be one of Everthread's own, or one that is registered"),
+    ],
+)
+async def test_a_package_whose_provider_is_broken_is_named(
+    address: str, someone: str, others: None, monkeypatch: pytest.MonkeyPatch, value: str, why: str
+) -> None:
+    found = EntryPoint(name="half", value=value, group=registered.GROUP)
+    monkeypatch.setattr(registered, "_installed", lambda: {"half": found})
+    async with Everthread.open(address, settings={"model": "half:any", "memory": False}) as et:
+        with pytest.raises(BadValue, match=f"the provider.*{why}"):
+            await (await et.begin(user=someone)).context()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from everthread import Talk, tool, user
 from everthread.core.deltas import Done, TextDelta
 from everthread.core.events import Assistant, SettingsChanged
-from everthread.errors import BadOutput, BadValue, Overloaded, RequestRefused
+from everthread.errors import BadOutput, BadSetting, BadValue, Overloaded, RequestRefused
 from everthread.providers.client import NO_HEADERS
 from everthread.providers.scripted import client
 from everthread.providers.shapes import shape_of
@@ -54,6 +54,10 @@ class Typed(TypedDict, total=False):
     number: int
     paid: bool
     lines: list[dict[str, Any]]
+
+
+class Unknown:
+    """Of no library."""
 
 
 SCHEMA = {"type": "object", "properties": {"number": {"type": "integer"}, "paid": {"type": "boolean"}, "lines": {}}}
@@ -172,11 +176,20 @@ async def test_a_turn_that_waits_has_no_value_yet(talk: Talk, speak: Speak) -> N
     assert (await talk.approve(output=Invoice, tools=[pay])).value.number == 7
 
 
-@pytest.mark.parametrize("output", [3, "Invoice", [Invoice], object(), {"a": object()}, lambda: None])
+@pytest.mark.parametrize("output", [3, "Invoice", [Invoice], object(), {"a": object()}, lambda: None, Unknown])
 async def test_what_is_no_type_is_refused_before_anything_is_said(talk: Talk, output: Any) -> None:
     with pytest.raises(BadValue, match="output"):
         talk.say("Read the invoice.", output=output)
     assert await talk.range(1, 50) == []
+
+
+async def test_a_schema_with_a_type_that_json_does_not_have_is_refused_before_anything_is_said(talk: Talk) -> None:
+    inner = {"type": "object", "properties": {"n": {"anyOf": [{"type": "int"}, {"type": ["null", "text"]}]}}}
+    with pytest.raises(BadValue, match=r"no type int, text\)"):
+        talk.say("Read the invoice.", output={"type": "array", "items": inner})
+    assert await talk.range(1, 50) == []
+    named = {"type": "object", "properties": {"type": {"type": "string"}, "items": {"type": ["string", "null"]}}}
+    assert (await talk.context(model="openai:gpt-4o", output=named)).request["response_format"]
 
 
 async def test_a_context_asks_for_the_same_and_reads_a_reply(talk: Talk) -> None:
@@ -220,6 +233,19 @@ async def test_fields_of_a_branch_are_in_its_past_requests_and_headers_in_none(t
     found = await talk.rebuild(call.seq)
     assert found.differences == ()
     assert found.context.request["extra_body"] == {"service_tier": "flex"}
+
+
+async def test_a_branch_takes_lists_and_mappings_as_a_call_does(talk: Talk) -> None:
+    schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
+    given: dict[str, Any] = {"extra_body": {"service_tier": "flex"}, "stop": ["END"], "output": schema, "seed": 7}
+    await talk.configure(**given)
+    await talk.append(user("Hello?"))
+    request = (await talk.context(model="openai:gpt-4o")).request
+    assert request["extra_body"] == {"service_tier": "flex"}
+    assert (request["stop"], request["seed"]) == (["END"], 7)
+    assert request["response_format"]["json_schema"]["schema"]["required"] == ["number"]
+    await talk.configure(extra_body=None, stop=None, output=None)
+    assert not {"extra_body", "stop", "response_format"} & (await talk.context(model="openai:gpt-4o")).request.keys()
 
 
 async def test_a_schema_that_is_redacted_is_gone_from_memory_too(talk: Talk) -> None:
@@ -290,6 +316,19 @@ async def test_the_values_of_headers_are_in_no_error_no_record_and_no_repr(talk:
     assert "secret-secret" not in str(caught.value)
     assert "no such team: …" in str(caught.value)
     assert not [event for event in await talk.range(1, 50) if b"secret-secret" in event.body]
+
+
+async def test_a_key_in_a_header_is_not_repeated_without_its_scheme_either(talk: Talk, speak: Speak) -> None:
+    speak(RequestRefused("scripted", "Incorrect API key provided: sk-gateway-1"))
+    with pytest.raises(RequestRefused, match="provided: …"):
+        await talk.say("Hello.", extra_headers={"Authorization": "Bearer sk-gateway-1"})
+    assert not [event for event in await talk.range(1, 50) if b"sk-gateway-1" in event.body]
+
+
+async def test_fields_that_are_refused_are_named(talk: Talk) -> None:
+    await talk.append(user("Hello?"))
+    with pytest.raises(BadSetting, match=r"without what Everthread writes itself \(model, .* stream, "):
+        await talk.context(model="openai:gpt-4o", settings={"extra_body": {"stream": False, "model": "x", "n": 1}})
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,41 @@ async def test_a_recorded_request_is_built_again(own: Talk) -> None:
     assert again.context.request == context.request
 
 
+@pytest.mark.parametrize("lookups", [True, False])
+async def test_what_was_given_for_a_call_alone_is_given_again(own: Talk, lookups: bool) -> None:
+    """Tools, settings, instructions and what the reply was to be: of these the log has hashes only."""
+    given: dict[str, Any] = {"tools": TOOLS, "tool_choice": "weather", "output": Advice, "instructions": "Be brief."}
+    given["settings"] = {"extra_body": {"service_tier": "flex"}, "stop": ["END"], "budget": 5_000}
+    await own.append(user("Hello?"))
+    context = await own.context(model="openai:gpt-4o", lookups=lookups, **given)
+    logged = await own.record(context, Usage(input=10, output=1))
+    await own.append(user("And now?"))
+    again = await own.rebuild(logged.seq, **given)
+    assert again.differences == ()
+    assert again.context.request == context.request
+    told = " ".join((await own.rebuild(logged.seq)).differences)
+    assert all(name in told for name in ("settings: ", "instructions: ", "tools: ", "tool_choice: "))
+
+
+async def test_the_same_is_given_for_every_call_of_a_turn(own: Talk, someone: str) -> None:
+    @tool
+    def look() -> str:
+        """Looks."""
+        return "nothing"
+
+    script(someone, [call("look")], '{"umbrella": true}')
+    given: dict[str, Any] = {"tools": [look], "tool_choice": "look", "output": Advice, "settings": {"top_p": 0.5}}
+    await own.say("Look.", model=f"scripted:{someone}", **given)
+    seqs = [event.seq for event in await own.range(1, ENDLESS) if event.kind == "model_call"]
+    assert [(await own.rebuild(seq, **given)).differences for seq in seqs] == [(), ()]
+
+
+@pytest.mark.parametrize("given", [{"role": "user", "content": "Hi"}, [{"role": "user", "content": "Hi"}]])
+async def test_who_appends_a_list_of_messages_is_told_how(own: Talk, given: object) -> None:
+    with pytest.raises(BadValue, match=r"everthread\.formats.*append\(\*from_openai\(messages\)\)"):
+        await own.append(given)
+
+
 # -- objects that are refused ----------------------------------------------------------------------------------
 
 
@@ -260,6 +295,26 @@ async def test_several_choices_are_refused_until_one_is_chosen(own: Talk) -> Non
         await own.append(completion)
     await own.append(completion.choices[0].message)
     assert [event.text for event in await own.range(1, ENDLESS)] == ["One."]
+
+
+async def test_a_piece_of_a_stream_is_refused(own: Talk) -> None:
+    choice = {"index": 0, "delta": {"content": "Su"}, "finish_reason": None}
+    given = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5", "choices": [choice]}
+    with pytest.raises(BadFormat, match="append the whole reply"):
+        await own.append(openai.types.chat.ChatCompletionChunk.model_validate(given))
+    assert await own.range(1, ENDLESS) == []
+
+
+async def test_the_pieces_of_a_stream_of_geminis_are_one_content(own: Talk) -> None:
+    parts = [genai.types.Part(text=piece) for piece in ('{"umbrella"', ": true", "}")]
+    (logged,) = await own.append(genai.types.Content(role="model", parts=parts))
+    assert logged.text == '{"umbrella": true}'
+
+
+@pytest.mark.parametrize("call", [{"name": "recall_context"}, None, "recall_context"])
+async def test_what_is_no_tool_call_is_not_looked_up(own: Talk, call: Any) -> None:
+    with pytest.raises(BadValue, match="a tool call of the log"):
+        await own.look_up(call)
 
 
 async def test_an_object_that_says_nothing_is_refused(own: Talk) -> None:

@@ -78,7 +78,7 @@ async def test_or_it_says_what_is_no_longer_the_same(talk: Talk, speak: Speak) -
     speak("No idea.", "Still none.")
     await heard(talk.say("What time is it?", tools=[clock], instructions="You are a clock."))
     rebuilt = await talk.rebuild(await last_call(talk))
-    since = "changed since, or given for that call alone"
+    since = "changed since, or given for that call alone: then give it again"
     assert rebuilt.differences == (f"instructions: {since}", f"tools: {since}")
     await heard(talk.say("And now?", settings={"temperature": 0.5}))
     assert (await talk.rebuild(await last_call(talk))).differences == (f"settings: {since}",)

@@ -92,7 +92,11 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
         ["[]", "{", "null", '{"a": NaN}', f'"{BROKEN}"', '{"a":' * 50_000, ["a"], {"a": object()}, 3],
     ),
     "extra_body": (
-        "a JSON object, as text or a mapping, without what Everthread writes itself, or empty",
+        (
+            "a JSON object, as text or a mapping, without what Everthread writes itself (model, messages, input, "
+            "contents, system, instructions, systemInstruction, tools, stream, stream_options, max_tokens, "
+            "max_completion_tokens, max_output_tokens), or empty"
+        ),
         ["", "{}", '{"top_k": 3}'],
         ["[]", '{"model": "x"}', {"messages": []}, {"a": object()}, 3],
     ),

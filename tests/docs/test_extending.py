@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from everthread.core import strategies
 from everthread.jobs.worker import Worker
 from tests.docs.test_examples import ROOT, blocks, run
 
@@ -33,6 +34,13 @@ def test_an_example_prints_what_it_promises(name: str, tmp_path: Path) -> None:
 def test_every_extension_point_has_its_example() -> None:
     page = (ROOT / "docs" / "howto" / "extending.md").read_text("utf-8")
     assert set(re.findall(r"\.\./examples/(\w+)\.py", page)) == set(EXAMPLES)
+
+
+def test_every_look_up_of_the_tutorial_is_where_it_says() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    named = re.findall(r"^\| `([A-Z]\w+)\(", page, re.MULTILINE)
+    assert named == ["At", "Back", "From", "Upto"]
+    assert all(hasattr(strategies, name) for name in named)
 
 
 async def test_the_page_of_own_loops_does_what_it_says(fresh_address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,6 +245,17 @@ async def test_a_choice_without_tools_is_left_out_and_said(ask: Ask) -> None:
         assert any(words.startswith("the choice of a tool was left out") for words in context.degraded)
 
 
+async def test_no_tool_must_be_called_where_only_the_past_has_some(ask: Ask) -> None:
+    """Claude must be told of a tool that it has called once, but nobody would run it now. That none is to be called
+    can still be said."""
+    past = (user("Find it."), tool_call("find", "{}", id="1"), tool_result("Here.", id="1", name="find"))
+    for model in FORMS:
+        context = await ask(model, *past, assistant("Found."), user("Hello."), tools=[], tool_choice="required")
+        assert any(words.startswith("the choice of a tool was left out") for words in context.degraded), model
+    context = await ask(CLAUDE, *past, assistant("Found."), user("Hello."), tools=[], tool_choice="none")
+    assert context.request["tool_choice"] == {"type": "none"}
+
+
 # -- tools -------------------------------------------------------------------------------------------------
 
 TOOL = {"name": "find", "description": "Finds.", "schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}

@@ -327,3 +327,16 @@ def test_a_providers_own_text_in_meta_is_no_note(text: str) -> None:
 
 def test_reasoning_without_text_leaves_no_field() -> None:
     assert to_openai([assistant(Reasoning(meta={"anthropic": "{}"}), "Yes.")]) == [_says("Yes.")]
+
+
+def test_metadata_beside_a_message_is_that_of_its_first_event() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Hi", "metadata": {"row": 1}},
+        {"role": "assistant", "content": "Let me see.", "tool_calls": [call], "metadata": {"row": 2}},
+        {"role": "tool", "tool_call_id": "c1", "content": "noon", "metadata": {"row": 3}},
+        {"role": "assistant", "content": "Noon.", "metadata": "none that Everthread could filter by"},
+    ]
+    events = from_openai(messages)
+    assert [getattr(event, "metadata", None) for event in events] == [{"row": 1}, {"row": 2}, {}, {"row": 3}, {}]
+    assert to_openai(events) == messages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,6 @@ from everthread.core.events import ModelCall, ToolCall
 from everthread.core.hashing import hash_of
 from everthread.core.logged import Logged
 from everthread.core.request import CHOICES, Tool
-from everthread.core.strategies import Strategy
 from everthread.core.values import Value
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
@@ -173,38 +172,40 @@ def the_one(found: list[Logged], named: str | int | None, *, lost: bool = False)
 # -- a past request --------------------------------------------------------------------------------------------
 
 
-async def rebuilt(
-    runtime: Runtime, conversation: Conversation, line: Line, seq: int, strategy: Strategy | None = None
-) -> Rebuilt:
+class GivenThen(NamedTuple):
+    """What was given for a model call alone, given again to build its request."""
+
+    asked: Asked
+    instructions: Instructions = None
+    tools: list[Any] | None = None
+
+
+async def rebuilt(runtime: Runtime, conversation: Conversation, line: Line, seq: int, given: GivenThen) -> Rebuilt:
     """Built with memory's own tools, as turns are; without them, where the call was made so."""
     events = await runtime.log.range(line, seq, seq)
     call = events[0].event if events else None
     if not isinstance(call, ModelCall):
         raise BadValue("seq", seq, "the seq of a model_call event")
-    record = as_recorded(seq, call)
-    asked = Asked(settings={}, strategy=strategy, record=record, at=call.at, factor=call.factor, window=call.window)
-    found = await _built_again(runtime, conversation, line, call, asked)
+    then: dict[str, Any] = {"at": call.at, "factor": call.factor, "window": call.window}
+    then |= {} if "tool_choice" in call.inputs else {"tool_choice": ""}
+    asked = msgspec.structs.replace(given.asked, record=as_recorded(seq, call), **then)
+    given = given._replace(asked=asked)
+    found = await _built_again(runtime, conversation, line, call, given, lookups=True)
     if hash_of(found.context.inputs["tools"]) == call.inputs.get("tools"):
         return found
-    without = await _built_again(runtime, conversation, line, call, asked, lookups=False)
+    without = await _built_again(runtime, conversation, line, call, given, lookups=False)
     return without if hash_of(without.context.inputs["tools"]) == call.inputs.get("tools") else found
 
 
 async def _built_again(
-    runtime: Runtime,
-    conversation: Conversation,
-    line: Line,
-    call: ModelCall,
-    asked: Asked,
-    *,
-    lookups: bool | None = None,
+    runtime: Runtime, conversation: Conversation, line: Line, call: ModelCall, given: GivenThen, *, lookups: bool
 ) -> Rebuilt:
-    async with prepared(runtime, conversation, asked, lookups=lookups) as ready:
-        # The agent as it was; the tools are those of now, which is all there is of them.
+    async with prepared(runtime, conversation, *given, lookups=lookups) as ready:
+        # The agent as it was; the tools are those of now, or given again, which is all there is of them.
         was = await _version_of(runtime, conversation.tenant, call)
-        given = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes_of", "strategy")}
-        then = msgspec.structs.replace(with_agent(asked, was, None), **given) if was else ready.asked
-        context = await runtime.contexts.build(runtime.log, line, then)
+        kept = {name: getattr(ready.asked, name) for name in ("tools", "lookups", "notes_of", "strategy")}
+        then = with_agent(given.asked, was, given.instructions) if was else ready.asked
+        context = await runtime.contexts.build(runtime.log, line, msgspec.structs.replace(then, **kept))
         return Rebuilt(context, tuple(differences(call, context, agent=label(was) if was else ready.agent)))
 
 

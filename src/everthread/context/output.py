@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, get_origin
 
 import msgspec
 
-from everthread.core.schemas import meant, problem_of, without_nulls
+from everthread.core.schemas import meant, problem_of, unknown_types, without_nulls
 from everthread.errors import BadOutput, BadValue
 
 VALUE = "value"  # under which what is no object is asked for
@@ -26,7 +26,7 @@ TOLD = (
     "JSON Schema:\n"
 )
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
-_UNSAYABLE = (TypeError, NotImplementedError, AttributeError, NameError, ValueError, RecursionError)
+_UNSAYABLE = (TypeError, NotImplementedError, AttributeError, NameError, ValueError, RuntimeError)  # Pydantic's, too
 _ALLOWED = (
     "a Pydantic model, a dataclass, a msgspec Struct, a TypedDict, another type that they know, or a JSON Schema as a "
     "mapping"
@@ -60,6 +60,8 @@ class Output(NamedTuple):
 def output_of(given: Any) -> Output:
     """What was given for `output`. Raises BadValue."""
     if isinstance(given, Mapping):
+        if unknown := unknown_types(given):
+            raise BadValue("output", given, f"{_ALLOWED} (which has no type {', '.join(sorted(unknown))})")
         return _of_schema(dict(given))
     try:
         schema, read = _pydantic(given) or _known_to_msgspec(given)

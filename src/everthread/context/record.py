@@ -49,7 +49,7 @@ def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[s
     if now.request == call.request:
         return []
     found = [
-        STRATEGY if name == "strategy" else f"{name}: changed since, or given for that call alone"
+        STRATEGY if name == "strategy" else f"{name}: changed since, or given for that call alone: then give it again"
         for name, hash in call.inputs.items()
         if now.inputs.get(name) != hash
     ]

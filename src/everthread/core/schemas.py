@@ -54,6 +54,19 @@ def is_of(value: object, kind: str) -> bool:
     return isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, float) and value.is_integer())
 
 
+def unknown_types(schema: Any) -> set[str]:
+    """The types that a schema, or one within it, names and that JSON does not have."""
+    if not isinstance(schema, Mapping):
+        return set()
+    named = schema.get("type")
+    found = {str(kind) for kind in (named if isinstance(named, list) else [named]) if named and kind not in _TYPES}
+    for key in ("properties", "$defs", "definitions", "patternProperties"):
+        found.update(*map(unknown_types, schema[key].values() if isinstance(schema.get(key), Mapping) else ()))
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        found.update(*map(unknown_types, schema[key] if isinstance(schema.get(key), list) else ()))
+    return found.union(*(unknown_types(schema.get(key)) for key in ("items", "additionalProperties", "not")))
+
+
 # -- what is wrong with a value ----------------------------------------------------------------------------
 
 

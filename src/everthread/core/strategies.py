@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.importance import MOST, score
+from everthread.core.window import From as From
 from everthread.core.window import Lookups, Room, Start, above, cutoff, rung
+from everthread.core.window import Upto as Upto
 from everthread.errors import BadValue
 
 

@@ -34,9 +34,10 @@ class Headers(dict[str, str]):
     __str__ = __repr__
 
     def hidden_in(self, text: str) -> str:
-        """A text without their values, which some servers repeat."""
+        """A text without their values, which some servers repeat: whole, or without the word `Bearer` before a key."""
         for value in self.values():
-            text = text.replace(value, "…") if len(value) >= LEAST_SECRET else text
+            for secret in (value, value.rpartition(" ")[2]):
+                text = text.replace(secret, "…") if len(secret) >= LEAST_SECRET else text
         return text
 
 

@@ -283,10 +283,22 @@ class Talk:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
     def count(self, **asked: Unpack[ForContext]) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
-    def rebuild(self, seq: int, *, strategy: Strategy | None = None) -> Rebuilt:
+    def rebuild(
+        self,
+        seq: int,
+        *,
+        strategy: Strategy | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: str | None = None,
+        output: Any = None,
+        settings: GivenSettings | None = None,
+    ) -> Rebuilt:
         """The request of the model call that event `seq` records, built again, and what is no longer the same.
 
-        `strategy`: the function that chose its window, where that was your own: the log has its name only."""
+        What was given for that call alone the log knows by its hash only: give it again. `strategy`: the function that
+        chose its window, where that was your own. The others: as for `context`. A choice of tool counts where the call
+        had one, which in a turn is the first."""
     def tail(self, *, turns: int = 20, messages: bool = False) -> list[Logged]:
         """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
     def before(

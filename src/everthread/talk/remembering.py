@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from everthread import arguments
 from everthread.agent.prepare import memory_tools
 from everthread.core.events import BriefUpdated, ToolCall, ToolResult
+from everthread.errors import BadValue
 from everthread.jobs.memory import memory_worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
@@ -27,6 +28,8 @@ class Remembering(Bound):
     async def look_up(self, call: ToolCall) -> ToolResult:
         """What one of memory's own tools gives (`recall_context`, `open_event`, `write_memory`), for those who call
         models themselves: append it after the call. What is wrong with it, the result says."""
+        if not isinstance(call, ToolCall):
+            raise BadValue("call", call, "a tool call of the log: the event of what you appended")
         await self._log.conversations.mine(self.conversation)
         return await memory_tools().run(call, self, seconds=LOOK_UP_SECONDS)
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from everthread import arguments
-from everthread.agent.prepare import Rebuilt, prepared, rebuilt
+from everthread.agent.prepare import GivenThen, Rebuilt, prepared, rebuilt
 from everthread.arguments import ForContext
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
@@ -76,10 +76,25 @@ class Seeing(Bound):
         context = await self.context(**asked)
         return await (await self._runtime.client(context)).count(context.request)
 
-    async def rebuild(self, seq: int, *, strategy: Strategy | None = None) -> Rebuilt:
+    async def rebuild(
+        self,
+        seq: int,
+        *,
+        strategy: Strategy | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        tool_choice: str | None = None,
+        output: Any = None,
+        settings: GivenSettings | None = None,
+    ) -> Rebuilt:
         """The request of the model call that event `seq` records, built again, and what is no longer the same.
 
-        `strategy`: the function that chose its window, where that was your own: the log has its name only.
+        What was given for that call alone the log knows by its hash only: give it again. `strategy`: the function that
+        chose its window, where that was your own. The others: as for `context`. A choice of tool counts where the call
+        had one, which in a turn is the first.
         """
         seq, own = arguments.seq("seq", seq), arguments.own_strategy(strategy)
-        return await rebuilt(self._runtime, self.conversation, await self.line(), seq, own)
+        asked = arguments.asked(settings, model=None, strategy=own, output=output, tool_choice=tool_choice)
+        told = arguments.check_instructions(instructions)
+        given = GivenThen(asked, told, None if tools is None else list(tools))
+        return await rebuilt(self._runtime, self.conversation, await self.line(), seq, given)

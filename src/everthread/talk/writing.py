@@ -46,8 +46,7 @@ class Writing(Bound):
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
-        events = _events(events)
-        arguments.settings_of_branch(events)
+        events = arguments.settings_of_branch(_events(events))
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         when = None if at is None else arguments.past("at", at)

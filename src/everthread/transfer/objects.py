@@ -24,6 +24,10 @@ from everthread.transfer.langchain import from_langchain
 
 Fields = dict[str, Any]
 _REPLY = "a reply, a message or a content"
+_LISTS = (
+    "an event, or a reply or message of an SDK, each by itself; a list of messages as JSON becomes events by "
+    "`everthread.formats`, as in append(*from_openai(messages))"
+)
 _UNSAID = ("parsed", "parsed_arguments", "parsed_output", "annotations", "audio")  # what SDKs add to what was said
 _ITEMS = ("message", "function_call", "function_call_output", "custom_tool_call", "reasoning")
 _FINISHES: dict[str, Finish] = {
@@ -39,6 +43,8 @@ def events_of(given: Any) -> list[Any]:
     """The events of what may be appended: an event itself; or what an object of an SDK says, with its tool calls and
     what its provider wants back. Raises BadFormat and BadValue."""
     reader = _READERS.get(package_of(given))
+    if isinstance(given, dict | list | tuple) and not reader:
+        raise BadValue("event", given, _LISTS)
     return reader(given) if reader else [given]
 
 
@@ -67,6 +73,8 @@ def _openai(given: Any) -> list[Event]:
     fields = _fields(given)
     if "choices" in fields:
         (choice,) = _the_only(fields["choices"], "choices")
+        if "message" not in choice:
+            raise BadFormat("found a piece of a stream: append the whole reply, when it has come", where="choices")
         return _by(f"openai:{fields.get('model', '')}", from_openai([_chat(choice["message"])], where="choices"))
     if fields.get("object") == "response":
         items = [_item(item) for item in fields.get("output") or []]
@@ -86,7 +94,8 @@ def _google(given: Any) -> list[Event]:
         contents = [{"role": "model", "parts": _joined((candidate.get("content") or {}).get("parts") or [])}]
         return _by(f"google:{fields.get('modelVersion', '')}", from_gemini(contents, where="content", ids=ids))
     if "parts" in fields:
-        return from_gemini([fields], where="content")
+        whole = {**fields, "parts": _joined(fields["parts"])} if fields.get("role") == "model" else fields
+        return from_gemini([whole], where="content")
     raise _unknown(given)
 
 

@@ -289,7 +289,9 @@ def _options(body: Block, request: Request, model: Model) -> list[str]:
         left.append(left_out("a text that ends the reply", "it is blank"))
     if request.seed is not None:
         left.append(left_out("the seed"))
-    if choice := chosen_tool(request, [tool["name"] for tool in body.get("tools", ())], left):
+    # Where there are only tools that the past has called, none of them can be asked for.
+    told = body.get("tools", ()) if request.tools or request.tool_choice == "none" else ()
+    if choice := chosen_tool(request, [tool["name"] for tool in told], left):
         body["tool_choice"] = {"type": CHOICES[choice]} if choice in CHOICES else {"type": "tool", "name": choice}
     # The older models take these; the SDK has no parameters for them any more.
     if extra := _sampling(request, model, left) | request.extra_body:

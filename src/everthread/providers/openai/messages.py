@@ -25,7 +25,9 @@ from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.logged import Logged, plain
+from everthread.core.metadata import check_metadata
 from everthread.core.parts import File, Image, Part, Reasoning, Text
+from everthread.errors import BadValue
 from everthread.providers.blobs import Blob
 from everthread.providers.checks import a_list, a_string, an_object, objects, unexpected, unknown
 from everthread.providers.leftovers import left, note, noted, overlaid
@@ -43,18 +45,18 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
     events: list[Event] = []
     waiting: list[str] = []  # ids of the latest group of tool calls, less those that have their result
     for message, here in objects(messages, where):
-        role = message.get("role")
+        role, said = message.get("role"), list[Event]()
         match role:
             case "system" | "developer" | "user":
-                events.append(_plain(message, here))
+                said = [_plain(message, here)]
             case "assistant":
                 said = _assistant(message, here, follows=_is_assistants(events[-1:]))
                 waiting = _ids(said) or waiting
-                events += said
             case "tool" | "function":
-                events.append(_result(message, waiting, here))
+                said = [_result(message, waiting, here)]
             case _:
                 raise unknown("role", role, _ROLES, here)
+        events += [_with_metadata(said[0], message.get("metadata")), *said[1:]]
     return events
 
 
@@ -77,6 +79,14 @@ def to_openai(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> 
 
 
 # -- reading -----------------------------------------------------------------------------------------------
+
+
+def _with_metadata(event: Event, given: object) -> Event:
+    """With the object that stands beside the message as `metadata`, to be found by; else it is a field like others."""
+    try:
+        return replace(event, metadata=check_metadata(given)) if given else event
+    except BadValue:
+        return event
 
 
 def _plain(message: dict[str, Any], here: str) -> System | User:
