@@ -167,13 +167,13 @@ class Everthread:
         `id`: Everthread's, of a conversation that is there; or one of your own, such as "thread-17": then it is begun
         with the agent if this user has none with that id.
         """
-        owner, known = arguments.owner(tenant, user), self.log.conversations
+        owner, conversations = arguments.owner(tenant, user), self.log.conversations
         if id is not None and is_id(arguments.text("id", id)):
-            return self.talk(await known.find(owner, id))
+            return self.talk(await conversations.find(owner, id))
         alias = "" if id is None else arguments.alias(id)
         arguments.name("agent", agent)
-        found = await (known.known(owner, alias) if alias else known.newest(owner, agent))
-        return self.talk(found or await known.begin(owner, agent=agent, alias=alias, unless_one=True))
+        found = await (conversations.by_alias(owner, alias) if alias else conversations.newest(owner, agent))
+        return self.talk(found or await conversations.begin(owner, agent=agent, alias=alias, unless_one=True))
 
     async def begin(
         self,

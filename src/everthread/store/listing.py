@@ -26,7 +26,7 @@ from everthread.store.conversations import (
     Totals,
     branch_totals_of,
     conversation_of,
-    settings_of,
+    object_of,
     total,
 )
 from everthread.store.engine import Ask, Row, Script
@@ -76,7 +76,7 @@ def page(
 
 def _has(written: str, wanted: dict[str, Any]) -> bool:
     """Whether a conversation has the metadata that is wanted; most have none at all."""
-    return written != "{}" and matches(settings_of(written) or {}, wanted)
+    return written != "{}" and matches(object_of(written) or {}, wanted)
 
 
 def _place(owner: Owner, before: str) -> Script[Cursor]:
