@@ -14,11 +14,17 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, FastAPI, Header, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from everthread import Everthread, EverthreadError, Talk, wire
-from everthread.core.logged import Logged
-from everthread.errors import NotFound
-from everthread.store.conversations import Conversation
-from everthread.store.recall.hits import Hit
+from everthread import (
+    Conversation,
+    Everthread,
+    EverthreadError,
+    Hit,
+    ListedConversation,
+    Logged,
+    NotFound,
+    Talk,
+    wire,
+)
 
 MODEL = os.environ.get("EVERTHREAD_MODEL", "scripted:echo")  # which repeats what it is told
 
@@ -61,7 +67,7 @@ async def begin(et: Store, user: User) -> Conversation:
 
 
 @app.get("/conversations")
-async def conversations(et: Store, user: User, before: str = "~") -> list[Conversation]:
+async def conversations(et: Store, user: User, before: str = "~") -> list[ListedConversation]:
     return await et.conversations(user=user, before=before)
 
 

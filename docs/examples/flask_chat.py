@@ -9,6 +9,7 @@ GET  /events?after=SEQ    server-sent events: the messages after SEQ, then the r
 POST /stop                ends the running turn
 """
 
+# run by tests/sync/test_examples.py
 from __future__ import annotations
 
 import json
@@ -18,9 +19,7 @@ from typing import Any
 
 from flask import Flask, Response, jsonify, request, session
 
-from everthread.core.deltas import Delta, Done, TextDelta
-from everthread.core.logged import Logged
-from everthread.errors import BadValue, TurnBusy
+from everthread import BadValue, Delta, Done, Logged, TextDelta, TurnBusy
 from everthread.sync import Everthread, Talk
 from everthread.testing.scripted import script
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from everthread import Everthread, Talk, tool_result, user
-from everthread.core.events import ToolCall
+from everthread import Everthread, Talk, ToolCall, tool_result, user
 
 MODEL = "openai:gpt-5-mini"
 WEATHER = {
@@ -36,16 +35,15 @@ ADVICE = {
 async def turn(talk: Talk, client: AsyncOpenAI, question: str) -> dict[str, Any]:
     """From a question to advice that fits the schema."""
     await talk.append(user(question))
-    settings = {"output": json.dumps(ADVICE)}
     while True:
-        context = await talk.context(model=MODEL, tools=[WEATHER], lookups=True, settings=settings)
+        context = await talk.context(model=MODEL, tools=[WEATHER], lookups=True, output=ADVICE)
         began = time.monotonic()
         reply = await client.chat.completions.create(**context.request)
         logged = await talk.append(reply)  # the SDK's own object: what it says, and its tool calls
         await talk.record(context, reply, seconds=time.monotonic() - began)
         calls = [one.event for one in logged if isinstance(one.event, ToolCall)]
         if not calls:
-            advice: dict[str, Any] = json.loads(logged[-1].text)
+            advice: dict[str, Any] = context.parse(logged[-1].text)  # checked against the schema
             return advice
         for call in calls:
             await answer(talk, call)

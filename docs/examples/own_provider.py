@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from everthread import Everthread
-from everthread.core.deltas import Usage
-from everthread.providers.client import Access, Client, Piece
+from everthread import Everthread, GivenSettings, Usage
+from everthread.providers.client import NO_HEADERS, Access, Client, Headers, StreamPiece
 from everthread.providers.registry import Provider, register
 from everthread.providers.reply import ReplyBuilder
 
@@ -20,10 +19,12 @@ class Shouting:
     """A model that repeats what it was told, louder."""
 
     @asynccontextmanager
-    async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Piece]]:
+    async def reply(
+        self, body: dict[str, Any], *, headers: Headers = NO_HEADERS
+    ) -> AsyncIterator[AsyncIterator[StreamPiece]]:
         yield self._pieces(body)
 
-    async def _pieces(self, body: dict[str, Any]) -> AsyncIterator[Piece]:
+    async def _pieces(self, body: dict[str, Any]) -> AsyncIterator[StreamPiece]:
         reply = ReplyBuilder(f"shouting:{body['model']}")
         for word in str(body["messages"][-1]["content"]).upper().split():
             for piece in reply.text(f"{word} "):
@@ -53,7 +54,7 @@ class ShoutingProvider:
 
 async def main() -> None:
     register(ShoutingProvider)
-    settings = {"model": "shouting:loud-1", "clock": "off"}
+    settings: GivenSettings = {"model": "shouting:loud-1", "clock": "off"}
     async with Everthread.open("sqlite:///own-provider.db", settings=settings) as et:
         talk = await et.conversation(user="ana")
         async for delta in talk.say("hello there"):
