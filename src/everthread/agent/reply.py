@@ -28,7 +28,8 @@ from everthread.errors import BadValue, TurnCancelled
 
 NEVER = (
     "A reply was never awaited, so its turn has not begun: write `await talk.say(…)`, "
-    "`async for delta in talk.say(…)`, or `talk.say(…, detached=True)`."
+    "`async for delta in talk.say(…)`, or `talk.say(…, detached=True)`; with everthread.sync, "
+    "`talk.say(…).result()` or `for delta in talk.say(…)`."
 )
 
 Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]

@@ -77,16 +77,22 @@ def providers() -> tuple[Provider, ...]:
 def register(given: Any) -> None:
     """Make a provider known that is not one of ours: a module or object with `ABOUT`, which is a `Provider`; `connect`,
     which makes a client (`providers.client`); and `render` and `check` (`providers.base.RequestForm`), unless `ABOUT`
-    names the provider whose request form it takes."""
+    names the provider whose request form it takes. With `dialect` beside these, it takes the schema of a reply."""
+    about: Provider = _checked(given).ABOUT
+    if about.name in PROVIDERS:
+        raise BadValue("the name of a provider", about.name, "none of Everthread's own")
+    _register(about.name, given)
+
+
+def _checked(given: Any) -> Any:
+    """A provider that is not one of ours, if it has what one must have."""
     about = getattr(given, "ABOUT", None)
     if not isinstance(about, Provider):
         raise BadValue("a provider", given, "a module or object with ABOUT, which is a Provider")
-    if about.name in PROVIDERS:
-        raise BadValue("the name of a provider", about.name, "none of Everthread's own")
     missing = [name for name in _needed(about) if not callable(getattr(given, name, None))]
     if missing:
         raise BadValue(f"the provider {about.name}", given, f"something with {' and '.join(missing)} as functions")
-    _register(about.name, given)
+    return given
 
 
 def _needed(about: Provider) -> tuple[str, ...]:
@@ -95,5 +101,5 @@ def _needed(about: Provider) -> tuple[str, ...]:
 
 def _file(name: str, *file: str) -> Any:
     if name not in PROVIDERS:
-        return added(name)
+        return _checked(added(name))
     return import_module(".".join((__package__, *name.split("-"), *file)))
