@@ -12,10 +12,10 @@ from typing import Any
 
 
 def note(provider: str, *, fields: dict[str, Any] | None = None, **entries: Any) -> dict[str, str]:
-    """The `meta` that holds these entries; empty where there is nothing to note."""
-    kept = {"fields": fields or None, **entries}
-    kept = {name: value for name, value in kept.items() if value is not None}
-    return {provider: json.dumps(kept, ensure_ascii=False)} if kept else {}
+    """The `meta` that holds these entries; empty where there is nothing to note. `fields` always comes first: a note is
+    known by it, and has no size (`core.tokens`)."""
+    kept = {name: value for name, value in entries.items() if value is not None}
+    return {provider: json.dumps({"fields": fields or None, **kept}, ensure_ascii=False)} if fields or kept else {}
 
 
 def noted(meta: dict[str, str], provider: str, entry: str = "fields") -> dict[str, Any] | None:
