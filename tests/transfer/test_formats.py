@@ -310,3 +310,12 @@ def test_a_block_that_repeats_a_call_of_langchains_is_not_counted_again() -> Non
     plain = formats.from_langchain([{"type": "ai", "content": "", "tool_calls": [call]}])
     repeated = formats.from_langchain([{"type": "ai", "content": [block], "tool_calls": [call]}])
     assert sizes(repeated[-1]) == sizes(plain[-1])
+
+
+@pytest.mark.parametrize("beside", [{}, {"partMetadata": {"n": 1}}])
+def test_a_signature_that_goes_back_to_gemini_is_counted(beside: dict[str, Any]) -> None:
+    def size(**signed: str) -> int:
+        part = {"functionCall": {"name": "find", "args": {}}, **beside, **signed}
+        return sizes(formats.from_gemini([{"role": "model", "parts": [part]}])[-1])[0]
+
+    assert size(thoughtSignature="c2ln" * 1_000) - size() >= 1_000
