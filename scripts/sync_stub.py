@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from everthread import sync
-from everthread.sync.mirrored import OTHERWISE, Mirrored, plain
+from everthread.sync.mirrored import OTHERWISE, Mirrored, without_await
 
 PAGE = Path(sync.__file__).with_suffix(".pyi")
 HEAD = '"""Written by scripts/sync_stub.py from the asynchronous classes: `make reference`."""'
@@ -94,7 +94,7 @@ def _written(member: Member) -> ast.stmt:
     if isinstance(member.node, ast.AnnAssign):
         of = ast.unparse(member.node.annotation)
         return ast.parse(f"@property\ndef {member.name}(self) -> {of}: ...").body[0]
-    node, about = member.node, plain(ast.get_docstring(member.node)) or ""
+    node, about = member.node, without_await(ast.get_docstring(member.node)) or ""
     node.args.defaults = [_default(value) for value in node.args.defaults]
     node.args.kw_defaults = [value and _default(value) for value in node.args.kw_defaults]
     body: list[ast.stmt] = [ast.Expr(ast.Constant(about.replace("\n", "\n    ") or ...))]

@@ -2,10 +2,9 @@
 
 import asyncio
 
-from everthread import Everthread, assistant, user
-from everthread.core.events import Event, text_of
+from everthread import Choice, Event, Everthread, View, assistant, text_of, user
 from everthread.core.importance import worth
-from everthread.core.strategies import At, Back, Choice, View
+from everthread.core.strategies import At, Back
 from everthread.core.window import Lookups
 
 

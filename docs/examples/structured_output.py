@@ -9,8 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
-from everthread import Everthread
-from everthread.errors import BadOutput
+from everthread import BadOutput, Everthread
 from everthread.testing.scripted import script
 
 

@@ -170,15 +170,15 @@ class Everthread:
         with the agent if this user has none with that id. `begin`: False begins none; where there is none,
         UnknownConversation is raised, as a web service wants it of an address that is wrong or was deleted.
         """
-        owner, known = arguments.owner(tenant, user), self.log.conversations
+        owner, conversations = arguments.owner(tenant, user), self.log.conversations
         if id is not None and is_id(arguments.text("id", id)):
-            return self.talk(await known.find(owner, id))
+            return self.talk(await conversations.find(owner, id))
         alias = "" if id is None else arguments.alias(id)
         arguments.name("agent", agent)
-        found = await (known.known(owner, alias) if alias else known.newest(owner, agent))
+        found = await (conversations.by_alias(owner, alias) if alias else conversations.newest(owner, agent))
         if found is None and not begin:
             raise UnknownConversation(alias, agent="" if alias else agent)
-        return self.talk(found or await known.begin(owner, agent=agent, alias=alias, unless_one=True))
+        return self.talk(found or await conversations.begin(owner, agent=agent, alias=alias, unless_one=True))
 
     async def begin(
         self,

@@ -202,10 +202,16 @@ def _is_duration(value: object) -> bool:
     return (whole(value) or isinstance(value, float)) and 0 <= value < float("inf")
 
 
-def function(what: str, value: Any, does: str) -> Any:
+def function(what: str, value: Any, about: str) -> Any:
+    """A function of the caller's own, or None."""
     if value is not None and not callable(value):
-        raise BadValue(what, value, f"a function {does}")
+        raise BadValue(what, value, f"a function {about}")
     return value
+
+
+def own_strategy(value: Any) -> Strategy | None:
+    own: Strategy | None = function("strategy", value, "of your own; a strategy by its name is a setting")
+    return own
 
 
 def counters(given: Any) -> dict[str, Counter]:
@@ -309,13 +315,6 @@ class ForTurn(TypedDict, total=False):
     extra_headers: Mapping[str, str] | None
     when_busy: WhenBusy
     detached: bool
-
-
-def own_strategy(given: Any) -> Strategy | None:
-    if given is not None and not callable(given):
-        raise BadValue("strategy", given, "a function of your own; a strategy by its name is a setting")
-    own: Strategy | None = given
-    return own
 
 
 def given(

@@ -16,6 +16,7 @@ from everthread.core.events import BriefUpdated, ModelCall
 from everthread.errors import BadSetting, BadValue
 from everthread.jobs.worker import Worker
 from everthread.providers.models import _entries, model
+from everthread.providers.openai import request as openai_form
 from everthread.providers.registry import Provider, provider, register
 from everthread.providers.scripted import client as scripted
 from everthread.store.sqlite.engine import SqliteEngine
@@ -181,6 +182,25 @@ async def test_a_package_whose_provider_is_broken_is_named(
 def test_what_is_no_provider_is_refused(given: Any, why: str, others: None) -> None:
     with pytest.raises(BadValue, match=why):
         register(given)
+
+
+def test_an_installed_package_that_is_no_provider_is_refused(others: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = EntryPoint(name="packaged", value="json:loads", group=registered.GROUP)
+    monkeypatch.setattr(registered, "_installed", lambda: {"packaged": found})
+    with pytest.raises(BadValue, match="with ABOUT"):
+        model("packaged:any")
+
+
+async def test_a_form_of_ones_own_need_not_know_schemas(address: str, someone: str, others: None) -> None:
+    form = {"render": openai_form.render, "check": openai_form.check, "connect": scripted.connect}
+    register(SimpleNamespace(ABOUT=Provider(name="formal", free=True), **form))
+    async with Everthread.open(address, settings={"model": "formal:any", "model_window": 9_000}) as et:
+        talk = await et.begin(user=someone)
+        await talk.append(user("Hello."))
+        context = await talk.context(output={"type": "object", "properties": {"city": {"type": "string"}}})
+        assert "response_format" not in context.request
+        assert "city" in str(context.request["messages"][0])
+        assert any("takes no schema" in one for one in context.degraded)
 
 
 def test_two_providers_cannot_have_one_name(others: None) -> None:

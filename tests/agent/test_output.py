@@ -12,7 +12,7 @@ import msgspec
 import pydantic
 import pytest
 
-from everthread import Talk, tool, user
+from everthread import Talk, assistant, tool, user
 from everthread.core.deltas import Done, TextDelta
 from everthread.core.events import Assistant, SettingsChanged
 from everthread.errors import BadOutput, BadSetting, BadValue, Overloaded, RequestRefused
@@ -256,6 +256,23 @@ async def test_a_schema_that_is_redacted_is_gone_from_memory_too(talk: Talk) -> 
     await talk.redact(event.seq)
     assert shape_of.cache_info().currsize == 0
     assert "walnuts" not in json.dumps((await talk.context(model="openai:gpt-4o")).request)
+
+
+async def test_what_was_read_before_a_redaction_and_packed_after_it_is_not_remembered(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = talk._runtime.contexts
+    await talk.append(user("My PIN is 4711."), assistant("Noted."))
+    await talk.append(user("And now?"))
+    told = contexts._gaps.told
+
+    async def redacting(*given: Any) -> Any:
+        await talk.redact(1)
+        return await told(*given)
+
+    monkeypatch.setattr(contexts._gaps, "told", redacting)
+    await talk.context(model="openai:gpt-4o")
+    assert not contexts._turn_cache._kept
 
 
 # -- options of one call -----------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from benchmarks.loopback.google import GoogleServer
 from benchmarks.loopback.http import Server
 from benchmarks.loopback.model import Called, Replies, Script, Thought
 from benchmarks.loopback.openai import OpenAIServer, ResponsesServer
-from everthread import Everthread, Talk, assistant, tool, tool_result, user
+from everthread import Context, Everthread, Talk, assistant, tool, tool_result, user, wire
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Usage
-from everthread.core.events import Assistant, ToolCall, text_of
+from everthread.core.events import Assistant, ModelCall, ToolCall, text_of
 from everthread.core.parts import Reasoning, Text
 from everthread.core.strategies import View
 from everthread.errors import BadFormat, BadValue, EverthreadError
@@ -228,6 +228,25 @@ async def test_a_record_stands_on_the_branch_that_the_context_was_built_from(own
     await own.record(context, Usage(input=1))
     assert await calls(own) == []
     assert len(await calls(await own.on("main"))) == 1
+
+
+async def test_a_context_that_came_back_from_json_is_refused_with_advice(own: Talk) -> None:
+    await own.append(user("Hello."))
+    context = wire.loads(Context, wire.dumps(await own.context(model="openai:gpt-5")))
+    with pytest.raises(BadValue, match="not its JSON form"):
+        await own.record(context, Usage(input=1))
+
+
+async def test_usage_as_langchain_tells_it_says_what_came_from_the_cache(own: Talk) -> None:
+    await own.append(user("Hello."))
+    details = {
+        "input_token_details": {"cache_read": 60, "cache_creation": 30},
+        "output_token_details": {"reasoning": 4},
+    }
+    usage = {"input_tokens": 100, "output_tokens": 9, "total_tokens": 109, **details}
+    record = (await own.record(await own.context(model="openai:gpt-5"), usage)).event
+    assert isinstance(record, ModelCall)
+    assert (record.input, record.output, record.cache_read, record.cache_write, record.reasoning) == (100, 9, 60, 30, 4)
 
 
 @pytest.mark.parametrize("usage", ["much", {"tokens": 1}, 7, {"prompt_tokens": "many"}])

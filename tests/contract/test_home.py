@@ -159,6 +159,20 @@ async def test_a_file_that_was_open_at_the_fork_is_not_opened_in_the_child(tmp_p
     assert in_a_fork(lambda: asyncio.run(work(file))) == "opened"
 
 
+async def test_a_store_that_is_closed_twice_leaves_another_opening_of_the_file_known(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path / 'talk.db'}"
+
+    async def work() -> str:
+        async with Everthread.open(address):
+            return "opened"
+
+    async with Everthread.open(address):
+        other = await Everthread.open(address)
+        await other.close()
+        await other.close()
+        assert in_a_fork(lambda: asyncio.run(work())).startswith("Forked: ")
+
+
 def test_the_errors_say_what_to_do() -> None:
     assert "open it in each loop" in str(AnotherLoop("talk.db"))
     assert "before the fork" in str(Forked("talk.db"))

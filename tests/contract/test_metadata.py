@@ -35,6 +35,7 @@ async def test_conversations_are_found_by_what_their_metadata_has(et: Everthread
         {"team": "blue", "urgent": 1},
         {"team": "red"},
         {},
+        {"team": {"lead": [True]}},
     ]
     ids = [(await et.begin(user=someone, metadata=metadata)).id for metadata in made]
 
@@ -45,7 +46,9 @@ async def test_conversations_are_found_by_what_their_metadata_has(et: Everthread
     assert await found(team="blue", urgent=True) == [0]
     assert await found(urgent=1) == [1]
     assert await found(team=None) == []
-    assert await found() == [0, 1, 2, 3]
+    assert await found(team={"lead": [1]}) == []
+    assert await found(team={"lead": [True]}) == [4]
+    assert await found() == [0, 1, 2, 3, 4]
     assert await et.conversations(user=f"{someone}-else", metadata={"team": "blue"}) == []
 
 

@@ -17,7 +17,7 @@ from tests.docs.test_examples import ROOT, blocks, run
 EXAMPLES = {
     "own_counter": "9 tokens in the turn, exact: True",
     "own_engine": "['Hello.'] True",
-    "own_events": "[('shop.order_placed', 17)]\nFalse",
+    "own_kinds": "After event 3: order A-2041 for 39.5\n['order.placed', 'assistant', 'user']\nFalse",
     "own_loop_openai": "umbrella: True, because: Rain in Rome from noon on.\n2 model calls, 200 tokens in, 40 out",
     "own_provider": "HELLO THERE",
     "own_strategy": "my own strategy: 4 messages sent, 60 left out\nby importance: the allergy is sent: True",

@@ -31,6 +31,7 @@ FAULTS = {
     "places in the index": (f"UPDATE recall_conversations SET slots = slots + 1 WHERE {OF}", "places"),
     # what cannot be read
     "settings": (f"UPDATE conversations SET settings = 'nonsense' WHERE {OF}", "settings cannot be read"),
+    "metadata": (f"UPDATE conversations SET metadata = 'nonsense' WHERE {OF}", "metadata cannot be read"),
     # a missing row
     "an event": (f"DELETE FROM events WHERE {OF} AND branch = 1 AND seq = 3", "event 3 is missing"),
     "the newest event, appended with a key": (f"DELETE FROM events WHERE {OF} AND branch = 2 AND seq = 12", "event 12"),

@@ -26,6 +26,7 @@ from everthread import formats
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
 from everthread.core.parts import File, Image, Reasoning, Text, file, image
 from everthread.core.request import object_of
+from everthread.core.tokens import sizes
 from everthread.errors import BadFormat
 from tests.examples import examples
 
@@ -299,3 +300,22 @@ def test_a_file_by_its_address_is_written_as_such() -> None:
     event = User(parts=(File(url="https://a.example/b.pdf", media_type="application/pdf"),))
     assert formats.to_gemini([event])["contents"][0]["parts"][0]["fileData"]["fileUri"] == "https://a.example/b.pdf"
     assert formats.to_responses([event])[0]["content"][0]["file_url"] == "https://a.example/b.pdf"
+
+
+def test_a_block_that_repeats_a_call_of_langchains_is_not_counted_again() -> None:
+    """It is noted for the way back alone, and never sent."""
+    arguments = {"query": "walnuts and almonds " * 500}
+    call = {"name": "find", "args": arguments, "id": "t1", "type": "tool_call"}
+    block = {"type": "tool_use", "id": "t1", "name": "find", "input": arguments}
+    plain = formats.from_langchain([{"type": "ai", "content": "", "tool_calls": [call]}])
+    repeated = formats.from_langchain([{"type": "ai", "content": [block], "tool_calls": [call]}])
+    assert sizes(repeated[-1]) == sizes(plain[-1])
+
+
+@pytest.mark.parametrize("beside", [{}, {"partMetadata": {"n": 1}}])
+def test_a_signature_that_goes_back_to_gemini_is_counted(beside: dict[str, Any]) -> None:
+    def size(**signed: str) -> int:
+        part = {"functionCall": {"name": "find", "args": {}}, **beside, **signed}
+        return sizes(formats.from_gemini([{"role": "model", "parts": [part]}])[-1])[0]
+
+    assert size(thoughtSignature="c2ln" * 1_000) - size() >= 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import typing
@@ -28,7 +29,7 @@ from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.turns import Session, Turn
 from everthread.core.values import Value
-from everthread.errors import BadValue
+from everthread.errors import BadAgent, BadValue
 from everthread.jobs.worker import Did
 from everthread.language.facts import Fact
 from everthread.memory.correct import Remembered
@@ -175,6 +176,14 @@ def test_text_beyond_utf_8_is_readable_and_exact() -> None:
     assert wire.plain(TextDelta(text="nul \0"))["text"] == "nul \0"
 
 
+@pytest.mark.parametrize("exact", ['{"kind": "text", "text": "secret \ud83d"}', "[1]", '"a"'])
+def test_an_exact_form_that_says_something_else_is_refused(exact: str) -> None:
+    """Who takes a text out of a form and leaves the exact one has not taken it out."""
+    said = base64.b64encode(exact.encode("utf-8", "surrogatepass")).decode()
+    with pytest.raises(BadValue, match="something else"):
+        wire.read(TextDelta, {"kind": "text", "text": "[removed]", "wtf8": said})
+
+
 def test_whole_numbers_of_any_size_come_back() -> None:
     event = Other(kind="app.big", data={"n": 10**40, "said": "\ud800"})
     assert _back(Event, event) == event
@@ -184,6 +193,12 @@ def test_secrets_of_mcp_servers_are_not_told() -> None:
     agent = Agent(name="a", mcp={"files": Server(command=("run",), env={"KEY": "s3cret"}, headers={"X": "s3cret"})})
     assert b"s3cret" not in wire.dumps(Versioned(agent, 1))
     assert wire.plain(agent)["mcp"]["files"]["env"] == {"KEY": "…"}
+
+
+async def test_an_agent_that_has_lost_its_secrets_is_not_saved(et: Everthread) -> None:
+    agent = Agent(name="a", mcp={"files": Server(command=("run",), env={"KEY": "s3cret"})})
+    with pytest.raises(BadAgent, match="JSON form leaves out"):
+        await et.agents.save("default", wire.read(Agent, wire.plain(agent)))
 
 
 @pytest.mark.parametrize(

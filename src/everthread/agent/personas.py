@@ -136,6 +136,7 @@ def checked(agent: Agent, where: object) -> Agent:
         check_name("name", agent.name)
         kept = {name: check(name, value, f"the agent {agent.name}") for name, value in agent.settings.items()}
         check("model", agent.model, f"the agent {agent.name}")
+        _check_secrets(agent)
         servers(agent)
         encode(agent)
     except (BadValue, BadSetting, BadTool) as problem:
@@ -146,6 +147,14 @@ def checked(agent: Agent, where: object) -> Agent:
         if name in kept:
             raise BadAgent(where, f"{name} stands among the settings, but belongs beside them")
     return msgspec.structs.replace(agent, settings=kept)
+
+
+def _check_secrets(agent: Agent) -> None:
+    """An agent that came back from its JSON form has lost them: it would put nothing in their place."""
+    if any(HIDDEN in (*server.env.values(), *server.headers.values()) for server in agent.mcp.values()):
+        raise BadValue(
+            "a secret of its MCP servers", HIDDEN, "the secret itself, which the agent's JSON form leaves out"
+        )
 
 
 # -- a folder of them --------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ async def prepared(
     asked = with_agent(_with_strategy(asked, runtime), found, instructions)
     if check:
         runtime.contexts.check(asked)
-    async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, warnings):
+    async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, notices):
         own: tuple[Tool, ...] = ()
         if runtime.memory is not None:
             asked = msgspec.structs.replace(asked, notes_of=name_of(conversation))
@@ -72,7 +72,7 @@ async def prepared(
         name = label(found) if found else ""
         _check_choice(asked.tool_choice, [tool.name for tool in (*offered, *own)])
         ready = msgspec.structs.replace(asked, tools=offered, lookups=own)
-        yield Prepared(asked=ready, toolbox=toolbox, agent=name, warnings=warnings)
+        yield Prepared(asked=ready, toolbox=toolbox, agent=name, notices=notices)
 
 
 def _with_strategy(asked: Asked, runtime: Runtime) -> Asked:
@@ -126,8 +126,8 @@ async def _tools(
     """A toolbox, what of it is offered, and what is wrong with it."""
     if given is None:
         toolbox = runtime.toolbox_of(tenant, agent)  # which stays open
-        warnings = await toolbox.open()
-        yield toolbox, toolbox.offered, warnings
+        notices = await toolbox.open()
+        yield toolbox, toolbox.offered, notices
         return
     tools = listed(given)
     if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in tools):
@@ -135,8 +135,8 @@ async def _tools(
         return
     toolbox = Toolbox(tools)
     try:
-        warnings = await toolbox.open()
-        yield toolbox, toolbox.offered, warnings
+        notices = await toolbox.open()
+        yield toolbox, toolbox.offered, notices
     finally:
         await toolbox.close()
 

@@ -77,7 +77,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     asked: Asked
     toolbox: Toolbox
     agent: str = ""
-    warnings: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class TurnRunner:
@@ -108,8 +108,8 @@ class TurnRunner:
         self._figures = Figures()
         self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()  # from the first context on: its settings, for the whole turn
-        for warning in prepared.warnings:
-            self._tell(Notice(text=warning))
+        for notice in prepared.notices:
+            self._tell(Notice(text=notice))
 
     def _tell(self, delta: Delta) -> None:
         """Tell the caller, and those who listen what they cannot read in the log."""

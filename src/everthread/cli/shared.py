@@ -211,7 +211,7 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     """The conversation with this id, the application's own or Everthread's, the beginning or end of one of these, or
     this name; the newest where none is given."""
     owner = owner_of(scope.tenant, scope.user)
-    if name and is_name(name) and (own := await et.log.conversations.known(owner, name)):
+    if name and is_name(name) and (own := await et.log.conversations.by_alias(owner, name)):
         return et.talk(own)
     if name is not None and is_id(name.upper()):
         return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())

@@ -230,15 +230,14 @@ class Contexts:
             forgotten = self._turn_cache.forgotten
             seen, made = await log.window(way, at=known.at, plan=planning, notes=asked.notes_of)
             line = way = seen.outlook.line  # from now on it stays the same branch
-            # What was read before something was redacted is used this once, and not remembered; nor what has no size.
-            remembers = self._turn_cache.forgotten == forgotten and not asked.uncounted
-            turn_cache = self._turn_cache if remembers else TurnCache()
             gap = await self._gaps.told(log, line, made, seen)
             changed = await _changed(log, line, made, seen)
             heavy = _heavy(made, seen)
+            # What was read before something was redacted is used this once, and not remembered; nor what has no size.
             # What is packed in a thread has a cache of its own: the shared one is for the event loop alone.
-            packing_cache = TurnCache() if heavy else turn_cache
-            pack = partial(_packed, made, seen, packing_cache, changed=changed, gap=gap, form_tokens=form_tokens)
+            remembers = self._turn_cache.forgotten == forgotten and not asked.uncounted and not heavy
+            turn_cache = self._turn_cache if remembers else TurnCache()
+            pack = partial(_packed, made, seen, turn_cache, changed=changed, gap=gap, form_tokens=form_tokens)
             packing, estimate = await asyncio.to_thread(pack) if heavy else pack()
             # Nobody asks anything in the window: once more, of the same moment, with the turn of the question.
             if packing.unasked and await known.found_question(log, line, packing):

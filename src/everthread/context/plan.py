@@ -25,7 +25,8 @@ from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View
 from everthread.core.tokens import JOINT, WRAPPING, Counter
 from everthread.core.window import Lookups, Room, Start, excess, room_of, rung
 from everthread.errors import NoModel
-from everthread.providers.client import Headers
+from everthread.providers.base import dialect_of
+from everthread.providers.client import NO_HEADERS, Headers
 from everthread.providers.models import Limits, Model, model, warn
 from everthread.providers.registry import provider
 from everthread.providers.shapes import shape_of
@@ -58,7 +59,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     tool_choice: str = ""
     output: Output | None = None  # what the reply is to be; its schema is among the settings
-    headers: Headers = Headers()  # for the provider of the model that is named first
+    headers: Headers = NO_HEADERS  # for the provider of the model that is named first
     lookups: tuple[Tool, ...] = ()  # memory's own, for models that can use them
     notes_of: str = ""  # the document that MEMORY.md is
     notes: str | None = None  # what it said when the turn began; None: what it says now
@@ -262,7 +263,7 @@ def _shape(
     """The schema of the reply as the provider takes it. Where it takes none, a section tells it in words."""
     if not settings.output:
         return "", []
-    dialect = provider(model.provider).request_form().dialect(model, tools=tools)
+    dialect = dialect_of(provider(model.provider).request_form(), model, tools=tools)
     shape = shape_of(settings.output, dialect)
     if shape.text:
         return shape.text, []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from everthread.core.schemas import same
 from everthread.errors import BadValue
 
 MOST = 16_384  # bytes of JSON
@@ -34,8 +35,4 @@ def check_metadata(given: object) -> dict[str, Any]:
 
 def matches(metadata: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether it has all that is wanted: the same names with equal values, whatever else it has. True is not 1."""
-    return all(name in metadata and _same(metadata[name], value) for name, value in wanted.items())
-
-
-def _same(one: object, other: object) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return all(name in metadata and same(metadata[name], value) for name, value in wanted.items())

@@ -17,7 +17,7 @@ from everthread.core.images import dimensions, media_type_of
 from everthread.core.values import Value, stored_form
 from everthread.errors import BadValue
 
-NOTES = ('{"fields": ', '{"place": ', '{"message": ')  # with which a note begins (`providers.leftovers`)
+NOTES = ('{"fields": ', '{"place": ', '{"message": ')  # with which a note begins (`providers.leftovers`), or once did
 
 
 class _Part(

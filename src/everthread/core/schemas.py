@@ -98,7 +98,7 @@ def _of_itself(value: Any, schema: Schema, where: str) -> str:
     if kinds and not any(is_of(value, kind) for kind in kinds):
         return f"{where} is not of the type {' or '.join(map(str, kinds))}"
     few = [schema["const"]] if "const" in schema else schema.get("enum")
-    if few is not None and not any(_same(value, one) for one in few):
+    if few is not None and not any(same(value, one) for one in few):
         return f"{where} is not one of {few!r:.200}"
     for name, (kind, keeps) in _LIMITS.items():
         held = name in schema and isinstance(value, kind) and not isinstance(value, bool)
@@ -107,7 +107,12 @@ def _of_itself(value: Any, schema: Schema, where: str) -> str:
     return ""
 
 
-def _same(value: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
+    """Whether two JSON values are equal. True is not 1, however deep it stands."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(same(value[name], other[name]) for name in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(same, value, other))
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 

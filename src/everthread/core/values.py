@@ -255,11 +255,20 @@ def _formed(classes: tuple[Any, ...], form: Any, *, outermost: bool) -> Any:
     if not isinstance(form, dict):
         raise TypeError(f"{type(form).__name__} in place of an object")
     if outermost and isinstance(form.get(EXACT), str):
-        form = json.loads(base64.b64decode(form[EXACT], validate=True).decode("utf-8", "surrogatepass"))
+        form = _exact(form)
     for cls in classes:
         if cls._fits(form):
             return cls._of_form(form)
     raise ValueError(f"there is none of the kind {form.get('kind', form.get('type'))!r}")
+
+
+def _exact(form: dict[str, Any]) -> Any:
+    """The exact form. What can be read beside it must say the same: somebody may have taken something out there."""
+    exact = json.loads(base64.b64decode(form[EXACT], validate=True).decode("utf-8", "surrogatepass"))
+    told = _readable(exact)
+    if not isinstance(told, dict) or any(form.get(name) != told[name] for name in told if name != EXACT):
+        raise ValueError(f"`{EXACT}` says something else than what stands beside it")
+    return exact
 
 
 def _is(wanted: Any, base: type) -> bool:

@@ -148,6 +148,11 @@ class Media:
         return self._fence.opening(RESULT), self._fence.closing(RESULT)
 
 
+def dialect_of(form: RequestForm, model: Model, *, tools: bool) -> Dialect:
+    """The form's dialect. A provider that is not ours need not have one: then it takes no schema."""
+    return form.dialect(model, tools=tools) if hasattr(form, "dialect") else Dialect(refused=NO_SCHEMA)
+
+
 class RequestForm(Protocol):
     def dialect(self, model: Model, *, tools: bool) -> Dialect:
         """What the provider takes as the schema of a reply, in a request that has `tools` or not."""

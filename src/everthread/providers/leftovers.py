@@ -12,10 +12,13 @@ from typing import Any
 
 
 def note(provider: str, *, fields: dict[str, Any] | None = None, **entries: Any) -> dict[str, str]:
-    """The `meta` that holds these entries; empty where there is nothing to note."""
-    kept = {"fields": fields or None, **entries}
-    kept = {name: value for name, value in kept.items() if value is not None}
-    return {provider: json.dumps(kept, ensure_ascii=False)} if kept else {}
+    """The `meta` that holds these entries; empty where there is nothing to note. `fields` comes first: a note is known
+    by it, and has no size (`core.tokens`). Texts come before it: the provider wants them back, so they have one."""
+    texts = {name: value for name, value in entries.items() if isinstance(value, str)}
+    others = {name: value for name, value in entries.items() if value is not None and name not in texts}
+    if not (fields or texts or others):
+        return {}
+    return {provider: json.dumps({**texts, "fields": fields or None, **others}, ensure_ascii=False)}
 
 
 def noted(meta: dict[str, str], provider: str, entry: str = "fields") -> dict[str, Any] | None:

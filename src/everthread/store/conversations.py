@@ -244,8 +244,8 @@ def check_alias(value: str) -> str:
     return value
 
 
-def settings_of(written: str) -> dict[str, Any] | None:
-    """The settings or metadata that a conversation's row has; None where they cannot be read."""
+def object_of(written: str) -> dict[str, Any] | None:
+    """The settings or the metadata in a conversation's row; None where they cannot be read."""
     try:
         read = json.loads(written)
     except ValueError:
@@ -279,12 +279,12 @@ def conversation_of(tenant: str, row: Row) -> Conversation:
         agent=agent,
         name=name,
         goal=goal,
-        settings=settings_of(settings) or {},  # damaged: `doctor` says so, and the rest can be read
+        settings=object_of(settings) or {},  # damaged: `doctor` says so, and the rest can be read
         current=current,
         began=moment(began),
         erased=None if erased is None else moment(erased),
         alias=alias or "",
-        metadata=settings_of(metadata) or {},
+        metadata=object_of(metadata) or {},
     )
 
 

@@ -26,7 +26,7 @@ from everthread.store.conversations import (
     Totals,
     branch_totals_of,
     conversation_of,
-    settings_of,
+    object_of,
     total,
 )
 from everthread.store.engine import Ask, Row, Script
@@ -36,8 +36,8 @@ _CURSOR = re.compile(r"(\d{1,18})\.(\d{1,18})\.([0-9A-Z]{26})")
 
 
 class ListedConversation(Conversation, frozen=True, kw_only=True):
-    """A conversation in a list: with its sums, and when its newest event came. `cursor`: its place in the list; the
-    next page is `before` that of the last."""
+    """A conversation in a list: with its sums, and when its newest event came. `cursor`: where it stands in the
+    list; the next page is `before` that of the last."""
 
     totals: Totals
     cursor: str
@@ -61,7 +61,7 @@ def page(
     owner: Owner, *, agent: str, metadata: dict[str, Any], before: str, limit: int
 ) -> Script[list[ListedConversation]]:
     """A page of the list: those with an agent, where one is named, and with this metadata, whatever else they have."""
-    start = yield from _place(owner, before)
+    start = yield from _cursor(owner, before)
     high, step = start.active, max(limit, LOOKED) if metadata else limit
     found: list[ListedConversation] = []
     while True:
@@ -76,12 +76,12 @@ def page(
 
 def _has(written: str, wanted: dict[str, Any]) -> bool:
     """Whether a conversation has the metadata that is wanted; most have none at all."""
-    return written != "{}" and matches(settings_of(written) or {}, wanted)
+    return written != "{}" and matches(object_of(written) or {}, wanted)
 
 
-def _place(owner: Owner, before: str) -> Script[Cursor]:
-    """The place that a cursor names, or the place of the user's conversation that an id names, where that stands now;
-    of an id that names none, where a conversation would stand that was begun with it."""
+def _cursor(owner: Owner, before: str) -> Script[Cursor]:
+    """The cursor that is spelt out, or that of the user's conversation with this id, as it stands now; of an id that
+    names none, where a conversation would stand that was begun with it."""
     if before == NEWEST:
         return TOP
     if is_id(before):
@@ -94,16 +94,16 @@ def _place(owner: Owner, before: str) -> Script[Cursor]:
 
 
 def _listed(owner: Owner, rows: Sequence[Row], start: Cursor) -> Script[list[ListedConversation]]:
-    """Some conversations that come after a place, in the order of the list."""
+    """Those of some conversations that come after a cursor, in the order of the list."""
     heads = yield from _heads(owner.tenant, rows)
-    placed = [(Cursor(row[-1], _time(row[0], heads[row[0]]), row[0]), row) for row in rows]
-    placed.sort(key=lambda one: one[0], reverse=True)
-    return [_one(owner, place, row, heads[place.id]) for place, row in placed if place < start]
+    found = [(Cursor(row[-1], _time(row[0], heads[row[0]]), row[0]), row) for row in rows]
+    found.sort(key=lambda one: one[0], reverse=True)
+    return [_one(owner, cursor, row, heads[cursor.id]) for cursor, row in found if cursor < start]
 
 
-def _one(owner: Owner, place: Cursor, row: Row, heads: list[Row]) -> ListedConversation:
+def _one(owner: Owner, cursor: Cursor, row: Row, heads: list[Row]) -> ListedConversation:
     about = msgspec.structs.asdict(conversation_of(owner.tenant, row[:-1]))
-    return ListedConversation(**about, totals=total([branch_totals_of(head) for head in heads]), cursor=str(place))
+    return ListedConversation(**about, totals=total([branch_totals_of(head) for head in heads]), cursor=str(cursor))
 
 
 def _time(id: str, heads: list[Row]) -> int:

@@ -17,7 +17,7 @@ what is left to do).
 
 The rest is done by subject; each is an object of `verbs/`:
 
-    log.conversations  begin  find  known  mine  newest  page  listed  change  branches  totals  user_totals
+    log.conversations  begin  find  by_alias  mine  newest  page  listed  change  branches  totals  user_totals
     log.recall         search  index  index_these
     log.forgetting     redact  erase  erase_user  unfinished  finish  finish_later
     log.leases         take  renew  release  term;  of a running reply: hold  keep  partial

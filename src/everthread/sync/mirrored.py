@@ -78,13 +78,13 @@ def derived(function: Callable[..., Any]) -> Callable[[Callable[..., T]], Callab
 
     def give(verb: Callable[..., T]) -> Callable[..., T]:
         verb = wraps(function)(verb)
-        verb.__doc__ = plain(function.__doc__)
+        verb.__doc__ = without_await(function.__doc__)
         return verb
 
     return give
 
 
-def plain(about: str | None) -> str | None:
+def without_await(about: str | None) -> str | None:
     """A docstring as it reads without `await`."""
     return about and re.sub(r"\b(async|await) ", "", about).replace("`await`", "`result()` for")
 

@@ -37,7 +37,7 @@ class Reading(Bound):
         if metadata is None:
             return await self._log.before(line, seq, limit=limit, messages=messages)
         wanted, found = check_metadata(metadata), list[Logged]()
-        while (page := await self._log.before(line, seq, limit=LOOKED, messages=True)) and len(found) < limit:
+        while len(found) < limit and (page := await self._log.before(line, seq, limit=LOOKED, messages=True)):
             found, seq = [*_having(wanted, page), *found], page[0].seq
         return found[-limit:]
 
@@ -50,7 +50,7 @@ class Reading(Bound):
         if metadata is None:
             return await self._log.after(line, seq, limit=limit, messages=messages)
         wanted, found = check_metadata(metadata), list[Logged]()
-        while (page := await self._log.after(line, seq, limit=LOOKED, messages=True)) and len(found) < limit:
+        while len(found) < limit and (page := await self._log.after(line, seq, limit=LOOKED, messages=True)):
             found, seq = [*found, *_having(wanted, page)], page[-1].seq
         return found[:limit]
 

@@ -65,6 +65,8 @@ class Writing(Bound):
         `seconds`: how long it took; `first_seconds`: until the first piece came. `error`: why it failed.
         """
         took = arguments.seconds("seconds", seconds), arguments.seconds("first_seconds", first_seconds)
+        if not isinstance(context, Context):
+            raise BadValue("context", context, "what `talk.context` gave, and not its JSON form")
         line = context.line
         if (line.tenant, line.conversation) != (self.conversation.tenant, self.id):
             raise BadValue("context", context, "a context of this conversation")

@@ -167,7 +167,7 @@ def usage_of(given: Any) -> Usage:
     if not isinstance(fields, dict):
         raise BadValue("usage", given, "a Usage, a reply of a provider's SDK, or its usage")
     told = next((fields[name] for name in ("usage", "usage_metadata") if fields.get(name)), fields)
-    for read in (_anthropics, _chats, _responses, _geminis):
+    for read in (_langchains, _anthropics, _chats, _responses, _geminis):
         if found := read(told):
             return found
     raise BadValue("usage", given, "one that reports tokens: with a stream, ask the provider to include its usage")
@@ -180,6 +180,19 @@ def finish_of(given: Any) -> str:
     cut = (fields.get("incomplete_details") or {}).get("reason")
     reason = fields.get("stop_reason") or choice.get("finish_reason") or cut or fields.get("status")
     return _FINISHES.get(str(reason), "other") if reason else ""
+
+
+def _langchains(told: Fields) -> Usage | None:
+    if "input_token_details" not in told and "output_token_details" not in told:
+        return None
+    before, after = told.get("input_token_details") or {}, told.get("output_token_details") or {}
+    return Usage(
+        input=_number(told, "input_tokens"),
+        output=_number(told, "output_tokens"),
+        cache_read=_number(before, "cache_read"),
+        cache_write=_number(before, "cache_creation"),
+        reasoning=_number(after, "reasoning"),
+    )
 
 
 def _anthropics(told: Fields) -> Usage | None:

@@ -71,6 +71,7 @@ class SqliteFile:
         """All connections are: who is forked from now on may open the file."""
         if self._inode:
             open_files().remove(self._inode)
+            self._inode = None
 
     def _patiently(self, work: Callable[[], object]) -> None:
         """Do what SQLite itself does not always wait for, such as two processes turning a new file to WAL at once."""

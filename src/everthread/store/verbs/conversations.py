@@ -43,7 +43,7 @@ class Conversations:
         """The conversation with this id or alias, if it is this owner's."""
         return self._owners.know(await self._engine.read(lambda: conversations.find(owner, id)))
 
-    async def known(self, owner: Owner, alias: str) -> Conversation | None:
+    async def by_alias(self, owner: Owner, alias: str) -> Conversation | None:
         """The owner's conversation with this alias, if there is one."""
         found = await self._engine.read(lambda: conversations.by_alias(owner, alias))
         return self._owners.know(found) if found else None

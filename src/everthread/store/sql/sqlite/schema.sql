@@ -7,7 +7,8 @@
 -- reminders and calibrations, which move, documents, whose versions only grow, and the index of recall, which follows
 -- the log.
 --
--- Every key of a conversation's begins with tenant and conversation, but for its alias, which is a user's. Times are microseconds since 1970, UTC.
+-- Every key of a conversation's begins with tenant and conversation, except its alias, which is unique for a user. Times are
+-- microseconds since 1970, UTC.
 
 -- Which migrations this database has seen.
 CREATE TABLE everthread_migrations (
