@@ -117,7 +117,7 @@ class Play:
         return seen
 
     def look(self) -> tuple[Context, Told]:
-        context = self.do(self.talk.context(budget=BUDGET))
+        context = self.do(self.talk.context(lookups=True, budget=BUDGET))
         sessions = {one.number: (one.first, one.last) for one in self.do(self.talk.sessions(limit=100))}
         found = told(context, sessions, self.do(recaps(self.talk)))
         first = next(ticket for ticket, turn in self.tickets() if turn.first == context.cutoff)
@@ -220,7 +220,7 @@ async def test_a_recap_is_not_told_of_turns_that_are_sent(
     await say(talk, "And now?")
     await talk.remember()
     assert (await recaps(talk))[0].recap == "They spoke of apples."
-    context = await talk.context()
+    context = await talk.context(lookups=True)
     assert context.past == 0
     assert fenced_in(context.request) == []
 
@@ -233,7 +233,7 @@ async def test_a_session_that_does_not_fit_is_told_in_an_extract_where_it_is_not
     clock.now += 31 * MINUTE
     for number in range(30):
         await say(talk, f"Booking ABC{number:03} costs {number} euros. {'It was a long day. ' * 10}")
-    context = await talk.context(budget=2_000)
+    context = await talk.context(lookups=True, budget=2_000)
     kinds = {fence.kind: fence for fence in fenced_in(context.request)}
     assert set(kinds) == {"recap", "extract"}
     assert (kinds["extract"].first, kinds["extract"].last) == (4, context.cutoff - 1)
@@ -250,7 +250,7 @@ async def test_earlier_sessions_that_are_not_told_of_are_said_to_be_there(
     for text in ("Apples.", "Pears.", "Plums.", "Figs."):
         await say(talk, text)
         clock.now += 31 * MINUTE
-    context = await talk.context()
+    context = await talk.context(lookups=True)
     assert UNTOLD.findall(whole(context.request)) == [("1", "6")]
     assert context.degraded == ()
 
@@ -266,7 +266,7 @@ async def test_a_pinned_turn_of_an_earlier_session_is_neither_told_again_nor_sai
     names = {event.text: event.seq for event in await talk.before(messages=True) if event.kind == "user"}
     await talk.pin(names["Pears."])
     await talk.pin(names["Plums are ripe."])
-    context = await talk.context()
+    context = await talk.context(lookups=True)
     spans = [(int(first), int(last)) for first, last in SPAN.findall(whole(context.request))]
     untold = {name for name, seq in names.items() if any(first <= seq <= last for first, last in spans)}
     assert untold == {"Apples.", "Apples are ripe.", "Pears are ripe."}
@@ -279,7 +279,7 @@ async def test_importance_tells_of_no_turn_that_it_sends_before_its_first_summar
     await talk.configure(strategy="importance", active_messages=4)
     for number in range(30):
         await say(talk, f"Ticket AB-{number} is {'very ' * 60}late.")
-    context = await talk.context(model=MODEL, budget=2_500)
+    context = await talk.context(lookups=True, model=MODEL, budget=2_500)
     messages = [str(message["content"]) for message in context.request["messages"]]
     sent = {number for text in messages for number in tickets(outside(text))}
     (extract,) = [fence for fence in fenced_in(context.request) if fence.kind == "extract"]
@@ -291,7 +291,7 @@ async def test_importance_tells_of_no_turn_that_it_sends_before_its_first_summar
 async def test_an_extract_that_cannot_reach_back_says_from_where_on_nothing_is_told(talk: Talk) -> None:
     for number in range(100):
         await say(talk, f"Ticket AB-{number} is {'very ' * 20}late.")
-    context = await talk.context(model=MODEL, budget=1_500)
+    context = await talk.context(lookups=True, model=MODEL, budget=1_500)
     (extract,) = [fence for fence in fenced_in(context.request) if fence.kind == "extract"]
     assert extract.first > 1
     assert UNTOLD.findall(whole(context.request)) == [("1", str(extract.first - 1))]
@@ -305,7 +305,7 @@ async def test_the_first_turns_that_leave_are_told_of_though_memory_has_nothing_
     for number in range(6):
         await say(talk, f"Ticket AB-{number}: {words}")
     for budget in range(1_400, 3_400, 200):
-        context = await talk.context(model=MODEL, budget=budget)
+        context = await talk.context(lookups=True, model=MODEL, budget=budget)
         if context.past:
             assert [fence.kind for fence in fenced_in(context.request)] == ["extract"]
             assert context.degraded
@@ -320,7 +320,7 @@ async def test_a_session_without_words_is_said_to_be_told_of_by_nothing(
     await talk.append(user(image(png(8, 8))))
     clock.now += 31 * MINUTE
     await talk.append(user("Now?"))
-    context = await talk.context(model=MODEL)
+    context = await talk.context(lookups=True, model=MODEL)
     assert UNTOLD.findall(whole(context.request)) == [("1", "5")]
 
 
@@ -329,7 +329,7 @@ async def test_a_summary_that_covers_all_is_all_that_importance_tells(talk: Talk
     for number in range(30):
         await say(talk, f"Ticket AB-{number} is late.")
     await talk.append(Summary(text="They spoke of tickets.", covers=60))
-    context = await talk.context(model=MODEL, budget=1_200)
+    context = await talk.context(lookups=True, model=MODEL, budget=1_200)
     assert [fence.kind for fence in fenced_in(context.request)] == ["summary"]
     assert context.degraded == ()
 
@@ -346,7 +346,7 @@ async def test_where_the_model_of_memory_is_down_the_context_says_so(
     for number in range(30):
         await say(talk, f"Ticket AB-{number} is {'very ' * 60}late.")
     await talk.remember()
-    context = await talk.context(budget=2_000)
+    context = await talk.context(lookups=True, budget=2_000)
     assert any("no model" in note for note in context.degraded), context.degraded
 
 
@@ -355,7 +355,7 @@ async def test_where_there_is_no_model_for_memory_its_own_words_are_all_that_was
     for number in range(30):
         await say(talk, f"Ticket AB-{number} is {'very ' * 60}late.")
     await talk.remember()
-    context = await talk.context(budget=2_000)
+    context = await talk.context(lookups=True, budget=2_000)
     assert context.past
     assert context.degraded == ()
 
@@ -365,9 +365,9 @@ async def test_a_strategy_that_sends_fewer_than_asked_says_so(talk: Talk, strate
     await talk.configure(strategy=strategy, **asked)
     for number in range(30):
         await say(talk, f"Ticket AB-{number} is {'very ' * 60}late.")
-    context = await talk.context(model=MODEL, budget=2_000, settings={"memory": False})
+    context = await talk.context(lookups=True, model=MODEL, budget=2_000, settings={"memory": False})
     assert [note for note in context.degraded if "fewer" in note]
-    assert (await talk.context(model=MODEL, budget=50_000, settings={"memory": False})).degraded == ()
+    assert (await talk.context(lookups=True, model=MODEL, budget=50_000, settings={"memory": False})).degraded == ()
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-99", "anthropic:claude-9-novel", "openai:mystery", "google:gemini-99"])
