@@ -112,18 +112,18 @@ async def test_usage_adds_up_by_turn_conversation_model_and_day(
         assert await et.usage(user=f"not-{someone}", by="day") == []
 
 
-async def test_the_factor_of_a_model_is_learnt_from_what_its_provider_reports(address: str, someone: str) -> None:
-    """And known to every process that opens the store from then on."""
+async def test_the_factor_of_a_model_is_learnt_from_what_its_provider_reports(fresh_address: str, someone: str) -> None:
+    """And known to every process that opens the store from then on. In a store where nobody has learnt anything yet."""
     async with AnthropicServer(Script()) as server:
         keys = {server.address.removeprefix("http://"): "test-key"}
         settings: GivenSettings = {"model": "anthropic:claude-sonnet-4-6", "address": server.address}
-        async with Everthread.open(address, settings=settings, keys=keys) as et:
+        async with Everthread.open(fresh_address, settings=settings, keys=keys) as et:
             talk = await et.begin(user=someone)
             before = (await talk.context()).factor
             await talk.append(user("The quick brown fox jumps over the lazy dog. " * 120), assistant("Indeed."))
             for number in range(20):
                 await talk.say(f"And fox number {number}?")
-        async with Everthread.open(address, settings=settings, keys=keys) as et:
+        async with Everthread.open(fresh_address, settings=settings, keys=keys) as et:
             again = await et.conversation(user=someone, id=talk.id)
             context = await again.context()
             elsewhere = await again.context(settings={"address": ""})
