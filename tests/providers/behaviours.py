@@ -35,7 +35,7 @@ BEHAVIOURS = (
     "Images are accepted.",
     "Usage is what the provider reports, with what was read from its cache and written to it.",
     "A reply that came to its limit says so.",
-    "Temperature, top_p, stop, seed, effort, structured output and the choice of a tool reach the wire, if it has them.",
+    "Temperature, top_p, stop, seed, effort, structured output and choice of a tool reach the wire, if it has them.",
     "Fields and headers of the caller's own reach the wire.",
     "The provider's own count is asked for, where it has one.",
     "A wrong key, an unknown model, a request that is refused and one that is too long (with figures) are told apart.",
