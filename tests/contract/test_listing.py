@@ -71,6 +71,14 @@ async def test_history_that_is_older_than_now_is_listed_by_its_own_time(et: Ever
     assert await names(et, someone) == ["old", "older", "oldest"]
 
 
+async def test_old_history_on_main_does_not_hide_what_is_new_on_a_branch(et: Everthread, someone: str) -> None:
+    forked, other = await et.begin(user=someone), await et.begin(user=someone)
+    await other.append(user("x"), at=datetime(2025, 1, 1, tzinfo=UTC))
+    await (await forked.fork(at=0)).append(user("new"))
+    await forked.append(user("old"), at=datetime(2024, 1, 1, tzinfo=UTC))
+    assert [one.id for one in await et.conversations(user=someone)] == [forked.id, other.id]
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 50])
 async def test_pages_give_each_once_in_one_order(address: str, someone: str, limit: int) -> None:
     """Several to a minute, and several at the very same moment."""

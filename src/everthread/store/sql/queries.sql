@@ -111,9 +111,12 @@ UPDATE conversations SET name = :name, goal = :goal, settings = :settings, metad
 WHERE tenant = :tenant AND conversation = :conversation AND erased IS NULL
 
 -- name: stir
--- Something happened in this minute: the newest there is, or the first of all.
+-- Something happened in this minute: the newest there is, or the first of all, which may be older than the conversation.
+-- Where there is another branch, it is not the first of all.
 UPDATE conversations SET active = :active
-WHERE tenant = :tenant AND conversation = :conversation AND (active < CAST(:active AS bigint) OR :first = 1)
+WHERE tenant = :tenant AND conversation = :conversation AND (active < CAST(:active AS bigint) OR (:first = 1
+    AND NOT EXISTS (SELECT 1 FROM branches AS b
+        WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch > 1)))
 
 -- name: count_redaction
 UPDATE conversations SET forgotten = forgotten + 1 WHERE tenant = :tenant AND conversation = :conversation
