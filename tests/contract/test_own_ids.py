@@ -68,7 +68,7 @@ async def test_an_unknown_id_in_the_form_of_everthreads_own_is_still_unknown(et:
     assert await et.conversations(user=someone) == []
 
 
-@pytest.mark.parametrize("bad", ["", "a\nb", "\0", "\ud800", "x" * 201, 17, None], ids=ascii)
+@pytest.mark.parametrize("bad", ["", "  ", "a\nb", "\0", "\ud800", "x" * 201, 17, None], ids=ascii)
 async def test_an_id_is_printable_text_of_at_most_200_characters(et: Everthread, someone: str, bad: object) -> None:
     if bad is not None:
         with pytest.raises(BadValue):

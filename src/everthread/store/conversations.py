@@ -239,7 +239,9 @@ def is_name(value: str, *, most: int = 200) -> bool:
 
 def check_alias(value: str) -> str:
     """An application's own id. One in the form of ours would be taken for ours."""
-    if is_id(check_name("id", value)):
+    if check_name("id", value).isspace():
+        raise BadValue("id", value, "text that is not blank")
+    if is_id(value):
         raise BadValue("id", value, "text that is not in the form of Everthread's own ids: put a word before it")
     return value
 
