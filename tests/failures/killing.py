@@ -34,7 +34,7 @@ from everthread.testing.scripted import call, script
 from everthread.tools import tool
 
 TENANT = "default"
-SETTINGS: GivenSettings = {"model": "scripted:killed", "summary_model": "scripted:killed-memory"}
+SETTINGS: GivenSettings = {"model": "scripted:killed", "summary_model": "scripted:killed-memory", "memory": True}
 LATER = 1.1  # of the time that a verb takes, up to which it is killed
 
 
