@@ -67,7 +67,7 @@ class Depths:
     def _works(self) -> dict[str, Callable[[Line], Callable[[], Awaitable[Any]]]]:
         return {
             f"context, budget {self.budget:,},": lambda line: (
-                lambda: line.talk.context(model=MODEL, budget=self.budget)
+                lambda: line.talk.context(lookups=True, model=MODEL, budget=self.budget)
             ),
             "append": lambda line: lambda: line.talk.append(user("And then?")),
             f"tail of {TURNS} turns": lambda line: lambda: line.talk.tail(turns=TURNS),
@@ -99,10 +99,10 @@ class Depths:
         async with _opened(self.address) as et:
             other = await et.begin(user="other", agent="bench")
             await other.append(*said(0))
-            await other.context(model=MODEL, budget=self.budget)  # models and templates are loaded
+            await other.context(lookups=True, model=MODEL, budget=self.budget)  # models and templates are loaded
             talk = await et.conversation(user=line.talk.conversation.user, id=line.talk.id)
             began = perf_counter()
-            await talk.context(model=MODEL, budget=self.budget)
+            await talk.context(lookups=True, model=MODEL, budget=self.budget)
             return perf_counter() - began
 
 

@@ -143,7 +143,7 @@ async def _recalled(talk: Talk, fact: Planted) -> bool:
 
 async def _sent(talk: Talk, wishes: list[Planted]) -> list[tuple[bool, bool]]:
     """Of each preference: whether it is in the request, and whether the message that states it is not."""
-    context = await talk.context(model=MODEL, budget=BUDGET)
+    context = await talk.context(lookups=True, model=MODEL, budget=BUDGET)
     request = "\n".join(_texts(context.request))
     window = "\n".join(event.text for event in await talk.after(context.cutoff - 1, limit=1_000, messages=True))
     return [(wish.exact in request, wish.exact not in window) for wish in wishes]

@@ -235,6 +235,7 @@ class Asking:
             arguments["at"] = random.randint(1, seq + 1)
         if random.random() < 0.2:
             arguments["settings"] = random.choice(_SETTINGS)
+        arguments["lookups"] = random.random() < 0.5
         return arguments
 
     def _tools(self) -> list[dict[str, Any]]:

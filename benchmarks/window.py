@@ -243,7 +243,7 @@ class Going:
 
     async def context(self, budget: int, **settings: float) -> Any:
         given: Any = settings
-        return await self.talk.context(model=MODEL, budget=budget, settings=given)
+        return await self.talk.context(lookups=True, model=MODEL, budget=budget, settings=given)
 
     async def go_on(self) -> None:
         await self.append(TURNS)
