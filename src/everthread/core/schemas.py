@@ -12,7 +12,7 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-_TYPES: dict[str, tuple[type, ...]] = {
+TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
@@ -47,11 +47,11 @@ def meant(reference: str, whole: Schema) -> Schema | None:
 
 def is_of(value: object, kind: str) -> bool:
     """Whether a value is of a type that schemas know; any value is of one that they do not."""
-    if kind not in _TYPES:
+    if kind not in TYPES:
         return True
     if isinstance(value, bool):  # which Python takes for a number
         return kind == "boolean"
-    return isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, float) and value.is_integer())
+    return isinstance(value, TYPES[kind]) or (kind == "integer" and isinstance(value, float) and value.is_integer())
 
 
 def unknown_types(schema: Any) -> set[str]:
@@ -59,7 +59,7 @@ def unknown_types(schema: Any) -> set[str]:
     if not isinstance(schema, Mapping):
         return set()
     named = schema.get("type")
-    found = {str(kind) for kind in (named if isinstance(named, list) else [named]) if named and kind not in _TYPES}
+    found = {str(kind) for kind in (named if isinstance(named, list) else [named]) if named and kind not in TYPES}
     for key in ("properties", "$defs", "definitions", "patternProperties"):
         found.update(*map(unknown_types, schema[key].values() if isinstance(schema.get(key), Mapping) else ()))
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):

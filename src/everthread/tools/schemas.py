@@ -21,6 +21,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
+from everthread.core.schemas import TYPES, is_of
 from everthread.errors import BadTool
 from everthread.tools.context import ToolContext
 from everthread.tools.docstrings import described
@@ -211,16 +212,6 @@ def _converted(given: dict[str, Any], form: type[msgspec.Struct], *, strict: boo
 
 # -- schemas that come from elsewhere ----------------------------------------------------------------------
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
-
 
 def check(schema: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raises Misfit where an argument is missing or plainly of the wrong type; the rest is the tool's to say."""
@@ -238,16 +229,10 @@ def check(schema: Mapping[str, Any], given: Mapping[str, Any]) -> None:
 
 def _check_value(name: str, value: object, schema: Mapping[str, Any]) -> None:
     kind, few = schema.get("type"), schema.get("enum")
-    if isinstance(kind, str) and kind in _TYPES and not _is_of(value, kind):
+    if isinstance(kind, str) and not is_of(value, kind):
         raise Misfit(f"the argument `{name}` must be of the type {kind}")
     if isinstance(few, list) and value not in few:
         raise Misfit(f"the argument `{name}` must be one of {few}")
-
-
-def _is_of(value: object, kind: str) -> bool:
-    if isinstance(value, bool):  # which Python takes for a number
-        return kind == "boolean"
-    return isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, float) and value.is_integer())
 
 
 def accepted(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -339,7 +324,7 @@ def _mended(schema: dict[str, Any]) -> dict[str, Any]:
 def _type_of(values: list[Any]) -> dict[str, Any]:
     """The type that all of these values have, as a schema says it; nothing where they have several."""
     kinds = {type(value) for value in values}
-    return next(({"type": word} for word, types in _TYPES.items() if kinds == set(types[:1])), {})
+    return next(({"type": word} for word, types in TYPES.items() if kinds == set(types[:1])), {})
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
