@@ -130,6 +130,32 @@ async def test_so_it_does_with_a_system_message_and_settings(address: str, someo
         assert asked == ["news"]
 
 
+@pytest.mark.parametrize("memory", [True, False])
+async def test_so_it_does_on_a_line_that_was_rewound_within_its_window(
+    address: str, someone: str, memory: bool
+) -> None:
+    settings: GivenSettings = {**MODEL, "summary_model": f"scripted:{someone}", "memory": memory}
+    async with Everthread.open(address, settings=settings, keys={}) as et:
+        talk = await et.begin(user=someone)
+        await filled(talk)
+        script(someone, *["They spoke of roses."] * 9)
+        if memory:
+            await talk.remember()
+        for number in range(5):
+            (asked_last,) = await talk.append(user(f"No, bed {number}?"))
+            talk = await talk.rewind(to=asked_last.seq - 1)
+            await talk.append(user(f"Bed {number}?"), assistant("Roses."))
+        before = await talk.context()
+        assert ("They spoke of roses." in str(before.request)) == memory
+        for number in range(3):
+            await talk.append(user("And in the one before?"), assistant(f"Roses, too, {number} of them."))
+            with counted(talk) as asked:
+                context = await talk.context()
+            assert context.cutoff == before.cutoff
+            assert f"Roses, too, {number}" in str(context.request)
+            assert asked == ["news"]
+
+
 async def test_and_on_another_branch_once_it_is_known(address: str, someone: str) -> None:
     async with Everthread.open(address, settings=MODEL, keys={}) as et:
         talk = await et.begin(user=someone)
