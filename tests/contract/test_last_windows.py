@@ -88,9 +88,11 @@ async def test_it_is_the_same_as_the_first_one_of_a_process(address: str, someon
             assert warm.explain() == cold.explain()
 
 
+@pytest.mark.parametrize("rewinds", [0, 0.2])
 @pytest.mark.parametrize("seed", range(3))
-async def test_and_after_every_message(address: str, someone: str, seed: int) -> None:
-    """Turns that are large while they run push the window forward, and further turns may pull it back."""
+async def test_and_after_every_message(address: str, someone: str, seed: int, rewinds: float) -> None:
+    """Turns that are large while they run push the window forward, and further turns may pull it back; so may rewinds,
+    after which it begins in a piece of another branch."""
     chance = random.Random(seed)
     settings: GivenSettings = {"model": "anthropic:claude-sonnet-4-6", "budget": 3_000, "memory": False}
     async with (
@@ -102,7 +104,10 @@ async def test_and_after_every_message(address: str, someone: str, seed: int) ->
         for _ in range(60):
             size = chance.choice([1, 5, 50, 300, 900])
             said = [user("rose " * size)] if chance.random() < 0.5 else [user("Well?"), assistant("red " * size)]
-            await talk.append(*said)
+            written = await talk.append(*said)
+            if chance.random() < rewinds:
+                await talk.rewind(to=max(0, written[0].seq - chance.choice([1, 2, 9])))
+                await talk.append(user("Once more."))
             new.log._windows.forget()
             warm, cold = await talk.context(), await again.context()
             assert warm.request == cold.request
@@ -127,7 +132,7 @@ async def told(address: str, someone: str) -> AsyncIterator[Talk]:
 
 def _kept(talk: Talk) -> str:
     """What is in memory of windows."""
-    return str([(read.outlook, read.messages) for read in talk._log._windows._read.values()])
+    return str([(read.outlook, read.messages, read.brief) for read in talk._log._windows._read.values()])
 
 
 @pytest.mark.parametrize("how", ["redact", "erase", "erase_user"])
@@ -172,3 +177,26 @@ async def test_notes_are_not_kept_with_it(told: Talk) -> None:
     await told.write_notes("Likes walnuts.")
     assert "walnuts" in str((await told.context()).request)
     assert "walnuts" not in _kept(told)
+
+
+async def test_nor_is_a_brief_that_was_forgotten(address: str, someone: str) -> None:
+    settings: GivenSettings = {
+        "model": "anthropic:claude-sonnet-4-6",
+        "summary_model": f"scripted:{someone}",
+        "budget": 2_000,
+        "memory": True,
+        "worker": "apart",
+    }
+    async with Everthread.open(address, settings=settings, keys={}) as et:
+        talk = await et.begin(user=someone)
+        await talk.append(user(SECRET), assistant("I see."))
+        for _ in range(20):
+            await talk.append(user("rose " * 100), assistant("red " * 100))
+        script(someone, *[f"They said that {SECRET}."] * 9)
+        await talk.remember()
+        await talk.context()
+        assert SECRET in _kept(talk)
+        async with Everthread.open(address, keys={}) as elsewhere:
+            await (await elsewhere.conversation(user=someone, id=talk.id)).redact(1)
+        assert SECRET not in str((await talk.context()).request)
+        assert SECRET not in _kept(talk)

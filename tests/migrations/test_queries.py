@@ -135,6 +135,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "version": 1,
         "model": "x",
         "step": 20,
+        "said": 2**31 - 1,
         "tombstone": TOMBSTONE,
         "of_conversation": talk.id,
         "of_branch": 1,

@@ -69,17 +69,17 @@ class Ahead(NamedTuple):
 
 
 class Foreseen(NamedTuple):
-    """What a window that is begun by size will probably come to, on the newest piece of a line. `starts`: the turns
-    that begin in the step of the grid that ends at `grid_line`; `before`: the last turn before that step, if any; each
-    as (seq, settled_before, turn, messages_before). `begin`: the one of them that the window begins with. `versions`:
-    the versions of memory that the query `versions_at` would find for it."""
+    """What a window that is begun by size will probably come to, on the piece of a line that belongs to `branch`.
+    `starts`: the turns that begin there in the step of the grid that ends at `grid_line`; `before`: the last turn
+    before that step, if any; each as (seq, settled_before, turn, messages_before). `begin`: the one of them that the
+    window begins with."""
 
+    branch: int
     grid_line: int
     step: int
     starts: Sequence[Row]
     before: Sequence[Row]
     begin: Row
-    versions: list[Row] | None
 
     def around(self, low: int) -> Sequence[Row] | None:
         """The first turn with at least `low` tokens before it and the one before that; None where it begins in another
@@ -117,47 +117,45 @@ class Lookup:
         self._tip, self._past = tip_of(line, head.seq)
         self.foreseen: Foreseen | None = None
         self._said: dict[int, list[Logged]] = {}  # messages that are known already, by the seq where they begin
+        self._versions: dict[int, list[Row]] = {}  # answers to `versions_at`, by the seq where the window begins
 
     def know(self, begin: int, said: list[Logged]) -> None:
         """What was said from an event on is known already."""
         self._said[begin] = said
 
     def foresee(self, ahead: Ahead, memory: str, before: Foreseen | None) -> Script[None]:
-        """Read with one query what a window that is begun by size will probably come to, with its messages and a kind
-        of memory. No query is needed where what was foreseen `before` still holds.
+        """Read with one query what a window that is begun by size will probably come to. No query is needed where what
+        was foreseen `before` still holds. If the window begins in the newest piece, its messages and a kind of memory
+        are read as well.
 
-        Only the newest piece is read. Where the window comes to something else after all, look-ups find that as
-        usual."""
+        Where the window comes to something else after all, look-ups find that as usual."""
         low, step = self._head.cleared_sum + ahead.excess, max(1, ahead.step)
         if before is not None and before.holds(low, step):
             self.foreseen = before
-        elif not any(self._from_pieces(low)):
-            asked = {**span(self._line, self._cut(None)), **self._bounds(None, low), "step": step, "kind": memory}
-            self._see_ahead(step, (yield Ask("window_ahead", asked)))
+            return
+        piece = next(self._from_pieces(low), None)
+        if piece and piece.has_one_turn:  # which it knows
+            return
+        segment = self._cut(piece)
+        said, kind = (0, "") if piece else (segment.last, memory)
+        asked = {**span(self._line, segment), **self._bounds(piece, low), "step": step, "said": said, "kind": kind}
+        self._see_ahead(segment.branch, step, (yield Ask("window_ahead", asked)))
 
-    def _see_ahead(self, step: int, rows: Sequence[Row]) -> None:
+    def _see_ahead(self, branch: int, step: int, rows: Sequence[Row]) -> None:
         """Take what `window_ahead` has found; that query says what the first column of a row means."""
         starts, before = sorted(_begun_by(rows, -1)), _begun_by(rows, -2)
         begins = [start for start in (*before, *starts) if start[0] < self._newest.first]
         if not starts or not begins:
             return
-        floor = self._head.cleared_sum
-        self.know(begins[-1][0], in_order(row for row in rows if row[0] > 0))
-        self.foreseen = Foreseen(
-            grid_line=floor - (floor - starts[0][1]) // step * step,
-            step=step,
-            starts=starts,
-            before=before,
-            begin=begins[-1],
-            versions=self._versions(rows),
-        )
-
-    def _versions(self, rows: Sequence[Row]) -> list[Row] | None:
-        found = {row[0]: row for row in rows if -6 < row[0] < -2}
-        if -5 not in found:
-            return None
-        said, branch = found[-5][1], self._tip.branch
-        return [(branch, *found[tag][1:], said) for tag in (-3, -4) if tag in found]
+        begin, floor = begins[-1], self._head.cleared_sum
+        grid_line = floor - (floor - starts[0][1]) // step * step
+        self.foreseen = Foreseen(branch, grid_line, step, starts, before, begin)
+        if branch == self._tip.branch:
+            self.know(begin[0], in_order(row for row in rows if row[0] > 0))
+            found = {row[0]: row for row in rows if -6 < row[0] < -2}
+            if -5 in found:
+                said = found[-5][1]
+                self._versions[begin[0]] = [(branch, *found[tag][1:], said) for tag in (-3, -4) if tag in found]
 
     def messages(self, begin: Start) -> Script[list[Logged]]:
         """What was said from the beginning of a turn on."""
@@ -166,9 +164,8 @@ class Lookup:
         return (yield from onward(self._line, first=begin.first, last=self._head.seq, messages=True))
 
     def versions(self, begin: Start) -> list[Row] | None:
-        """What `versions_at` gives for a window that begins there, if it was foreseen."""
-        foreseen = self.foreseen
-        return foreseen.versions if foreseen is not None and foreseen.begin[0] == begin.first else None
+        """What `versions_at` gives for a window that begins there, if that was read ahead."""
+        return self._versions.get(begin.first)
 
     def drive(self, asking: Lookups[T]) -> Script[T]:
         answer: Any = None
@@ -238,9 +235,13 @@ class Lookup:
         return found, less
 
     def _start_from(self, piece: Piece | None, segment: Segment, low: int) -> Script[Sequence[Row]]:
-        if piece is None and self.foreseen is not None and (rows := self.foreseen.around(low)) is not None:
+        foreseen = self._foreseen_on(segment)
+        if foreseen is not None and (rows := foreseen.around(low)) is not None:
             return rows
         return (yield Ask("start_from", {**span(self._line, segment), **self._bounds(piece, low)}))
+
+    def _foreseen_on(self, segment: Segment) -> Foreseen | None:
+        return self.foreseen if self.foreseen and self.foreseen.branch == segment.branch else None
 
     def _bounds(self, piece: Piece | None, low: int) -> dict[str, int]:
         return {
@@ -265,8 +266,9 @@ class Lookup:
         """The last turn up to a seq with at most `high` tokens before it, in a piece (None: the tip) or before it."""
         segment = self._cut(piece, last)
         if segment.first <= segment.last and not (piece and piece.has_one_turn):
-            if self.foreseen and (piece, last, high) == (None, self._newest.first - 1, self.foreseen.grid_line):
-                return self._start(self.foreseen.begin)
+            foreseen = self._foreseen_on(segment)
+            if foreseen and (last, high) == (self._newest.first - 1, foreseen.grid_line):
+                return self._start(foreseen.begin)
             bounds = {"floor": self._head.cleared_sum, "high": high}
             if rows := (yield Ask("start_upto", {**span(self._line, segment), **bounds})):
                 return self._start(rows[0])

@@ -26,11 +26,13 @@ from everthread.store.scripts.along import key_of, span
 from everthread.store.scripts.append import head_of
 from everthread.store.scripts.lookups import Foreseen, Lookup, Pins, tip_of
 from everthread.store.scripts.read import head, newest_markers, onward
+from everthread.store.scripts.remembered import Recollection
 
 OPENING = 8  # events among which are the system messages that open a conversation
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
 SETTINGS = 2_000  # how many of the newest changes of settings are looked at
 MARKERS = MARKER_KINDS[:5]
+BRIEF = "brief_updated"
 HEAD, EVENT = len(Head.__struct_fields__), len(Logged.__struct_fields__)
 
 
@@ -95,23 +97,24 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastRead(NamedTuple):
-    """A window as it was read: the outlook, the seq where it begins, and its messages. It holds until something is
-    redacted or cleared. What was `foreseen` holds until the `memory` that was read with it has a newer version."""
+    """A window as it was read: the outlook, the seq where it begins, its messages, what was `foreseen` of where it
+    begins, and the `brief` that goes with it. It holds until something is redacted or cleared."""
 
     outlook: Outlook
     begin: int
     messages: list[Logged]
-    memory: str
     foreseen: Foreseen | None
+    brief: Recollection | None
     size: int = 0
 
     def holds(self, forgotten: int, newest: Head) -> bool:
         """Whether it still holds. `forgotten`: how often something of the conversation was redacted by now."""
         return (self.outlook.forgotten, self.outlook.head.cleared) == (forgotten, newest.cleared)
 
-    def foreseen_with(self, now: Outlook, memory: str) -> Foreseen | None:
-        same = self.memory == memory and self.outlook.markers.of(memory) == now.markers.of(memory)
-        return self.foreseen if same else None
+    def brief_for(self, now: Outlook, begin: int) -> Recollection | None:
+        """The brief for a window that begins there, if it is still the same: no newer version was written since."""
+        same = self.begin == begin and self.outlook.markers.of(BRIEF) == now.markers.of(BRIEF)
+        return self.brief if same else None
 
 
 class Asking(NamedTuple):

@@ -22,7 +22,7 @@ from everthread.core.window import Lookups, Start
 from everthread.store.engine import Script
 from everthread.store.scripts import remembered
 from everthread.store.scripts.lookups import Ahead, Foreseen, Lookup
-from everthread.store.scripts.outlook import Asking, LastRead, Outlook, look_out
+from everthread.store.scripts.outlook import BRIEF, Asking, LastRead, Outlook, look_out
 from everthread.store.scripts.read import onward
 from everthread.store.scripts.remembered import Recollection
 
@@ -68,11 +68,11 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planne
     if read := since.read:
         look.know(read.begin, [*read.messages, *since.said])
     if planned.ahead:
-        yield from look.foresee(planned.ahead, memory, read.foreseen_with(outlook, memory) if read else None)
+        yield from look.foresee(planned.ahead, memory, read.foreseen if read else None)
     choice = yield from look.drive(planned.choosing)
     older = yield from _older(line, choice)
     events = yield from look.messages(choice.begin)
-    brief = (yield from _brief(look, outlook, memory, choice.begin)) if memory else NOTHING
+    brief = (yield from _brief(look, outlook, memory, choice.begin, read)) if memory else NOTHING
     recap = (yield from _recap(outlook, brief, events[0])) if planned.recap and events else NOTHING
     seen = WindowRead(
         outlook=outlook,
@@ -81,7 +81,7 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planne
         events=events,
         brief=brief,
         recap=recap,
-        read=_to_keep(choice, events, look.foreseen, outlook, memory),
+        read=_to_keep(choice, events, look.foreseen, outlook, brief if memory == BRIEF else None),
     )
     return seen, planned.made
 
@@ -95,8 +95,10 @@ def _older(line: Line, choice: Choice) -> Script[tuple[tuple[Older, list[Logged]
     return tuple(older)
 
 
-def _brief(look: Lookup, outlook: Outlook, kind: str, begin: Start) -> Script[Recollection]:
+def _brief(look: Lookup, outlook: Outlook, kind: str, begin: Start, read: LastRead | None) -> Script[Recollection]:
     """The brief or summary of what was said before the window."""
+    if read and kind == BRIEF and (same := read.brief_for(outlook, begin.first)):
+        return same
     upto, latest, ahead = outlook.head, outlook.markers.of(kind), look.versions(begin)
     if kind == "summary":  # a brief may be one that the user has corrected, which holds at once
         upto, latest = yield from remembered.as_begun(outlook.line, upto, kind, latest)
@@ -114,11 +116,11 @@ def _recap(outlook: Outlook, brief: Recollection, first: Logged) -> Script[Recol
 
 
 def _to_keep(
-    choice: Choice, events: list[Logged], foreseen: Foreseen | None, outlook: Outlook, memory: str
+    choice: Choice, events: list[Logged], foreseen: Foreseen | None, outlook: Outlook, brief: Recollection | None
 ) -> LastRead:
     stays = foreseen is not None and outlook.newest is not None and foreseen.stays(outlook.newest)
     kept = msgspec.structs.replace(outlook, notes="")  # which are read every time, and may be forgotten by themselves
-    return LastRead(kept, choice.begin.first, events, memory, foreseen if stays else None)
+    return LastRead(kept, choice.begin.first, events, foreseen if stays else None, brief)
 
 
 def look(way: Line | Current, asking: Asking, ask: Callable[[Outlook], Lookups[T]], nothing: T) -> Script[T]:

@@ -643,7 +643,7 @@ WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
 -- All that a window begun by size mostly comes to, in one question. Turns first, in the columns of events: -1 those that
 -- begin in the step of the grid in which the first turn begins that has at least `low` tokens before it, -2 the last before
 -- that step. The window begins with the last of the step that is not the newest. Then of a kind of memory -3 the newest
--- version, -4 the first after the last message before the window, and -5 that message. Then the messages.
+-- version, -4 the first after the last message before the window, and -5 that message. Then the messages, up to seq `said`.
 WITH found AS MATERIALIZED (
     SELECT seq, settled_before, turn, messages_before FROM events
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -697,7 +697,7 @@ UNION ALL
 SELECT m.branch, m.seq, m.id, m.kind, m.time, m.turn, m.session, m.tokens, m.settled, m.body FROM (
     SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body FROM events
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-        AND seq BETWEEN (SELECT seq FROM begun) AND :last AND spoken >= seq
+        AND seq BETWEEN (SELECT seq FROM begun) AND :said AND spoken >= seq
     ORDER BY seq) AS m
 
 -- name: start_from
