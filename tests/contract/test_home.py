@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -15,6 +17,7 @@ from everthread import Everthread, Talk, user
 from everthread.errors import AnotherLoop, Closed, Forked
 from everthread.testing.scripted import script
 from tests.forking import in_a_fork
+from tests.waiting import PATIENCE
 
 Verb = Callable[[Everthread, Talk], Awaitable[object]]
 
@@ -171,6 +174,55 @@ async def test_a_store_that_is_closed_twice_leaves_another_opening_of_the_file_k
         await other.close()
         await other.close()
         assert in_a_fork(lambda: asyncio.run(work())).startswith("Forked: ")
+
+
+LOCKED = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 2**30 + 2)  # the bytes that stand for "somebody reads"
+"""
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process can see that somebody has a SQLite file open."""
+    return bool(subprocess.run([sys.executable, "-c", LOCKED, str(path)], capture_output=True, check=False).returncode)
+
+
+async def test_opening_a_file_again_leaves_its_locks(tmp_path: Path) -> None:
+    """An open file that is opened and closed as a plain one loses the locks that SQLite has on it, in the whole
+    process: others could take it for unused."""
+    path = tmp_path / "talk.db"
+    address = f"sqlite:///{path}"
+    async with Everthread.open(address) as et:
+        talk = await et.begin(user="ana")
+        await talk.append(user("Hello"))
+        assert is_locked(path)
+        async with Everthread.open(address):
+            assert is_locked(path)
+        assert is_locked(path)
+    assert not is_locked(path)
+
+
+def test_threads_of_several_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    code = """
+import sys, threading
+from everthread.sync import Everthread
+
+def work(number):
+    ready.wait()
+    with Everthread.open(sys.argv[1], keys={}) as et:
+        et.conversation(user=f"{sys.argv[2]}-{number}", id="t1")
+
+ready = threading.Barrier(4)
+threading.excepthook = lambda args: print(repr(args.exc_value))
+threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+    for number in range(3):
+        told = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/{number}.db"]
+        started = [subprocess.Popen([*told, who], stdout=subprocess.PIPE, text=True) for who in ("a", "b")]
+        assert [one.communicate(timeout=PATIENCE)[0] for one in started] == ["", ""]
 
 
 def test_the_errors_say_what_to_do() -> None:

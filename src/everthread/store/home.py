@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -50,16 +51,23 @@ class OpenFiles:
 
     SQLite keeps its locks by file for the whole process. A forked process inherits the belief to hold them, though it
     does not: if it opened the file anew, its parent could close the file under it and take the newest writes along.
+    And whoever opens such a file as a plain one and closes it takes the locks of the whole process away. So that is
+    done only while `opening` is held, and only to files that nobody here `has` open.
     """
 
     def __init__(self) -> None:
         self._open: list[Inode] = []
         self._inherited: set[Inode] = set()
+        self.opening = threading.Lock()
         os.register_at_fork(after_in_child=self._inherit)
 
     def _inherit(self) -> None:
         self._inherited.update(self._open)
         self._open.clear()
+        self.opening = threading.Lock()  # another thread may have held it
+
+    def has(self, path: Path) -> bool:
+        return path.exists() and _inode(path) in self._open
 
     def check(self, path: Path) -> None:
         """Forked: the file was open in the process that this one was forked from."""

@@ -46,13 +46,17 @@ class SqliteFile:
     def open(self) -> apsw.Connection:
         """The connection that writes, to a file that is there and of this version when it returns."""
         try:
-            open_files().check(self.path)
-            self._patiently(self._refuse_what_is_not_ours)
+            with open_files().opening:
+                open_files().check(self.path)
+                there = self._is_there()
+            if there:
+                self._patiently(self._refuse_what_is_not_ours)
             make_folders(self.path.parent)
-            if not self.path.exists():  # what stands beside it, SQLite makes with the same rights
-                make_file(self.path)
-            connection = self.connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
-            self._inode = open_files().add(self.path)
+            with open_files().opening:
+                if not self.path.exists():  # what stands beside it, SQLite makes with the same rights
+                    make_file(self.path)
+                connection = self.connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+                self._inode = open_files().add(self.path)
         except (apsw.Error, OSError, ValueError) as problem:
             raise self.translate(problem) from problem
         try:
@@ -85,15 +89,21 @@ class SqliteFile:
                     raise
                 time.sleep(random.uniform(0.001, 0.01))
 
-    def _refuse_what_is_not_ours(self) -> None:
-        """Before anything is written: opening for writing would turn a short text file into a database."""
+    def _is_there(self) -> bool:
+        """Whether there is a SQLite file with something in it, before anything is opened for writing, which would turn
+        a short text file into a database."""
         if self.path.is_dir():
             raise NotADatabase(str(self.path), "it is a folder")
         if not self.path.exists() or not self.path.stat().st_size:
-            return
-        with self.path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise NotADatabase(str(self.path), "it is not a SQLite file")
+            return False
+        if not open_files().has(self.path):
+            with self.path.open("rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    raise NotADatabase(str(self.path), "it is not a SQLite file")
+        return True
+
+    def _refuse_what_is_not_ours(self) -> None:
+        """Refuse the database of another program before anything is written into it."""
         look = apsw.Connection(f"{self.path.absolute().as_uri()}?mode=ro", flags=_LOOK)
         try:
             look.set_busy_timeout(int(self.patience * 1000))
