@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from everthread.core.branches import Line
 from everthread.core.deltas import Done
 from everthread.core.logged import Logged
-from everthread.core.partial import Frame, Partial, Placed, read
+from everthread.core.partial import Frame, Partial, Placed, read_partial
 from everthread.errors import Conflict
 from everthread.store.beside.holders import is_dead
 from everthread.store.beside.leases import LeaseName, PartialReply, of_turns
@@ -335,7 +335,7 @@ class Channel:
         elif kept.at > self.seq:
             self._bell.set()  # events have come meanwhile
         elif kept.at >= self._over and (self._partial is None or self._partial.at <= kept.at):
-            self._merge(read(kept.text), kept.at)
+            self._merge(read_partial(kept.text), kept.at)
             self._catch_up()
 
     def _merge(self, found: Partial | None, at: int) -> None:

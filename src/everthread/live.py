@@ -27,7 +27,7 @@ from everthread.core.branches import Line
 from everthread.core.deltas import Delta, Done
 from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
-from everthread.core.partial import LiveDelta, Partial, Placed, frame, frames, written
+from everthread.core.partial import LiveDelta, Partial, Placed, frame, frames, write_partial
 from everthread.errors import BadValue, Closed, EverthreadError, NotFound
 from everthread.listening import JOIN, LOOK, BranchTopic, Channel, Ear, place_of
 from everthread.store.beside.leases import Held
@@ -321,7 +321,7 @@ class LiveTurn:
         length = partial.length
         conversation, log = self.line.conversation, self._live.log
         await log.leases.keep(
-            self.held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten
+            self.held.lease, conversation, at=partial.at, text=write_partial(partial), forgotten=self._forgotten
         )
         if partial is self.partial:
             self._kept = length

@@ -19,7 +19,7 @@ from everthread.core.events import (
     unremembered,
 )
 from everthread.core.logged import readable
-from everthread.core.partial import read
+from everthread.core.partial import read_partial
 from everthread.core.parts import Text
 from everthread.core.turns import Head
 from everthread.store.beside.leases import PartialReply
@@ -33,7 +33,7 @@ LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 async def left_open(log: Log, line: Line, head: Head, kept: PartialReply) -> list[Event]:
     """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed, or
     waits. `kept`: what it left under its lease."""
-    came = read(kept.text)
+    came = read_partial(kept.text)
     said: list[Event] = []
     if came and came.text:  # nobody has written it, whatever else was written meanwhile
         said = [Assistant(parts=(Text(text=came.text),), model=came.model, interrupted=True)]

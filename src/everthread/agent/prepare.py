@@ -25,7 +25,7 @@ from everthread.core.values import Value
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
 from everthread.tools import Toolbox
-from everthread.tools.notes import name_of, notes_tool
+from everthread.tools.notes import document_name, notes_tool
 from everthread.tools.recall import recall_tools
 from everthread.tools.toolbox import listed
 
@@ -66,7 +66,7 @@ async def prepared(
     async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, notices):
         own: tuple[Tool, ...] = ()
         if runtime.memory is not None:
-            asked = msgspec.structs.replace(asked, notes_of=name_of(conversation))
+            asked = msgspec.structs.replace(asked, notes_of=document_name(conversation))
             if lookups or (lookups is None and (toolbox.names or not offered)):
                 toolbox, own = _with_lookups(toolbox, offered)
         name = label(found) if found else ""

@@ -23,7 +23,7 @@ import msgspec
 from everthread.context.output import Output, plain_of
 from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.core.logged import Logged
-from everthread.core.values import Value, within
+from everthread.core.values import Value, inner_form
 from everthread.errors import BadValue, TurnCancelled
 
 HOW = "`await talk.say(…)`, `async for delta in talk.say(…)`, or `talk.say(…, detached=True)`"
@@ -40,7 +40,7 @@ class TurnResult(msgspec.Struct, Value, frozen=True):
     value: Any = None
 
     def _form(self) -> dict[str, Any]:
-        return {"text": self.text, "done": within(self.done), "value": plain_of(self.value)}
+        return {"text": self.text, "done": inner_form(self.done), "value": plain_of(self.value)}
 
     def __str__(self) -> str:
         return self.text

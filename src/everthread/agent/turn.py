@@ -31,7 +31,7 @@ from everthread.agent.approval import (
 from everthread.agent.call import Calling, of_fallback, sent_with, smaller
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished, finished_or_failed
-from everthread.agent.results import instead_of, noted, with_arguments
+from everthread.agent.results import instead_of, with_arguments, with_note
 from everthread.agent.resumed import SAID_AGAIN, first_reply, is_said_again, why_over, with_same_memory, with_same_model
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
@@ -214,7 +214,7 @@ class TurnRunner:
                 self._answered, self._begun, said = call, True, ()
             result = await self._result(event) if approved else refusal(event, why)
             late = is_late(call, await self._runtime.log.head(self.line))
-            await self._keep(msgspec.structs.replace(noted(result, self.line, self._change), late=late), *said)
+            await self._keep(msgspec.structs.replace(with_note(result, self.line, self._change), late=late), *said)
             self._answered, self._change, self._begun = None, None, True
             return self.head.state != "waiting"
 

@@ -76,7 +76,7 @@ def code_of(kind: str) -> int:
     return RANKED_KINDS.index(kind) if kind in RANKED_KINDS else len(RANKED_KINDS) - 1
 
 
-def without(postings: str, slot: int) -> str:
+def without_slot(postings: str, slot: int) -> str:
     """The postings of all slots but one."""
     pieces = [postings[at : at + 4] for at in range(0, len(postings), 4)]
     return "".join([piece for piece in pieces if _slot(piece) != slot])
@@ -86,7 +86,7 @@ def _slot(posting: str) -> int:
     return ((ord(posting[0]) - _ZERO) << 6 | ord(posting[1]) - _ZERO) >> 3
 
 
-def count(row: Row, *, kinds: frozenset[int], session: int | None) -> int:
+def count_postings(row: Row, *, kinds: frozenset[int], session: int | None) -> int:
     """How many postings are of these kinds (any, where none is named) and of this session, if one is named."""
     if not kinds and session is None:
         return len(row.postings) // 4

@@ -20,7 +20,7 @@ from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import MEMORY, Event, ModelCall
 from everthread.core.logged import Logged, memorable
 from everthread.errors import Outrun, TakenOver
-from everthread.language.digest import by_turn, checked, material, portions
+from everthread.language.digest import by_turn, material, portions, trimmed
 from everthread.memory import prompts
 from everthread.memory.ask import Told, ask, own_model
 from everthread.memory.due import Due
@@ -77,7 +77,7 @@ class Memory:
                 self._runtime, self.settings, self.model, instructions=prompts.text(prompt), text=shown, at=at
             )
             record = told.record
-            checked(told.text)
+            trimmed(told.text)
         except asyncio.CancelledError:
             with suppress(TakenOver):  # it ends all the same
                 await self._note(msgspec.structs.replace(record, finish="cancelled"))  # it is paid for

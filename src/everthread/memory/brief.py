@@ -11,7 +11,7 @@ from typing import NamedTuple
 from everthread.core.events import BriefUpdated
 from everthread.core.tokens import count
 from everthread.language import extract
-from everthread.language.digest import WORDS, checked, within, words_of
+from everthread.language.digest import WORDS, trimmed, within, word_count
 from everthread.language.facts import ranked, rendered
 from everthread.memory.ask import Told
 from everthread.memory.branch import Memory, Portion
@@ -59,7 +59,7 @@ async def _prose(
     memory: Memory, due: Due, base: BriefUpdated, portion: Portion, told: Told | None, *, beside: str
 ) -> _Prose:
     if told:
-        return _Prose(checked(told.text), extractive=False)
+        return _Prose(trimmed(told.text), extractive=False)
     if memory.model and not portion.turns:  # there is nothing new but what memory is not to be told of
         return _Prose(base.text, base.extractive)
     return _Prose(await _extract(memory, due, base, portion.seq, beside=beside), extractive=True)
@@ -72,7 +72,7 @@ async def _extract(memory: Memory, due: Due, base: BriefUpdated, upto: int, *, b
     own = await memory.before(upto + 1, limit=BACK, after=max(due.head.cleared, written.covers))
     room = memory.settings.brief_tokens - count(written.text)
     said = await asyncio.to_thread(extract.summary, own, max(0, room), beside=beside)
-    return within("\n".join(filter(None, (written.text, said))), WORDS, words_of)
+    return within("\n".join(filter(None, (written.text, said))), WORDS, word_count)
 
 
 async def _corrected(memory: Memory, due: Due, base: BriefUpdated) -> BriefUpdated | None:

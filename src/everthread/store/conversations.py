@@ -246,7 +246,7 @@ def check_alias(value: str) -> str:
     return value
 
 
-def object_of(written: str) -> dict[str, Any] | None:
+def stored_object(written: str) -> dict[str, Any] | None:
     """The settings or the metadata in a conversation's row; None where they cannot be read."""
     try:
         read = json.loads(written)
@@ -281,12 +281,12 @@ def conversation_of(tenant: str, row: Row) -> Conversation:
         agent=agent,
         name=name,
         goal=goal,
-        settings=object_of(settings) or {},  # damaged: `doctor` says so, and the rest can be read
+        settings=stored_object(settings) or {},  # damaged: `doctor` says so, and the rest can be read
         current=current,
         began=moment(began),
         erased=None if erased is None else moment(erased),
         alias=alias or "",
-        metadata=object_of(metadata) or {},
+        metadata=stored_object(metadata) or {},
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from everthread import arguments
 from everthread.agent.call import recorded
 from everthread.context.build import Context
-from everthread.context.pins import turn_of
+from everthread.context.pins import first_of_turn
 from everthread.core.events import Event, kinds
 from everthread.core.logged import Logged
 from everthread.core.metadata import check_metadata
@@ -89,12 +89,12 @@ class Writing(Bound):
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
-        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq), to_pin=True)
+        turn = await first_of_turn(self._log, await self.line(), arguments.seq("seq", seq), to_pin=True)
         return (await self.append(kinds.Pin(turn=turn)))[0]
 
     async def unpin(self, seq: int) -> Logged:
         """Stop sending the turn that holds event `seq` once it has left the window."""
-        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq))
+        turn = await first_of_turn(self._log, await self.line(), arguments.seq("seq", seq))
         return (await self.append(kinds.Pin(turn=turn, pinned=False)))[0]
 
     async def configure(self, **settings: Unpack[GivenSettings]) -> Logged:

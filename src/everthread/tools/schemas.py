@@ -24,7 +24,7 @@ import msgspec
 from everthread.core.schemas import TYPES, is_of
 from everthread.errors import BadTool
 from everthread.tools.context import ToolContext
-from everthread.tools.docstrings import described
+from everthread.tools.docstrings import parsed
 
 _EMPTY = inspect.Parameter.empty
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -68,7 +68,7 @@ class Arguments(NamedTuple):
 
 def arguments_of(function: Callable[..., Any], name: str) -> Arguments:
     """What a function takes, from its hints and its docstring. Raises BadTool."""
-    described_by = described(inspect.getdoc(_plain(function)) or "")
+    described_by = parsed(inspect.getdoc(_plain(function)) or "")
     talk, hints, defaults = "", dict[str, Any](), dict[str, Any]()
     for parameter in _parameters(function, name):
         hint = _hint(function, parameter, name)

@@ -66,7 +66,7 @@ from everthread.core.events.kinds import (
 from everthread.core.events.remembering import (
     is_unremembered,
     looks_up,
-    remembered,
+    rememberable,
     unremembered,
 )
 from everthread.core.events.stored import (
@@ -118,7 +118,7 @@ __all__ = [
     "marker",
     "media_of",
     "redacted",
-    "remembered",
+    "rememberable",
     "stand_in",
     "system",
     "text_of",

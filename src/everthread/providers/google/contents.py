@@ -25,7 +25,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
-from everthread.core.logged import Logged, plain
+from everthread.core.logged import Logged, unwrapped
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 from everthread.core.request import INVALID, object_of
 from everthread.providers.blobs import Blob, bytes_of, from_base64, to_base64
@@ -63,7 +63,7 @@ def to_gemini(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> 
     """A body with `contents`, and `systemInstruction` where there are any; `blob` gives bytes by their hash."""
     system: list[Piece] = []
     contents: list[Piece] = []
-    for event in plain(events):
+    for event in unwrapped(events):
         match event:
             case System() if not contents:
                 system += _pieces(event.parts, blob)

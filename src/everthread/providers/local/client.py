@@ -22,7 +22,7 @@ from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Head
 from everthread.providers.local import files as local_files
 from everthread.providers.local import messages as local_messages
 from everthread.providers.local.files import ModelFile
-from everthread.providers.local.server import PROVIDER, Chunk, LoadedModel, asked
+from everthread.providers.local.server import PROVIDER, Chunk, LoadedModel, streamed
 from everthread.providers.reply import ReplyBuilder, new_id
 
 Body = dict[str, Any]
@@ -64,7 +64,7 @@ class _LocalClient:
         file = await asyncio.to_thread(local_files.find, body["model"])
         access = self._access
         place = LoadedModel(file=file, threads=access.threads, window=file.window(access.window))
-        messages = local_messages.plain(body["messages"], tiny=file.tiny)
+        messages = local_messages.for_template(body["messages"], tiny=file.tiny)
         spent: list[Usage] = []
         functions = local_messages.offered(body, tiny=file.tiny)
         must = local_messages.must_call(body)
@@ -72,7 +72,7 @@ class _LocalClient:
             yield Replied(events=(call,), usage=_together(spent), finish="tools", model=file.name)
             return
         said = _Said(file)
-        async with asked(place, request_of(body, messages, file), seconds=access.seconds) as chunks:
+        async with streamed(place, request_of(body, messages, file), seconds=access.seconds) as chunks:
             async for chunk in chunks:
                 for piece in said.take(chunk):
                     yield piece
@@ -103,7 +103,7 @@ class _LocalClient:
         body = _streamed(messages) | {"max_tokens": most, "temperature": 0.0, "response_format": form}
         said, texts = _Said(place.file), list[str]()
         try:
-            async with asked(place, body, seconds=self._access.seconds) as chunks:
+            async with streamed(place, body, seconds=self._access.seconds) as chunks:
                 async for chunk in chunks:
                     texts += [str(piece) for piece in said.take(chunk)]  # a thought prints as nothing
         except (TooLong, RequestRefused):  # no room for the question, or a schema that llama.cpp does not know

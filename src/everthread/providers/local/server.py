@@ -53,7 +53,7 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def asked(place: LoadedModel, body: dict[str, Any], *, seconds: float) -> AsyncIterator[AsyncIterator[Chunk]]:
+async def streamed(place: LoadedModel, body: dict[str, Any], *, seconds: float) -> AsyncIterator[AsyncIterator[Chunk]]:
     """The chunks of one streamed request, to its end. Raises ModelError."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[Chunk | None] = asyncio.Queue()

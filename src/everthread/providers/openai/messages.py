@@ -24,7 +24,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
-from everthread.core.logged import Logged, plain
+from everthread.core.logged import Logged, unwrapped
 from everthread.core.metadata import check_metadata
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.errors import BadValue
@@ -63,7 +63,7 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
 def to_openai(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> list[dict[str, Any]]:
     """The message list of these events; `blob` gives the bytes of images and files by their hash."""
     messages: list[dict[str, Any]] = []
-    for event in plain(events):
+    for event in unwrapped(events):
         match event:
             case System() | User():
                 made = {"role": event.kind, "content": write_content(event.parts, blob)}

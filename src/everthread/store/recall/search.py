@@ -25,7 +25,7 @@ from everthread.language.ranking import (
     Row,
     branch_at,
     code_of,
-    count,
+    count_postings,
     runs_of,
     seq_at,
     slot_after,
@@ -209,7 +209,7 @@ class _Search:
                     return rows, False
                 if self._scope.reaches(row.block):
                     rows.append(row)
-                    enough -= count(row, kinds=self._kinds, session=self._wanted.session)
+                    enough -= count_postings(row, kinds=self._kinds, session=self._wanted.session)
             if len(page) < limit:
                 break
             before = page[-1].block

@@ -27,7 +27,7 @@ from everthread.core.events import (
     encode,
     is_unremembered,
     media_of,
-    remembered,
+    rememberable,
 )
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
@@ -179,7 +179,7 @@ def _hash(items: Sequence[Item]) -> str:
     """Of what is said, whether or not memory is told of it."""
     whole = hashlib.sha256()
     for item in items:
-        body = encode(remembered(item.event)) if is_unremembered(item.event) else item.body
+        body = encode(rememberable(item.event)) if is_unremembered(item.event) else item.body
         whole.update(len(body).to_bytes(8, "big") + body)
     return whole.hexdigest()
 
@@ -232,7 +232,7 @@ def weight(event: Event) -> int:
     return sum(len(one) for one in (*found, getattr(event, "arguments", "")) if isinstance(one, str | bytes))
 
 
-def markers(events: Sequence[Event], tries: Tries) -> Batch:
+def marker_batch(events: Sequence[Event], tries: Tries) -> Batch:
     """Markers that the log itself writes, with nothing beside them."""
     return Batch([_marker(event) for event in events], tries=tries)
 

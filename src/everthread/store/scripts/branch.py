@@ -14,7 +14,7 @@ from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation,
 from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts.along import told
-from everthread.store.scripts.append import Place, Tries, markers, number
+from everthread.store.scripts.append import Place, Tries, marker_batch, number
 from everthread.store.scripts.read import head, newest_markers
 
 Lines = dict[tuple[str, str, int], Line]
@@ -130,7 +130,7 @@ def switch(target: Line, act: Act) -> Script[Outcome[Line]]:
 def mark(line: Line, head: Head, events: Sequence[Event], act: Act) -> list[Tell]:
     """The statements that append the log's own markers."""
     place = Place(line.tenant, line.conversation, line.branch.number)
-    return number(place, head, markers(events, act.tries), now=act.now, gap=act.gap).writes
+    return number(place, head, marker_batch(events, act.tries), now=act.now, gap=act.gap).writes
 
 
 def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:

@@ -10,7 +10,7 @@ import msgspec
 from everthread.core.branches import Branch
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
-from everthread.core.verdicts import approved, key_of
+from everthread.core.verdicts import approval_key, approved
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
 from everthread.store.beside.documents import Document, document, version_of
 from everthread.store.conversations import OWN_ID, Conversation, Owner, by_alias, insert
@@ -106,7 +106,7 @@ def _approvals(whole: Whole) -> list[dict[str, str | int]]:
     for branch, drafts in whole.branches:
         for seq, draft in enumerate(drafts, branch.at + 1):
             if call := approved(draft.event):
-                key = key_of(_owner(branches, branch, call), call)
+                key = approval_key(_owner(branches, branch, call), call)
                 found.setdefault(key, {"key": key, "branch": branch.number, "first": seq, "last": seq, "hash": ""})
     return list(found.values())
 
