@@ -24,7 +24,7 @@ from everthread.core.parts import Text
 from everthread.core.turns import Head
 from everthread.store.beside.leases import PartialReply
 from everthread.store.log import Log
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from everthread.store.scripts.read import standing
 
 LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
@@ -76,10 +76,9 @@ async def closing(
 
 async def close(log: Log, queues: Queues, line: Line) -> bool:
     """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
-    place = Place(line.tenant, line.conversation, line.branch.number)
-    async with queues.turn(log, line, wait=False, ask=partial(standing, place, None)) as (held, found):
+    async with queues.turn(log, line, wait=False, ask=partial(standing, line.target, None)) as (held, found):
         events = await left_open(log, line, found.head, found.kept)
         if events:
-            await log.append(place, as_of(found.head, events), under=held.lease)
+            await log.append(line.target, as_of(found.head, events), under=held.lease)
         held.open = False
         return bool(events)

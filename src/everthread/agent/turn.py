@@ -58,7 +58,7 @@ from everthread.errors import (
     Unreachable,
 )
 from everthread.live import LiveTurn
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox, ToolContext
 
@@ -101,7 +101,7 @@ class TurnRunner:
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         talk.notes_seen = ""
-        self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
+        self._target = run.line.target
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
         self._change: Logged | None = None  # how somebody changed its arguments
@@ -141,8 +141,8 @@ class TurnRunner:
     async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
         """Append the message, or find the one that was said before with the same key; and whether it is new."""
         kept, lease = self._kept([message]), self._held.lease
-        [logged], self.head = await self._runtime.log.go_on(self._place, kept, key=key, under=lease, gap=self._gap)
-        new = logged.branch == self._place.branch and logged.seq > head.seq
+        [logged], self.head = await self._runtime.log.go_on(self._target, kept, key=key, under=lease, gap=self._gap)
+        new = logged.branch == self._target.branch and logged.seq > head.seq
         self._accept(logged)
         self._begun = True
         if new:
@@ -429,7 +429,7 @@ class TurnRunner:
         self._live.moves()
         self._held.open = True
         how: dict[str, Any] = {"under": self._held.lease, "gap": self._gap, "gives_back": gives_back, "key": key}
-        logged, self.head = await self._runtime.log.go_on(self._place, events, **how)
+        logged, self.head = await self._runtime.log.go_on(self._target, events, **how)
         self._live.moved(logged[-1].seq)
         if gives_back:
             self._held.give_back()

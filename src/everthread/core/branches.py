@@ -147,6 +147,18 @@ def _jumped(piece: Piece, holds: Callable[[Piece], bool]) -> Piece | None:
     return None
 
 
+class Target(NamedTuple):
+    """Where to append: a branch of a conversation, or whichever is current."""
+
+    tenant: str
+    conversation: str
+    branch: int | None = None
+
+    @property
+    def about(self) -> str:
+        return f"{self.tenant}/{self.conversation}"
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """A branch of a conversation with its ancestors."""
 
@@ -159,6 +171,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     def about(self) -> str:
         """What identifies this conversation among those of all tenants."""
         return f"{self.tenant}/{self.conversation}"
+
+    @property
+    def target(self) -> Target:
+        """The branch, to append to."""
+        return Target(self.tenant, self.conversation, self.branch.number)
 
     @property
     def own(self) -> Segment:

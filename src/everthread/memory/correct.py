@@ -48,7 +48,7 @@ class Remembered(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 async def remembered(memory: Memory, *, notes: str) -> Remembered:
     found = await memory.log.ask(lambda: due(memory.line, capable=False))
-    version, _ = found.standing(memory.settings.strategy)
+    version, _ = found.version_under(memory.settings.strategy)
     brief = version.as_brief
     known = await known_after(memory, found, max(found.head.cleared, version.covers))
     return Remembered(
@@ -108,7 +108,7 @@ async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> B
         turns=brief.turns,
         by=USER,
     )
-    await memory.log.append(memory.place, [version], basis=found.basis("brief_updated"))
+    await memory.log.append(memory.line.target, [version], basis=found.basis("brief_updated"))
     return version
 
 

@@ -91,4 +91,4 @@ class Speaking(Bound):
         return self._start(settling(self._log, call, approved=False, why=check.text("why", why)), **given)
 
     def _start(self, act: Act, **given: Unpack[ForTurn]) -> Reply:
-        return start(self._runtime, self, self._place, act, check.given(**given))
+        return start(self._runtime, self, self._target, act, check.given(**given))

@@ -17,7 +17,6 @@ from everthread.core.logged import Logged
 from everthread.core.metadata import check_metadata
 from everthread.core.settings import GivenSettings
 from everthread.errors import BadValue
-from everthread.store.scripts.append import Place
 from everthread.talk.bound import Bound
 
 
@@ -50,7 +49,7 @@ class Writing(Bound):
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         when = None if at is None else arguments.past("at", at)
-        logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap, at=when)
+        logged = await self._log.append(self._target, events, key=key, expect=expect, gap=gap, at=when)
         if any(one.kind == "assistant" for one in logged):
             self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
@@ -72,8 +71,7 @@ class Writing(Bound):
             raise BadValue("context", context, "a context of this conversation")
         await self._log.conversations.mine(self.conversation)
         call = recorded(self._runtime, context, usage, took, arguments.text("error", error))
-        place = Place(line.tenant, line.conversation, line.branch.number)
-        [logged] = await self._log.append(place, [call])
+        [logged] = await self._log.append(line.target, [call])
         if call.input and not call.error:
             self._runtime.replies(line, context)
             self._runtime.beside(self._runtime.learn(context, call.input))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from everthread.core.branches import Branch
+from everthread.core.branches import Branch, Target
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
 from everthread.core.verdicts import approval_key, approved
@@ -15,7 +15,7 @@ from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
 from everthread.store.beside.documents import Document, document, version_of
 from everthread.store.conversations import OWN_ID, Conversation, Owner, by_alias, insert
 from everthread.store.engine import Ask, Outcome, Script, Tell
-from everthread.store.scripts.append import Batch, Draft, Place, number
+from everthread.store.scripts.append import Batch, Draft, number
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> S
             row = {"branch": branch.number, "name": branch.name, "parent": branch.parent}
             writes.append(Tell("insert_branch", [{**key, **row, "at": branch.at, "time": microseconds(branch.time)}]))
         start = _start(branch, heads, {b.number: b for b, _ in whole.branches})
-        numbered = number(Place(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
+        numbered = number(Target(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
         heads[branch.number] = numbered.heads
         writes += numbered.writes
     if approvals := _approvals(whole):
