@@ -22,14 +22,14 @@ BACK = 400  # messages that an extractive brief looks back over
 
 
 def is_due(memory: Memory, due: Due, *, all: bool) -> bool:
-    """Whether a version is due. Not `all`: an extract only once it is worth it."""
+    """Whether a version is due. Unless `all` is to be done, an extract waits until enough is new to be worth it."""
     if memory.settings.strategy in ("importance", "session"):
         return False
     return due.behind >= (1 if all else memory.worth)
 
 
 async def make(memory: Memory, due: Due) -> None:
-    """Publish the next version. It covers what the model can take at once of what was said since."""
+    """Publish the next version. It covers as much of what was said since as the model can take at once."""
     base = due.brief.as_brief
     portion = await memory.portion(due, after=due.covered)
     known = await known_after(memory, due, portion.seq)
@@ -60,7 +60,7 @@ async def _prose(
 ) -> _Prose:
     if told:
         return _Prose(trimmed(told.text), extractive=False)
-    if memory.model and not portion.turns:  # there is nothing new but what memory is not to be told of
+    if memory.model and not portion.turns:  # memory may be told of nothing that is new
         return _Prose(base.text, base.extractive)
     return _Prose(await _extract(memory, due, base, portion.seq, beside=beside), extractive=True)
 
@@ -76,7 +76,7 @@ async def _extract(memory: Memory, due: Due, base: BriefUpdated, upto: int, *, b
 
 
 async def _corrected(memory: Memory, due: Due, base: BriefUpdated) -> BriefUpdated | None:
-    """The newest version that the user wrote."""
+    """The newest version that the user wrote; None where there is none since the last clear."""
     if base.by:
         return base
     if not base.corrected:
