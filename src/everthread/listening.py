@@ -31,7 +31,7 @@ AHEAD = 2_000  # frames that wait for those before them
 JOIN = "join"  # asks a runner elsewhere to keep now what has come
 ENDS = ("model_call", "agent_killed")  # kinds of events with which a turn may end
 
-Item = Logged | Placed | Done
+ChannelItem = Logged | Placed | Done
 
 
 class BranchTopic(NamedTuple):
@@ -80,7 +80,7 @@ class Ear:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.known: Placed | None = None  # the last piece that was heard
-        self._items: list[Item] = []
+        self._items: list[ChannelItem] = []
         self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
         self.begun = self._behind = False
         self.after = 0
@@ -98,7 +98,7 @@ class Ear:
         self.begun, self._behind = True, False
         return self._channel.seq
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[ChannelItem]) -> None:
         if not self.begun or self._behind:
             return
         self._items += items
@@ -114,7 +114,7 @@ class Ear:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
-    async def hear(self) -> list[Item]:
+    async def hear(self) -> list[ChannelItem]:
         """All that was told and is not heard yet, as soon as there is anything. Nothing: it was too much to keep."""
         while not self._items and not self._behind:
             if self._problem:
@@ -238,7 +238,7 @@ class Channel:
             self._owes = True
             self._bell.set()  # a turn may be over
 
-    def _put(self, items: Sequence[Item]) -> None:
+    def _put(self, items: Sequence[ChannelItem]) -> None:
         for ear in self.ears:
             ear.put(items)
         self._wake()

@@ -6,8 +6,8 @@ import pytest
 
 from everthread.language.ranking import (
     SLOTS,
+    PostingRow,
     Ranking,
-    Row,
     count_postings,
     pack_seqs,
     postings_of,
@@ -17,12 +17,14 @@ from everthread.language.ranking import (
 )
 
 
-def row(*slots: int, times: int = 1, length: int = 10, session: int = 0, kind: str = "user", asks: bool = False) -> Row:
+def row(
+    *slots: int, times: int = 1, length: int = 10, session: int = 0, kind: str = "user", asks: bool = False
+) -> PostingRow:
     forms = [postings_of(slot, kind, length=length, session=session, asks=asks) for slot in slots]
-    return Row(0, "".join(form[times - 1] for form in forms), 1)
+    return PostingRow(0, "".join(form[times - 1] for form in forms), 1)
 
 
-def ranked(*rows: Row, events: int = 100, among: float = 1) -> list[int]:
+def ranked(*rows: PostingRow, events: int = 100, among: float = 1) -> list[int]:
     ranking = Ranking(events=events, words=events * 10)
     ranking.add(rows, among=among, exact=False)
     return [place for place, _ in ranking.best()]
@@ -142,7 +144,7 @@ def test_postings_of_some_kinds_and_one_session_are_counted(
     kinds: tuple[int, ...], session: int | None, expected: int
 ) -> None:
     texts = row(1).postings + row(2, session=2).postings + row(3, kind="mark").postings
-    assert count_postings(Row(0, texts, 1), kinds=frozenset(kinds), session=session) == expected
+    assert count_postings(PostingRow(0, texts, 1), kinds=frozenset(kinds), session=session) == expected
 
 
 def test_seqs_come_back() -> None:

@@ -1,12 +1,12 @@
-"""What `say` gives: the deltas of a turn that runs, and a handle on it.
+"""What `say` gives: the deltas of a turn as it runs, or its whole reply at the end.
 
     async for delta in talk.say("…"):
         print(delta, end="")
 
-The turn runs in a task of its own, and begins when somebody listens. Who stops listening ends it: what had come of the
-reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its
-caller. `await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
-One that is let go before it has begun warns, as Python does of a coroutine: nothing was said.
+The turn runs in a task of its own, and begins when somebody listens. It ends when its caller stops listening: what has
+come of the reply is kept, and the turn is closed as interrupted. A detached turn begins at once and goes on without its
+caller. `await talk.say("…")` listens to the end and gives the text. An error is raised after the last delta. A reply
+that nobody has listened to warns when it is dropped, as Python does of a coroutine: nothing was said.
 Where `output` asks for a value, the last reply's text is read as one when the turn is over: `value`.
 """
 

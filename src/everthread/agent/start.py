@@ -28,7 +28,7 @@ from everthread.tools import ToolContext
 
 WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
 
-Act = Callable[[TurnRunner], Awaitable[None]]
+TurnAct = Callable[[TurnRunner], Awaitable[None]]
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +42,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     detached: bool = False
 
 
-def start(runtime: Runtime, talk: ToolContext, target: Target, act: Act, given: Given) -> Reply:
+def start(runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, given: Given) -> Reply:
     """A turn that does `act`, as soon as somebody listens to its reply, or at once where it is detached."""
     run = partial(_run, runtime, talk, target, act, given)
     return Reply(run, detached=given.detached, output=given.asked.output)
 
 
 async def _run(
-    runtime: Runtime, talk: ToolContext, target: Target, act: Act, given: Given, tell: TellDelta, accept: Accept
+    runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, given: Given, tell: TellDelta, accept: Accept
 ) -> None:
     async with (
         runtime.running(talk.conversation.id) as running,
@@ -77,7 +77,7 @@ async def _branch_alone(
                 return
 
 
-def settling(log: Log, named: str | int | None, *, approved: bool, why: str = "", arguments: str = "") -> Act:
+def settling(log: Log, named: str | int | None, *, approved: bool, why: str = "", arguments: str = "") -> TurnAct:
     """Let a waiting tool call run, or refuse it: the one with this id or seq, or the only one there is. `arguments`:
     those with which it runs, as JSON, where they are not the model's."""
 

@@ -231,12 +231,12 @@ class Current(NamedTuple):
         return f"{self.tenant}/{self.conversation}"
 
 
-def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Departure]]) -> Line:
+def line_of(tenant: str, conversation: str, ancestry: list[tuple[Branch, Departure]]) -> Line:
     """The line of a branch, from the branch and its ancestors in that order, each with where it left its parent."""
     past: Piece | None = None
-    for (_, left), (parent, _) in reversed(list(pairwise(lineage))):
+    for (_, left), (parent, _) in reversed(list(pairwise(ancestry))):
         if left.end.seq > parent.at:
             past = piece_of(parent.number, parent.at + 1, past, left)
         elif left.end.seq == 0:
             past = None
-    return Line(tenant=tenant, conversation=conversation, branch=lineage[0][0], past=past)
+    return Line(tenant=tenant, conversation=conversation, branch=ancestry[0][0], past=past)

@@ -305,7 +305,7 @@ OWN = "own"  # the name of every strategy that is an application's own
 
 
 def function_name(function: Callable[..., object]) -> str:
-    """By which the log knows a function of the application's: what it does is not written down."""
+    """The name by which the log knows an application's own function; what it does is not recorded."""
     found = function if hasattr(function, "__qualname__") else type(function)
     return f"{found.__module__}.{found.__qualname__}"
 

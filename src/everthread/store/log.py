@@ -81,7 +81,7 @@ T = TypeVar("T")
 P = TypeVar("P")
 
 Clock = Callable[[], int]
-Gap = Callable[[], Awaitable[int | None]]
+SessionGap = Callable[[], Awaitable[int | None]]
 
 
 def now() -> int:
@@ -178,7 +178,7 @@ class Log:
         expect: int | None = None,
         basis: Basis | None = None,
         under: Lease | None = None,
-        gap: Gap | None = None,
+        gap: SessionGap | None = None,
         at: int | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
@@ -201,7 +201,7 @@ class Log:
         *,
         under: Lease,
         key: str = "",
-        gap: Gap | None = None,
+        gap: SessionGap | None = None,
         gives_back: bool = False,
     ) -> Written:
         """The same for a turn under its lease, and the head of the branch after that. `gives_back`: these events end
@@ -210,7 +210,7 @@ class Log:
         batch.under, batch.gives_back = under, gives_back
         return await self._write(target, batch, gap)
 
-    async def _write(self, target: Target, batch: Batch, gap: Gap | None) -> Written:
+    async def _write(self, target: Target, batch: Batch, gap: SessionGap | None) -> Written:
         now = self._clock()
 
         async def write(gap: int, *, asks: bool = False) -> Written:

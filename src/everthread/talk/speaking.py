@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from everthread import arguments as check
 from everthread.agent.approval import waiting
 from everthread.agent.reply import Reply
-from everthread.agent.start import Act, settling, start
+from everthread.agent.start import TurnAct, settling, start
 from everthread.agent.stop import stop
 from everthread.agent.turn import TurnRunner
 from everthread.arguments import ForTurn, WhenBusy
@@ -91,5 +91,5 @@ class Speaking(Bound):
         """Refuse a waiting tool call; the model is told why, and goes on."""
         return self._start(settling(self._log, call, approved=False, why=check.text("why", why)), **given)
 
-    def _start(self, act: Act, **given: Unpack[ForTurn]) -> Reply:
+    def _start(self, act: TurnAct, **given: Unpack[ForTurn]) -> Reply:
         return start(self._runtime, self, self._target, act, check.given(**given))

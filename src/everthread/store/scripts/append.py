@@ -68,7 +68,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     session: int | None = None
 
 
-class Item(NamedTuple):
+class EncodedEvent(NamedTuple):
     event: Event
     kind: str
     body: bytes
@@ -133,7 +133,7 @@ class Batch:
 
     def __init__(
         self,
-        items: Sequence[Item],
+        items: Sequence[EncodedEvent],
         blobs: dict[str, bytes] | None = None,
         *,
         key: str = "",
@@ -163,7 +163,7 @@ class Batch:
         return sum([len(item.body) for item in self.items]) + sum(map(len, self.blobs.values()))
 
 
-def _hash(items: Sequence[Item]) -> str:
+def _hash(items: Sequence[EncodedEvent]) -> str:
     """Of what is said, whether or not memory is told of it."""
     whole = hashlib.sha256()
     for item in items:
@@ -189,7 +189,7 @@ def prepare(
         if largest > max_bytes:
             raise EventTooLarge(size=largest, limit=max_bytes)
         size, important = draft.sizes or _sizes(draft.event, body), _importance(event, worth)
-        items.append(Item(event, event.kind, body, size, important, draft, hashes))
+        items.append(EncodedEvent(event, event.kind, body, size, important, draft, hashes))
     return Batch(items, blobs, key=key, expect=expect)
 
 
@@ -225,8 +225,8 @@ def marker_batch(events: Sequence[Event], tries: Tries) -> Batch:
     return Batch([_marker(event) for event in events], tries=tries)
 
 
-def _marker(event: Event) -> Item:
-    return Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())
+def _marker(event: Event) -> EncodedEvent:
+    return EncodedEvent(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())
 
 
 def _body(event: Event) -> bytes:
@@ -310,7 +310,7 @@ class NumberedEvents(NamedTuple):
 
 
 def number(
-    target: Target, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()
+    target: Target, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[EncodedEvent] = ()
 ) -> NumberedEvents:
     """The events with their numbers, times and ids after `head`, and the statements that write them. `begun`: what
     stands before them, and is not theirs."""

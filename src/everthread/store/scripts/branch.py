@@ -63,7 +63,7 @@ def _line(tenant: str, conversation: str, branch: Branch, known: Lines) -> Scrip
 
 def _line_of_ancestors(tenant: str, conversation: str, branch: Branch) -> Script[Line]:
     key = {"tenant": tenant, "conversation": conversation}
-    rows = yield Ask("lineage", {**key, "branch": branch.number})
+    rows = yield Ask("ancestry", {**key, "branch": branch.number})
     ends = yield from _heads(key, {at: parent for _, parent, at, *_ in rows if parent is not None})
     begun = yield from _heads(key, {ends[at].turn_first: parent for _, parent, at, *_ in rows if at in ends})
     lefts = [_left_of(row, ends, begun) for row in rows]
@@ -80,7 +80,7 @@ def _heads(key: dict[str, str], spots: dict[int, int]) -> Script[dict[int, Head]
 
 
 def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Departure:
-    """From a row of the lineage, the heads where branches were left, and those with which their turns had begun."""
+    """From a row of the ancestry, the heads where branches were left, and those with which their turns had begun."""
     at, marks = row[2], row[3:]
     if at not in ends:  # nothing is shared, or the event is missing
         return Departure(Head(seq=at))
