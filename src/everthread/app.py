@@ -53,7 +53,7 @@ _log = logging.getLogger("everthread")
 
 
 class Own(NamedTuple):
-    """Functions of the application's own that take the place of ours: docs/howto/extending.md."""
+    """An application's own functions, in place of Everthread's: docs/howto/extending.md."""
 
     strategy: Strategy | None = None
     summarise: Summarise | None = None

@@ -330,7 +330,7 @@ def given(
     when_busy: WhenBusy = "wait",
     detached: bool = False,
 ) -> Given:
-    """That, checked."""
+    """The arguments of `ForTurn`, checked."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
     told = check_instructions(instructions)
     wanted = asked(

@@ -52,10 +52,10 @@ async def prepared(
     check: bool = False,
 ) -> AsyncIterator[Prepared]:
     """What was asked for, and the agent's own where nothing was. `lookups`: whether memory's own tools are offered
-    as well; None: unless the others are only told of. `check`: refuse bad settings here, before a turn, when nothing
+    as well; None: they are, unless the others cannot be run here. `check`: refuse bad settings here, before a turn, when nothing
     has happened yet.
 
-    MCP servers that were given for this once are let go.
+    MCP servers that were given for this call alone are closed at the end.
     """
     await runtime.log.conversations.mine(conversation)
     await runtime.recollect()
@@ -99,12 +99,12 @@ def _check_choice(choice: str, names: list[str]) -> None:
 
 @cache
 def memory_tools() -> Toolbox:
-    """With which a model looks up what it is not sent, and keeps MEMORY.md."""
+    """The tools with which a model looks up what it is not sent, and keeps MEMORY.md."""
     return Toolbox([*recall_tools(), notes_tool()])
 
 
 def with_agent(asked: Asked, found: Versioned | None, instructions: Instructions) -> Asked:
-    """The question with the agent's instructions, where none were given, and settings."""
+    """What was asked, with the agent's settings, and its instructions where none were given."""
     given = {"persona": instructions} if isinstance(instructions, str) else dict(instructions or {})
     own = sections(found.agent) if found else {}
     sources = (source(found.agent),) if found else ()
@@ -181,7 +181,7 @@ class GivenThen(NamedTuple):
 
 
 async def rebuilt(runtime: Runtime, conversation: Conversation, line: Line, seq: int, given: GivenThen) -> Rebuilt:
-    """Built with memory's own tools, as turns are; without them, where the call was made so."""
+    """A past request, built with memory's own tools as turns are, or without them where the model call was made so."""
     events = await runtime.log.range(line, seq, seq)
     call = events[0].event if events else None
     if not isinstance(call, ModelCall):

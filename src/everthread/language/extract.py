@@ -226,7 +226,7 @@ def _sentences(text: str, *, own: bool, worth: float) -> Iterator[tuple[str, flo
     """The sentences of a message with what each is worth by its wording."""
     for sentence in sentences(clean(text[:LOOKED_AT]))[:READ]:
         if any(map(str.isalnum, sentence.text)):
-            yield _plain(sentence), _worth_of(sentence, own=own, worth=worth)
+            yield _without_marks(sentence), _worth_of(sentence, own=own, worth=worth)
 
 
 def _worth_of(sentence: Sentence, *, own: bool, worth: float) -> float:
@@ -237,7 +237,7 @@ def _worth_of(sentence: Sentence, *, own: bool, worth: float) -> float:
     return worth - code + _wording(sentence.text, bool(stated))
 
 
-def _plain(sentence: Sentence) -> str:
+def _without_marks(sentence: Sentence) -> str:
     """The sentence on one line, without Markdown's marks."""
     text = sentence.text if sentence.kind == "code" else _MARKS.sub("", sentence.text)
     return shortened(_flat(text), LONGEST)

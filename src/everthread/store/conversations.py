@@ -152,7 +152,7 @@ def by_alias(owner: Owner, alias: str) -> Script[Conversation | None]:
 
 
 def find(owner: Owner, id: str) -> Script[Conversation]:
-    """By its id, or by its alias."""
+    """The conversation with this id or alias."""
     if not is_id(id):
         # What no database could be asked for is nobody's.
         if is_name(id) and (known := (yield from by_alias(owner, id))):
@@ -238,7 +238,7 @@ def is_name(value: str, *, most: int = 200) -> bool:
 
 
 def check_alias(value: str) -> str:
-    """An application's own id. One in the form of ours would be taken for ours."""
+    """An application's own id. It must not look like one of Everthread's, or it would be taken for one."""
     if check_name("id", value).isspace():
         raise BadValue("id", value, "text that is not blank")
     if is_id(value):

@@ -48,7 +48,7 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
         role, said = message.get("role"), list[Event]()
         match role:
             case "system" | "developer" | "user":
-                said = [_plain(message, here)]
+                said = [_system_or_user(message, here)]
             case "assistant":
                 said = _assistant(message, here, follows=_is_assistants(events[-1:]))
                 waiting = _ids(said) or waiting
@@ -89,7 +89,7 @@ def _with_metadata(event: Event, given: object) -> Event:
         return event
 
 
-def _plain(message: dict[str, Any], here: str) -> System | User:
+def _system_or_user(message: dict[str, Any], here: str) -> System | User:
     parts = read_content(message.get("content"), f"{here}.content")
     fields = left(message, "role", "content")
     if message["role"] == "user":
