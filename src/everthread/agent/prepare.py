@@ -52,8 +52,8 @@ async def prepared(
     check: bool = False,
 ) -> AsyncIterator[Prepared]:
     """What was asked for, and the agent's own where nothing was. `lookups`: whether memory's own tools are offered
-    as well; None: they are, unless the others cannot be run here. `check`: refuse bad settings here, before a turn, when nothing
-    has happened yet.
+    as well; None: they are, unless the others cannot be run here. `check`: refuse bad settings here, before a turn,
+    when nothing has happened yet.
 
     MCP servers that were given for this call alone are closed at the end.
     """
