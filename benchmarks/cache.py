@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.caching import Cache, Spent, cache_of
 from everthread import Everthread
+from everthread.core.branches import Target
 from everthread.core.times import microseconds
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from everthread.transfer import from_openai
 
 CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-4-6", "openai:gpt-5", "google:gemini-2.5-flash"
@@ -162,11 +163,11 @@ async def measure(scenario: Scenario, source: Source, *, sessions: int, folder: 
         # Without memory, of which a sliding window would be told anew with every turn.
         async with Everthread.open(store, settings={"memory": False}) as et:
             talk = await et.begin(user="ana", agent="bench")
-            place = Place(talk.conversation.tenant, talk.id)
+            target = Target(talk.conversation.tenant, talk.id)
             for tally in tallies:
                 tally.cache = cache_of(tally.policy.model)
             for drafts, seconds in model_calls(source.messages(scenario, random), scenario.pauses, random):
-                await et.log.append(place, drafts)
+                await et.log.append(target, drafts)
                 for tally in tallies:
                     context = await talk.context(
                         model=tally.policy.model,

@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 from benchmarks.bars import Result, report, say, store
 from benchmarks.recall_scale import Scale
 from everthread import Everthread, Talk, assistant, user
+from everthread.core.branches import Target
 from everthread.core.times import microseconds
 from everthread.store.conversations import Owner
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 
 AT = (5, 10, 20)
 BARS = {"sqlite": 0.72, "postgres": 0.68}
@@ -128,7 +129,7 @@ async def _found(engine: str, address: str, dialogues: list[Dialogue]) -> list[R
             say(engine, f"{dialogue.name}: {len(dialogue.turns)} turns, {len(dialogue.questions)} questions")
             talk = await et.begin(user=OWNER.user, agent=dialogue.name)
             events = [draft for _, draft in dialogue.turns]
-            logged = await et.log.append(Place(OWNER.tenant, talk.id), events)
+            logged = await et.log.append(Target(OWNER.tenant, talk.id), events)
             names = {event.seq: name for event, (name, _) in zip(logged, dialogue.turns, strict=True)}
             await et.log.recall.index(OWNER, talk.id)
             answers += [await _ask(et, talk, question, names) for question in dialogue.questions]

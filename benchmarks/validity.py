@@ -38,7 +38,7 @@ from everthread.core.events import MESSAGES, Assistant, Clear, User
 from everthread.core.logged import Logged
 from everthread.core.parts import Text
 from everthread.errors import BadValue, BeyondModel
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 
 STRATEGIES = ("budget", "messages", "session", "importance")
 FAILURES = (
@@ -168,7 +168,7 @@ class Asking:
         for piece in self._pieces(drafts):
             line = await talk.line()
             self.models += [event.model for event in _assistants(piece) if event.model in MODELS]
-            await self.et.log.append(Place(line.tenant, line.conversation, line.branch.number), piece)
+            await self.et.log.append(line.target, piece)
             if self.random.random() < 0.2:
                 talk = await self._changed(talk)
             for _ in range(self.random.randint(3, 7)):

@@ -10,7 +10,7 @@ from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.context.build import Context
 from everthread.core.events import Event
 from everthread.core.logged import Logged
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE
@@ -21,8 +21,8 @@ NINE = 1_772_442_000_000_000  # Monday, 2026-03-02, 09:00 UTC
 async def say(et: Everthread, talk: Talk, *events: Event, at: int = NINE) -> list[Logged]:
     """Append events that all have this time, on the branch that the talk is on."""
     line = await talk.line()
-    place = Place(line.tenant, line.conversation, line.branch.number)
-    return await et.log.append(place, [Draft(event=event, time=at) for event in events])
+    target = line.target
+    return await et.log.append(target, [Draft(event=event, time=at) for event in events])
 
 
 async def asked(talk: Talk, model: str, **arguments: Any) -> Context:

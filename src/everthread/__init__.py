@@ -159,7 +159,7 @@ if TYPE_CHECKING:
     from everthread.jobs.worker import Did as Did
     from everthread.language.facts import Fact as Fact
     from everthread.memory.correct import Remembered as Remembered
-    from everthread.memory.standing import Status as Status
+    from everthread.memory.status import Status as Status
     from everthread.opening import Opening as Opening
     from everthread.providers.choose import Chosen as Chosen
     from everthread.providers.models import Limits as Limits, Model as Model
@@ -228,7 +228,7 @@ _NAMES = {
     "everthread.jobs.worker": "Did",
     "everthread.language.facts": "Fact",
     "everthread.memory.correct": "Remembered",
-    "everthread.memory.standing": "Status",
+    "everthread.memory.status": "Status",
     "everthread.opening": "Opening",
     "everthread.providers.choose": "Chosen",
     "everthread.providers.models": "Limits Model",

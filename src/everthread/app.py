@@ -25,7 +25,7 @@ from everthread import arguments
 from everthread.agent.personas import Agents
 from everthread.agent.runtime import DEFAULT_AGENT, Runtime, Summarise
 from everthread.config import Source, general_sources, keys_of, resolve
-from everthread.context.build import Contexts, forgotten
+from everthread.context.build import Contexts, drop_turns_around
 from everthread.core.ids import is_id
 from everthread.core.importance import Worth, worth
 from everthread.core.metadata import check_metadata
@@ -53,7 +53,7 @@ _log = logging.getLogger("everthread")
 
 
 class Own(NamedTuple):
-    """Functions of the application's own that take the place of ours: docs/howto/extending.md."""
+    """An application's own functions, in place of Everthread's: docs/howto/extending.md."""
 
     strategy: Strategy | None = None
     summarise: Summarise | None = None
@@ -255,7 +255,9 @@ class Everthread:
 
     async def erase_user(self, *, user: str, tenant: str = TENANT) -> int:
         """Erase all of a user's conversations for ever. How many there were."""
-        return await forgotten(self._runtime.contexts, self.log.forgetting.erase_user(arguments.owner(tenant, user)))
+        return await drop_turns_around(
+            self._runtime.contexts, self.log.forgetting.erase_user(arguments.owner(tenant, user))
+        )
 
     # -- agents, models, usage ---------------------------------------------------------------------------------
 
@@ -283,7 +285,7 @@ class Everthread:
         From `since` until just before `until`.
         """
         owner, count = arguments.owner(tenant, user), arguments.count("limit", limit)
-        first, end = arguments.moment("since", since, 0), arguments.moment("until", until, FOREVER)
+        first, end = arguments.micros("since", since, 0), arguments.micros("until", until, FOREVER)
         return await self.log.usage.of_owner(owner, by=by, since=first, until=end, limit=count)
 
     async def work(

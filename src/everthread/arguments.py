@@ -126,7 +126,7 @@ def point(value: int | str) -> int | str:
     return value
 
 
-def moment(what: str, value: datetime | None, otherwise: int) -> int:
+def micros(what: str, value: datetime | None, otherwise: int) -> int:
     """A time as the store has it. Without a zone, it is this machine's."""
     if value is None:
         return otherwise
@@ -140,7 +140,7 @@ def moment(what: str, value: datetime | None, otherwise: int) -> int:
 
 def past(what: str, value: datetime) -> int:
     """A time from 1970 on, in microseconds. Whether it has passed is for the log to say."""
-    if (found := moment(what, value, 0)) < 0:
+    if (found := micros(what, value, 0)) < 0:
         raise BadValue(what, value, "a time from 1970 on")
     return found
 
@@ -330,7 +330,7 @@ def given(
     when_busy: WhenBusy = "wait",
     detached: bool = False,
 ) -> Given:
-    """That, checked."""
+    """The arguments of `ForTurn`, checked."""
     wait = one_of("when_busy", when_busy, ("wait", "refuse")) == "wait"
     told = check_instructions(instructions)
     wanted = asked(

@@ -3,9 +3,10 @@
 There is one table, `Settings`. A field has a type, a default, a meaning and what is allowed; checks, errors and the
 reference page are made from these. Settings come from sources, and the most specific wins: the default, the file, the
 environment, what the store was opened with, the conversation, the branch, the call. `resolve` takes them in that
-order and says for each setting where it came from; what is not allowed is refused wherever it
-stands, even where a more specific source would win. Only what the log holds already is passed over and told of instead:
-no conversation may come to an end by it. Nothing is read but one file and the environment that the caller hands in.
+order and says for each setting where it came from. A value that is not allowed is refused wherever it stands, even
+where a more specific source would win. Only values that the log already holds are passed over, and reported instead:
+no conversation may come to an end because of one. Nothing is read but one file and the environment that the caller
+hands in.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from everthread.registered import is_added
 PREFIX = "EVERTHREAD_"
 DEFAULT = "the default"
 PROVIDERS = ("anthropic", "openai", "openai-responses", "google", "local", "scripted")
-_MOST = 1_000_000_000  # whole numbers stay what every database and every float can hold
+_MOST = 1_000_000_000  # whole numbers that every database and every float can hold
 
 
 # -- what may be allowed ---------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ def _is_list(text: str) -> bool:
         return False
 
 
-# What a request has from Everthread, under any provider's name for it.
+# The fields of a request that Everthread writes itself, by every provider's names for them.
 OURS = ("model messages input contents system instructions systemInstruction tools stream stream_options max_tokens"
         " max_completion_tokens max_output_tokens")  # fmt: skip
 
@@ -122,7 +123,7 @@ FIELDS = Allowed(
     f"a JSON object, as text or a mapping, without what Everthread writes itself ({', '.join(OURS.split())}), or empty",
     _is_extra,
 )
-JSON = (SCHEMA, TEXTS, FIELDS)  # what may be given as what its JSON spells
+JSON = (SCHEMA, TEXTS, FIELDS)  # may be given as a list or mapping, in place of its JSON
 ADDRESS = Allowed("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
 
 
@@ -140,7 +141,7 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     ] = 0.5
     messages: Annotated[
         int,
-        "of how many user and assistant messages the strategy `messages` sends the turns; tool calls ride along",
+        "how many user and assistant messages the strategy `messages` sends, in whole turns with their tool calls",
         Between(1),
     ] = 15
     active_messages: Annotated[
@@ -150,15 +151,15 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     instructions: Annotated[str, "the persona: who the agent is and how it should reply", TEXT] = ""
     reply_tokens: Annotated[int, "the reply's limit, reasoning included, and the room kept for it", Between(1)] = 4096
     temperature: Annotated[
-        float | None, "how freely the model chooses its words; else as it does by itself", Between(0, 2)
+        float | None, "how freely the model chooses its words; unset, as it does by itself", Between(0, 2)
     ] = None
     top_p: Annotated[
         float | None,
-        "from how large a share of the likeliest words the model chooses; else as it does by itself",
+        "the share of the likeliest words that the model chooses from; unset, as it does by itself",
         Between(0, 1),
     ] = None
     seed: Annotated[
-        int | None, "what chance begins with: the same seed gives the same reply as far as the provider can", Between(0)
+        int | None, "what makes replies repeatable: with one seed the same reply, if the provider can", Between(0)
     ] = None
     stop: Annotated[str, "texts at which the reply ends", TEXTS] = ""
     effort: Annotated[
@@ -166,7 +167,7 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     ] = ""
     output: Annotated[str, "the JSON Schema that the reply must follow", SCHEMA] = ""
     extra_body: Annotated[
-        str, "more fields for the provider's request, which it takes as they are; not for the fallback", FIELDS
+        str, "more fields for the provider's request, sent as they are; not for the fallback", FIELDS
     ] = ""
     fallback: Annotated[str, "the model that replies when the first cannot be reached; empty for none", MODEL] = ""
     address: Annotated[
@@ -176,12 +177,12 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     tool_seconds: Annotated[float, "how long a tool may run", Between(0.01, 86_400)] = 120.0
     retries: Annotated[int, "how often a failed model call is made again", Between(0, 20)] = 4
     turn_calls: Annotated[int, "the most model calls of a turn", Between(1, 10_000)] = 50
-    turn_seconds: Annotated[float, "the longest time of a turn; approval is waited for beside it", Between(1)] = 1800.0
-    turn_dollars: Annotated[float, "the most US dollars of a turn; 0 for no limit", Between(0)] = 0.0
+    turn_seconds: Annotated[float, "the longest time of a turn, without the wait for approval", Between(1)] = 1800.0
+    turn_dollars: Annotated[float, "the most US dollars that a turn may cost; 0 for no limit", Between(0)] = 0.0
     threads: Annotated[int, "on how many threads the model in the process runs", Between(1, 256)] = 1
     model_window: Annotated[int, "the most tokens that the model takes; 0 is what is known of it", Between(0)] = 0
     factor: Annotated[
-        float, "the model's tokens for one of our estimate; 0 is what is known of it", Between(0.5, 4, zero=True)
+        float, "the model's tokens for each of our own; 0 is what is known of it", Between(0.5, 4, zero=True)
     ] = 0.0
     margin: Annotated[float, "what is added to an estimate that is not exact, until calibrated", Between(0, 1)] = 0.1
     brief_tokens: Annotated[int, "the room kept for the brief", Between(0)] = 500
@@ -194,7 +195,7 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     ] = ""
     summary_reply_tokens: Annotated[int, "that model's limit for one of them, reasoning included", Between(1)] = 2000
     summary_temperature: Annotated[
-        float | None, "how freely it chooses its words; else as it does by itself", Between(0, 2)
+        float | None, "how freely it chooses its words; unset, as it does by itself", Between(0, 2)
     ] = None
     memory: Annotated[
         bool, "whether briefs, recaps and summaries are made, and the model may look things up", EITHER
@@ -209,7 +210,7 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
         float, "the most US dollars that memory spends in an hour for a user; 0 for no limit", Between(0)
     ] = 1.0
     memory_seconds: Annotated[
-        float, "how long the end of a program waits for what memory has begun", Between(0, 3_600)
+        float, "how long a program waits at its end for what memory has begun", Between(0, 3_600)
     ] = 5.0
     session_gap: Annotated[float, "the pause that ends a session, in minutes", Between(1, 525_600)] = 30.0
     cache: Annotated[bool, "whether the provider's prompt cache is used", EITHER] = True
@@ -294,7 +295,7 @@ def _spelt(value: object) -> object:
         return value
     try:
         return msgspec.json.encode(value).decode() if value else ""
-    except (TypeError, ValueError, RecursionError):  # which is refused for what it is
+    except (TypeError, ValueError, RecursionError):  # refused by `check`, as what it is
         return value
 
 
@@ -344,7 +345,7 @@ def from_environment(environ: Mapping[str, str]) -> Source:
 
 
 def from_conversation(settings: Mapping[str, object]) -> Source:
-    """Applications keep settings of their own there: those are passed over."""
+    """A conversation's settings. Applications keep settings of their own there, which are passed over."""
     return Source("this conversation's settings", {name: value for name, value in settings.items() if name in KNOWN})
 
 

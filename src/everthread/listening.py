@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from everthread.core.branches import Line
 from everthread.core.deltas import Done
 from everthread.core.logged import Logged
-from everthread.core.partial import Frame, Partial, Placed, read
+from everthread.core.partial import Frame, Partial, Placed, read_partial
 from everthread.errors import Conflict
 from everthread.store.beside.holders import is_dead
 from everthread.store.beside.leases import LeaseName, PartialReply, of_turns
@@ -31,7 +31,7 @@ AHEAD = 2_000  # frames that wait for those before them
 JOIN = "join"  # asks a runner elsewhere to keep now what has come
 ENDS = ("model_call", "agent_killed")  # kinds of events with which a turn may end
 
-Item = Logged | Placed | Done
+ChannelItem = Logged | Placed | Done
 
 
 class BranchTopic(NamedTuple):
@@ -41,11 +41,11 @@ class BranchTopic(NamedTuple):
     branch: int
 
     @property
-    def topic(self) -> str:
+    def name(self) -> str:
         return f"live/{self.about}/{self.branch}"
 
 
-def place_of(line: Line) -> BranchTopic:
+def topic_of(line: Line) -> BranchTopic:
     return BranchTopic(line.about, line.branch.number)
 
 
@@ -64,13 +64,13 @@ class Around(Protocol):
 
     log: Log
 
-    def running(self, place: BranchTopic) -> Running | None:
+    def running(self, topic: BranchTopic) -> Running | None:
         """The turn that runs on a branch in this process."""
 
     async def close_left(self, line: Line) -> object:
         """Close a turn whose runner is gone; TurnBusy where it is not."""
 
-    def forget(self, place: BranchTopic, channel: Channel) -> None:
+    def forget(self, topic: BranchTopic, channel: Channel) -> None:
         """The channel is of no use any more."""
 
 
@@ -80,7 +80,7 @@ class Ear:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.known: Placed | None = None  # the last piece that was heard
-        self._items: list[Item] = []
+        self._items: list[ChannelItem] = []
         self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
         self.begun = self._behind = False
         self.after = 0
@@ -98,7 +98,7 @@ class Ear:
         self.begun, self._behind = True, False
         return self._channel.seq
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[ChannelItem]) -> None:
         if not self.begun or self._behind:
             return
         self._items += items
@@ -114,7 +114,7 @@ class Ear:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
-    async def hear(self) -> list[Item]:
+    async def hear(self) -> list[ChannelItem]:
         """All that was told and is not heard yet, as soon as there is anything. Nothing: it was too much to keep."""
         while not self._items and not self._behind:
             if self._problem:
@@ -129,7 +129,7 @@ class Channel:
     """All who listen to a branch in this process. `seq`: the event up to which they have been told."""
 
     def __init__(self, live: Around, line: Line) -> None:
-        self._live, self._line, self._place = live, line, place_of(line)
+        self._live, self._line, self._topic = live, line, topic_of(line)
         self.ears: list[Ear] = []
         self.seq = -1
         self._owes, self._telling = True, False  # whether an end may be untold; whether it is being found out
@@ -159,7 +159,7 @@ class Channel:
             self.started.set_exception(problem)
             self.started.exception()  # seen, whether or not anybody still waits for it
         self._reading.cancel()
-        self._live.forget(self._place, self)
+        self._live.forget(self._topic, self)
 
     def look(self) -> None:
         self._bell.set()
@@ -168,11 +168,11 @@ class Channel:
 
     async def _read(self) -> None:
         """Read what no bell brought along, whenever one rings."""
-        log, lease = self._live.log, LeaseName(self._line.tenant, of_turns(self._line.conversation, self._place.branch))
+        log, lease = self._live.log, LeaseName(self._line.tenant, of_turns(self._line.conversation, self._topic.branch))
         try:
-            with log.bells.hear(self._place.about, self._rung), log.bells.hear(lease.about, self._rung):
+            with log.bells.hear(self._topic.about, self._rung), log.bells.hear(lease.about, self._rung):
                 await log.watch()
-                log.bus.send(self._place.topic, JOIN)
+                log.bus.send(self._topic.name, JOIN)
                 while True:
                     self._bell.clear()
                     whole = await self._read_on()
@@ -211,7 +211,7 @@ class Channel:
     def _rung(self, news: Sequence[Logged] | None) -> None:
         if news is None or self.seq < 0 or self._telling:
             self._bell.set()
-        elif own := [event for event in news if event.branch == self._place.branch]:
+        elif own := [event for event in news if event.branch == self._topic.branch]:
             begins = self._owes and any(event.kind == "user" for event in own)  # the end before it comes first
             if begins or own[0].seq > self.seq + 1:
                 self._bell.set()
@@ -238,7 +238,7 @@ class Channel:
             self._owes = True
             self._bell.set()  # a turn may be over
 
-    def _put(self, items: Sequence[Item]) -> None:
+    def _put(self, items: Sequence[ChannelItem]) -> None:
         for ear in self.ears:
             ear.put(items)
         self._wake()
@@ -263,7 +263,7 @@ class Channel:
     async def _attend(self, found: Newest) -> None:
         """Where nobody runs a turn, tell how the newest ended; have it closed, if its runner is gone."""
         lease, live = found.running, self._live
-        if live.running(self._place) is not None:
+        if live.running(self._topic) is not None:
             return
         if lease and lease.until > live.log.now and not is_dead(lease.holder):
             return
@@ -301,7 +301,7 @@ class Channel:
 
     def flush(self) -> None:
         """Tell what has come of the running reply, once the events before it have been told."""
-        run = self._live.running(self._place)
+        run = self._live.running(self._topic)
         if run is not None:
             self._partial = run.partial
             if not run.is_ours:
@@ -328,14 +328,14 @@ class Channel:
 
     def _see(self, kept: PartialReply | None) -> None:
         """What the row says of a reply that runs in another process."""
-        if self._live.running(self._place) is not None:
+        if self._live.running(self._topic) is not None:
             self.flush()
         elif kept is None:
             self._partial = None
         elif kept.at > self.seq:
             self._bell.set()  # events have come meanwhile
         elif kept.at >= self._over and (self._partial is None or self._partial.at <= kept.at):
-            self._merge(read(kept.text), kept.at)
+            self._merge(read_partial(kept.text), kept.at)
             self._catch_up()
 
     def _merge(self, found: Partial | None, at: int) -> None:
@@ -352,7 +352,7 @@ class Channel:
 
     def heard(self, heard: Frame) -> None:
         """Pieces that another process has sent."""
-        if heard.at < self._over or self._live.running(self._place) is not None:
+        if heard.at < self._over or self._live.running(self._topic) is not None:
             return
         self._ahead.append(heard)
         del self._ahead[:-AHEAD]

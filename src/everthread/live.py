@@ -27,9 +27,9 @@ from everthread.core.branches import Line
 from everthread.core.deltas import Delta, Done
 from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
-from everthread.core.partial import LiveDelta, Partial, Placed, frame, frames, written
+from everthread.core.partial import LiveDelta, Partial, Placed, frame, frames, write_partial
 from everthread.errors import BadValue, Closed, EverthreadError, NotFound
-from everthread.listening import JOIN, LOOK, BranchTopic, Channel, Ear, place_of
+from everthread.listening import JOIN, LOOK, BranchTopic, Channel, Ear, topic_of
 from everthread.store.beside.leases import Held
 from everthread.store.bus.base import INTERVAL, LARGEST
 from everthread.store.log import Log
@@ -66,9 +66,9 @@ class Live:
     @contextmanager
     def run(self, line: Line, held: Held, running: asyncio.Task[Any]) -> Iterator[LiveTurn]:
         """Be the one who runs a turn of this branch, under a lease. `running` is cancelled when somebody stops it."""
-        place = place_of(line)
-        run = self._runs[place] = LiveTurn(self, line, held, running)
-        self._attend_to(place)
+        topic = topic_of(line)
+        run = self._runs[topic] = LiveTurn(self, line, held, running)
+        self._attend_to(topic)
         attending = asyncio.create_task(run.attend())
         try:
             with self.log.bells.hear(line.about, run.rung):
@@ -76,19 +76,19 @@ class Live:
         finally:
             attending.cancel()
             run.moves()  # whatever was told is an event by now, or was in vain
-            del self._runs[place]
-            self._tidy(place)
+            del self._runs[topic]
+            self._tidy(topic)
 
-    def running(self, place: BranchTopic) -> LiveTurn | None:
-        return self._runs.get(place)
+    def running(self, topic: BranchTopic) -> LiveTurn | None:
+        return self._runs.get(topic)
 
     async def close_left(self, line: Line) -> None:
         """Close a turn whose runner is gone."""
         await self._close(line)
 
-    def told(self, place: BranchTopic) -> None:
+    def told(self, topic: BranchTopic) -> None:
         """A run of this process has something new."""
-        if channel := self._channels.get(place):
+        if channel := self._channels.get(topic):
             channel.flush()
 
     # -- listening -----------------------------------------------------------------------------------------------
@@ -124,11 +124,11 @@ class Live:
 
     @contextmanager
     def _joined(self, line: Line) -> Iterator[Ear]:
-        place = place_of(line)
-        channel = self._channels.get(place)
+        topic = topic_of(line)
+        channel = self._channels.get(topic)
         if channel is None:
-            channel = self._channels[place] = Channel(self, line)
-            self._attend_to(place)
+            channel = self._channels[topic] = Channel(self, line)
+            self._attend_to(topic)
         ear = Ear(channel)
         channel.ears.append(ear)
         try:
@@ -137,36 +137,36 @@ class Live:
             channel.ears.remove(ear)
             if not channel.ears:
                 channel.close()
-                self.forget(place, channel)
+                self.forget(topic, channel)
 
-    def forget(self, place: BranchTopic, channel: Channel) -> None:
+    def forget(self, topic: BranchTopic, channel: Channel) -> None:
         """Whoever joins from now on gets another channel."""
-        if self._channels.get(place) is channel:
-            del self._channels[place]
-            self._tidy(place)
+        if self._channels.get(topic) is channel:
+            del self._channels[topic]
+            self._tidy(topic)
 
-    def _attend_to(self, place: BranchTopic) -> None:
-        self._topics[place.topic] = place
+    def _attend_to(self, topic: BranchTopic) -> None:
+        self._topics[topic.name] = topic
         if self._leave_bus is None:
             self._leave_bus = self.log.bus.hear(self._heard, self._lost)
 
-    def _tidy(self, place: BranchTopic) -> None:
-        if place not in self._runs and place not in self._channels:
-            self._topics.pop(place.topic, None)
+    def _tidy(self, topic: BranchTopic) -> None:
+        if topic not in self._runs and topic not in self._channels:
+            self._topics.pop(topic.name, None)
         if not self._topics and self._leave_bus is not None:
             self._leave_bus()
             self._leave_bus = None
 
     # -- the bus -------------------------------------------------------------------------------------------------
 
-    def _heard(self, topic: str, message: str) -> None:
-        place = self._topics.get(topic)
-        if place is None or not message:
+    def _heard(self, name: str, message: str) -> None:
+        topic = self._topics.get(name)
+        if topic is None or not message:
             return
         if message == JOIN:
-            if run := self._runs.get(place):
+            if run := self._runs.get(topic):
                 run.keep_now()
-        elif (channel := self._channels.get(place)) and (heard := frame(message)):
+        elif (channel := self._channels.get(topic)) and (heard := frame(message)):
             channel.heard(heard)
 
     def _lost(self) -> None:
@@ -184,7 +184,7 @@ class LiveTurn:
 
     def __init__(self, live: Live, line: Line, held: Held, running: asyncio.Task[Any]) -> None:
         self._live, self.line, self._running = live, line, running
-        self._place, self.held = place_of(line), held
+        self._topic, self.held = topic_of(line), held
         self._nonce = secrets.token_hex(6)
         self._before: list[LiveDelta] = []  # what was told before anything was written, or while it is
         self.partial: Partial | None = None
@@ -213,7 +213,7 @@ class LiveTurn:
         """Something is about to be written: who joins from now on hears what was told as an event, or not at all."""
         self.send()  # before the bell that tells of it, and before anybody else's turn begins
         self.partial = None
-        self._live.told(self._place)
+        self._live.told(self._topic)
 
     def moved(self, seq: int) -> None:
         """Something was written: what is told from now on follows event `seq`."""
@@ -234,7 +234,7 @@ class LiveTurn:
         """Pass on what was told, unless the lease has run out: it may be another's turn by now."""
         if not self.is_ours:
             return
-        self._live.told(self._place)
+        self._live.told(self._topic)
         if self._pause is None:
             self.send()
 
@@ -249,7 +249,7 @@ class LiveTurn:
             return
         for one in frames(self.partial, self._sent, longest=LONGEST):
             with suppress(BadValue):  # longer than the bus takes: those elsewhere read it from the row
-                self._live.log.bus.send(self._place.topic, one.written())
+                self._live.log.bus.send(self._topic.name, one.written())
         self._sent = self.partial.length
         if self._pause is None:
             self._pause = asyncio.get_running_loop().call_later(INTERVAL, self._go_on)
@@ -321,7 +321,7 @@ class LiveTurn:
         length = partial.length
         conversation, log = self.line.conversation, self._live.log
         await log.leases.keep(
-            self.held.lease, conversation, at=partial.at, text=written(partial), forgotten=self._forgotten
+            self.held.lease, conversation, at=partial.at, text=write_partial(partial), forgotten=self._forgotten
         )
         if partial is self.partial:
             self._kept = length

@@ -31,13 +31,13 @@ def register(name: str, found: object) -> None:
 
 
 def is_added(name: str) -> bool:
-    """Whether there is a provider of this name that is not one of ours."""
+    """Whether a provider of this name was added to Everthread's own."""
     return name in registered or (bool(_NAME.fullmatch(name)) and name in _installed())
 
 
 def added(name: str) -> Any:
-    """A provider that is not one of ours. BadValue: there is none of this name, or the package that brings it is
-    broken."""
+    """A provider that was added to Everthread's own. BadValue: there is none of this name, or the package that brings
+    it is broken."""
     if not is_added(name):
         raise BadValue("the provider", name, "one of Everthread's own, or one that is registered or installed")
     if name not in registered:

@@ -8,11 +8,10 @@ import signal
 import pytest
 
 from everthread import Everthread, Talk, user
-from everthread.core.branches import ENDLESS
+from everthread.core.branches import ENDLESS, Target
 from everthread.core.deltas import Delta
 from everthread.errors import TakenOver, TurnBusy
 from everthread.store.beside.leases import Lease, of_turns
-from everthread.store.scripts.append import Place
 from everthread.testing.scripted import script
 from tests.agent.conftest import Speak
 from tests.agent.processes import process
@@ -22,7 +21,7 @@ from tests.agent.support import kinds, until_kept
 async def test_an_append_under_a_lease_that_is_held_is_written(et: Everthread, talk: Talk) -> None:
     lease = Lease("default", of_turns(talk.id, 1), "ana")
     await et.log.leases.take(*lease[:2], holder="ana", seconds=30)
-    await et.log.append(Place("default", talk.id, 1), [user("Mine.")], under=lease)
+    await et.log.append(Target("default", talk.id, 1), [user("Mine.")], under=lease)
     assert await kinds(talk) == ["user"]
 
 
@@ -35,7 +34,7 @@ async def test_an_append_under_a_lease_that_another_took_is_refused(et: Everthre
         await et.log.leases.release("default", name, holder="bob")
     for events in ([user("Mine.")], [user("Mine."), user("And mine.")]):
         with pytest.raises(TakenOver):
-            await et.log.append(Place("default", talk.id, 1), events, under=Lease("default", name, "ana"))
+            await et.log.append(Target("default", talk.id, 1), events, under=Lease("default", name, "ana"))
     assert await kinds(talk) == []
     await talk.append(user("What users append themselves needs no lease."))
     assert await kinds(talk) == ["user"]
@@ -44,7 +43,7 @@ async def test_an_append_under_a_lease_that_another_took_is_refused(et: Everthre
 async def test_a_lease_that_ran_out_and_that_nobody_took_still_holds(et: Everthread, talk: Talk) -> None:
     lease = Lease("default", of_turns(talk.id, 1), "ana")
     await et.log.leases.take(*lease[:2], holder="ana", seconds=1e-6)
-    await et.log.append(Place("default", talk.id, 1), [user("Mine.")], under=lease)
+    await et.log.append(Target("default", talk.id, 1), [user("Mine.")], under=lease)
     assert await kinds(talk) == ["user"]
 
 
@@ -52,7 +51,7 @@ async def test_a_refused_append_harms_no_other_that_is_committed_with_it(et: Eve
     other = await et.begin(user=talk.conversation.user)
     await et.log.leases.take("default", of_turns(talk.id, 1), holder="bob", seconds=30)
     refused = et.log.append(
-        Place("default", talk.id, 1), [user("Mine.")], under=Lease("default", of_turns(talk.id, 1), "ana")
+        Target("default", talk.id, 1), [user("Mine.")], under=Lease("default", of_turns(talk.id, 1), "ana")
     )
     fine = [other.append(user(str(number))) for number in range(3)]
     results = await asyncio.gather(refused, *fine, return_exceptions=True)

@@ -16,7 +16,7 @@ from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import AgentKilled, Assistant
 from everthread.core.logged import Logged
 from everthread.errors import BadSetting, TurnCancelled, WrongKey
-from everthread.listening import place_of
+from everthread.listening import topic_of
 from everthread.store.beside.leases import of_turns
 from everthread.testing.scripted import script
 from tests.agent.conftest import Gate, Speak
@@ -83,8 +83,8 @@ WRONG: Any = {"budget": 4.5}
 
 async def joined(talk: Talk) -> None:
     """Wait until all who listen have begun to: who joins after a turn's end is not told of it."""
-    place, channels = place_of(await talk.line()), talk._runtime.live._channels
-    await until(lambda: place in channels and all(ear.begun for ear in channels[place].ears))
+    topic, channels = topic_of(await talk.line()), talk._runtime.live._channels
+    await until(lambda: topic in channels and all(ear.begun for ear in channels[topic].ears))
 
 
 def is_over(ear: Ear) -> bool:
@@ -406,7 +406,7 @@ async def test_what_was_kept_goes_with_a_redaction_and_does_not_come_back(talk: 
     await until_kept(talk, "word3")
     await talk.redact(1)
     assert await _kept(talk) == ""
-    run = talk._runtime.live.running(place_of(await talk.line()))
+    run = talk._runtime.live.running(topic_of(await talk.line()))
     assert run is not None
     await run._keep()  # what would happen a second later
     assert await _kept(talk) == ""

@@ -11,14 +11,14 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.agent.abandoned import LEFT_OPEN
+from everthread.core.branches import Target
 from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import AgentKilled
 from everthread.core.logged import Logged
 from everthread.core.partial import Frame
 from everthread.errors import TakenOver, TurnCancelled, Unavailable
-from everthread.listening import place_of
+from everthread.listening import topic_of
 from everthread.store.beside.leases import Lease, of_turns
-from everthread.store.scripts.append import Place
 from everthread.testing.scripted import call, script
 from tests.agent.conftest import Speak
 from tests.agent.processes import process
@@ -339,12 +339,12 @@ async def test_nobody_who_joins_hears_a_reply_whose_turn_was_closed_while_its_pr
     first = Ear(talk)
     reply = talk.say("One.", detached=True)
     await first.until(lambda ear: ear.text)
-    run: Any = talk._runtime.live.running(place_of(await talk.line()))
+    run: Any = talk._runtime.live.running(topic_of(await talk.line()))
     run.held.until = 0  # as after a sleep: it has not looked at its lease yet
     async with Everthread.open(address) as et:
-        name, place = of_turns(talk.id, 1), Place("default", talk.id, 1)
+        name, target = of_turns(talk.id, 1), Target("default", talk.id, 1)
         assert await et.log.leases.take("default", name, holder="bob", seconds=60, over=run.held.lease.holder) == "bob"
-        await et.log.append(place, [AgentKilled(reason=LEFT_OPEN)], under=Lease("default", name, "bob"))
+        await et.log.append(target, [AgentKilled(reason=LEFT_OPEN)], under=Lease("default", name, "bob"))
     await first.until(lambda ear: ear.events[-1:] and ear.events[-1].kind == "agent_killed")
     second = Ear(talk)
     await second.until(lambda ear: len(ear.events) == 2)
@@ -364,16 +364,16 @@ async def test_nothing_is_told_of_a_reply_after_its_event_though_its_lease_ran_o
     ear = Ear(talk)
     reply = talk.say("One.", detached=True)
     await ear.until(lambda ear: ear.text)
-    place, live = place_of(await talk.line()), talk._runtime.live
-    run: Any = live.running(place)
+    topic, live = topic_of(await talk.line()), talk._runtime.live
+    run: Any = live.running(topic)
     run.held.until = 0
     told: list[Any] = []
 
     def joins(news: Sequence[Logged] | None) -> None:
         if any(event.kind == "assistant" for event in news or ()):
-            told.append(live._channels[place].told_since(None))
+            told.append(live._channels[topic].told_since(None))
 
-    with talk._log.bells.hear(place.about, joins):
+    with talk._log.bells.hear(topic.about, joins):
         await reply
     assert told == [[]]
     await ear.until(is_over)
@@ -387,8 +387,8 @@ async def test_a_piece_that_comes_over_the_bus_after_its_turn_was_closed_here_is
     await joined(talk)
     late = Frame("gone/1", 1, 0, [TextDelta(text="late")]).written()
     await talk.append(user("One."))
-    with talk._log.bells.hear(line.about, lambda _: live._heard(place_of(line).topic, late)):
-        await talk._log.append(Place("default", talk.id, 1), [AgentKilled(reason=LEFT_OPEN)])
+    with talk._log.bells.hear(line.about, lambda _: live._heard(topic_of(line).name, late)):
+        await talk._log.append(Target("default", talk.id, 1), [AgentKilled(reason=LEFT_OPEN)])
     await ear.until(is_over)
     assert ear.text == ""
     await ear.leave()
@@ -397,12 +397,12 @@ async def test_a_piece_that_comes_over_the_bus_after_its_turn_was_closed_here_is
 async def test_a_piece_is_not_heard_where_older_ends_are_read_after_its_reply_was_known_to_be_over(talk: Talk) -> None:
     ear = Ear(talk)
     await joined(talk)
-    live, place = talk._runtime.live, place_of(await talk.line())
-    channel = live._channels[place]
+    live, topic = talk._runtime.live, topic_of(await talk.line())
+    channel = live._channels[topic]
     await until(lambda: not channel._owes and not channel._telling)
     channel._telling = True  # so that the events are read, and not taken from the bell
-    live._heard(place.topic, Frame("gone/1", 3, 0, [TextDelta(text="late")]).written())
-    main = Place("default", talk.id, 1)
+    live._heard(topic.name, Frame("gone/1", 3, 0, [TextDelta(text="late")]).written())
+    main = Target("default", talk.id, 1)
     await talk._log.append(main, [user("One."), AgentKilled(reason=LEFT_OPEN), user("Two."), assistant("Both.")])
     await ear.until(lambda ear: len(ear.events) == 4)
     assert channel.told_since(None) == []

@@ -373,8 +373,8 @@ def test_where_nobody_said_anything_it_says_whose_and_where(run: Run, empty: Non
 
 
 def test_no_password_is_shown() -> None:
-    place = Scope("postgresql://ana:secret@host/db", "ana", "default", False).place
-    assert place == "of 'ana' in postgresql://ana:…@host/db"
+    whose = Scope("postgresql://ana:secret@host/db", "ana", "default", False).whose
+    assert whose == "of 'ana' in postgresql://ana:…@host/db"
 
 
 @pytest.mark.parametrize("command", [["show"], ["context", "--model", "openai:gpt-5"]])

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everthread import Everthread, Talk, assistant, flow_started, tool_call, tool_result, user
+from everthread.core.branches import Target
 from everthread.core.events import Clear, Event, Fork, Mark, Other, detach, media_of
 from everthread.core.ids import is_id
 from everthread.core.times import microseconds
 from everthread.errors import BadValue, EventTooLarge, KeyReused, Moved, NotFound, UnknownSeq
 from everthread.store.open import open_log
-from everthread.store.scripts.append import Place
 from tests.contract.support import MINUTE, START, Clock, assert_sound, everything, texts
 from tests.core.strategies import storable
 from tests.examples import examples
@@ -321,7 +321,7 @@ async def test_one_refusal_among_many_leaves_the_others_alone(et: Everthread, ta
 
 async def test_one_that_the_database_refuses_leaves_the_others_alone(et: Everthread, talk: Talk) -> None:
     """A branch that does not exist makes a whole group fail; each then has its own try."""
-    nowhere = et.log.append(Place(talk.conversation.tenant, talk.id, 99), [user("nowhere")])
+    nowhere = et.log.append(Target(talk.conversation.tenant, talk.id, 99), [user("nowhere")])
     results = await asyncio.gather(nowhere, *(talk.append(user(str(n))) for n in range(5)), return_exceptions=True)
     assert isinstance(results[0], NotFound)
     assert Counter(await texts(talk)) == Counter(map(str, range(5)))

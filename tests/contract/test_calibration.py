@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from everthread import Everthread
-from everthread.core.calibration import HIGHEST, LOWEST, factor, step_of
+from everthread.core.calibration import HIGHEST, LOWEST, factor, twentieths_of
 from everthread.errors import BadValue
 from everthread.store.open import open_log
 
 
 async def test_each_model_has_its_own_counts(et: Everthread, someone: str) -> None:
     one, other = f"{someone}:one", f"{someone}:other"
-    for model, step in ((one, 20), (one, 21), (one, 20), (other, 20)):
-        await et.log.calibrations.add(model, step)
+    for model, twentieths in ((one, 20), (one, 21), (one, 20), (other, 20)):
+        await et.log.calibrations.add(model, twentieths)
     found = await et.log.calibrations.all()
     assert (found[one], found[other]) == ({20: 2, 21: 1}, {20: 1})
 
@@ -23,9 +23,9 @@ async def test_each_model_has_its_own_counts(et: Everthread, someone: str) -> No
 async def test_counts_outlive_the_process_and_give_a_factor(address: str, someone: str) -> None:
     log = await open_log(address)
     for reported in range(1_010, 1_210, 10):
-        step = step_of(reported, 1_000)
-        assert step is not None
-        await log.calibrations.add(someone, step)
+        twentieths = twentieths_of(reported, 1_000)
+        assert twentieths is not None
+        await log.calibrations.add(someone, twentieths)
     await log.close()
     log = await open_log(address)
     assert factor((await log.calibrations.all())[someone]) == 1.2
@@ -40,10 +40,10 @@ async def test_many_who_count_at_once_lose_none(address: str, someone: str) -> N
         await log.close()
 
 
-@pytest.mark.parametrize("step", [LOWEST - 1, HIGHEST + 1, 2**40])
-async def test_a_step_that_cannot_be_is_refused(et: Everthread, someone: str, step: int) -> None:
-    with pytest.raises(BadValue, match="step"):
-        await et.log.calibrations.add(someone, step)
+@pytest.mark.parametrize("twentieths", [LOWEST - 1, HIGHEST + 1, 2**40])
+async def test_a_ratio_that_cannot_be_is_refused(et: Everthread, someone: str, twentieths: int) -> None:
+    with pytest.raises(BadValue, match="twentieths"):
+        await et.log.calibrations.add(someone, twentieths)
     assert someone not in await et.log.calibrations.all()
 
 

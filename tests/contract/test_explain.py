@@ -153,7 +153,7 @@ async def test_a_bad_setting_of_a_branch_is_refused_when_it_is_made(talk: Talk, 
 async def test_a_bad_setting_that_is_in_the_log_is_passed_over_and_told_of(talk: Talk, values: dict[str, Any]) -> None:
     """Another version may have known it, or an import brought it: the conversation goes on."""
     await talk.configure(budget=5_000)
-    await talk._log.append(talk._place, [user("Hello."), SettingsChanged(values=values)])
+    await talk._log.append(talk._target, [user("Hello."), SettingsChanged(values=values)])
     name = next(iter(values))
     context = await talk.context(model=CHAT)
     assert (context.budget, context.sent) == (5_000, 1)

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from everthread import Everthread, Talk, artifact_created, assistant, tool_call, tool_result, user
+from everthread.core.branches import Target
 from everthread.core.events import BriefUpdated, Clear, Other, SessionEnded
 from everthread.core.times import microseconds
 from everthread.errors import BadValue
 from everthread.store.conversations import Owner
 from everthread.store.open import open_log
 from everthread.store.recall import search
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from tests.contract.recalling import WALNUTS, chatter, first_text, found, owner, seqs
 from tests.contract.support import MINUTE, START, Clock, assert_sound
 
@@ -105,7 +106,7 @@ async def test_who_is_asked_about_is_found_before_who_only_names_them(et: Everth
 async def test_what_was_said_on_a_day_is_found_by_its_date(et: Everthread, talk: Talk) -> None:
     days = [datetime(2023, month, 8, tzinfo=UTC) for month in (4, 5, 6)]
     drafts = [Draft(event=user(f"Cake, number {n}."), time=microseconds(day)) for n, day in enumerate(days)]
-    await et.log.append(Place(owner(talk).tenant, talk.id), drafts)
+    await et.log.append(Target(owner(talk).tenant, talk.id), drafts)
     assert await first_text(et, talk, "Which cake was it on 8 May, 2023?") == "Cake, number 1."
     assert await first_text(et, talk, "anything in June?") == "Cake, number 2."
 

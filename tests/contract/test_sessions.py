@@ -11,8 +11,8 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.agent.personas import Agent
+from everthread.core.branches import Target
 from everthread.core.events import Mark, SessionStarted, SettingsChanged
-from everthread.store.scripts.append import Place
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock, assert_sound, everything
 from tests.saying import HOUR, NINE, say
@@ -153,7 +153,7 @@ async def test_a_setting_that_nobody_can_use_keeps_nobody_from_writing(
     et.log._clock = clock
     await talk.append(user("Hello."))
     await et.log.append(
-        Place("default", talk.id), [SettingsChanged(values={"session_gap": "soon"})]
+        Target("default", talk.id), [SettingsChanged(values={"session_gap": "soon"})]
     )  # as one may find it
     clock.now += 31 * MINUTE
     await talk.append(user("I am back."))

@@ -81,9 +81,9 @@ async def test_every_conversation_survives_import_and_export(
         Everthread.open(f"sqlite:///{folder}/two.db") as two,
     ):
         talk = await one.begin(user="ana")
-        from everthread.store.scripts.append import Place
+        from everthread.core.branches import Target
 
-        logged = await one.log.append(Place(TENANT, talk.id), dialogue.drafts)
+        logged = await one.log.append(Target(TENANT, talk.id), dialogue.drafts)
         assert [e.event for e in logged] == [d.event for d in dialogue.drafts]
         back = await carried(talk, folder / "talk.jsonl", two, "ana")
         assert await everything(back) == await everything(talk)
@@ -91,10 +91,10 @@ async def test_every_conversation_survives_import_and_export(
 
 
 async def test_sessions_are_those_of_the_times_in_the_history(et: Everthread, talk: Talk) -> None:
-    from everthread.store.scripts.append import Place
+    from everthread.core.branches import Target
 
     friendship = next(d for d in dialogues() if d.name == "a long friendship")
-    await et.log.append(Place(TENANT, talk.id), friendship.drafts)
+    await et.log.append(Target(TENANT, talk.id), friendship.drafts)
     sessions = await talk.sessions()
     assert [s.number for s in sessions] == list(range(1, 13))
     assert {s.messages for s in sessions} == {4}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
-from everthread.core.branches import ENDLESS, Branch
+from everthread.core.branches import ENDLESS, Branch, Target
 from everthread.core.events import Event, Mark, ModelCall, Redacted
 from everthread.core.times import moment
 from everthread.errors import BadValue, Conflict, UnknownConversation
@@ -20,7 +20,7 @@ from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Outcome, Script
 from everthread.store.log import Log
 from everthread.store.open import open_log
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from everthread.store.scripts.restore import Whole
 from tests.contract.support import MINUTE, START, Clock, Interleaved, assert_sound, engine_of
 from tests.migrations.databases import rows, run
@@ -57,7 +57,7 @@ async def begun(log: Log, owner: Owner) -> Conversation:
 
 
 async def say(log: Log, conversation: Conversation, *events: Event) -> None:
-    await log.append(Place(conversation.tenant, conversation.id), events)
+    await log.append(Target(conversation.tenant, conversation.id), events)
 
 
 # -- what is counted ---------------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ async def test_an_append_that_is_refused_counts_nothing(et: Everthread, talk: Ta
 
 async def test_many_who_append_at_once_are_all_counted(address: str, et: Everthread, talk: Talk) -> None:
     logs = [await open_log(address) for _ in range(3)]
-    place = Place(TENANT, talk.id)
-    await asyncio.gather(*(logs[n % 3].append(place, [user("x"), call(input=1)]) for n in range(30)))
+    target = Target(TENANT, talk.id)
+    await asyncio.gather(*(logs[n % 3].append(target, [user("x"), call(input=1)]) for n in range(30)))
     (found,) = await et.log.usage.of_owner(Owner(TENANT, talk.conversation.user), by="user")
     assert (found.calls, found.input) == (30, 30)
     await assert_sound(et, talk)
@@ -403,5 +403,5 @@ async def test_no_row_is_kept_of_anything_but_a_model_call(et: Everthread, talk:
 
 async def test_nothing_is_counted_in_a_conversation_that_is_not_there(et: Everthread, someone: str) -> None:
     with pytest.raises(UnknownConversation):
-        await et.log.append(Place(TENANT, f"none-{someone}"), [call()])
+        await et.log.append(Target(TENANT, f"none-{someone}"), [call()])
     assert await et.log.usage.of_owner(Owner(TENANT, someone), by="user") == []

@@ -14,8 +14,8 @@ def branch(number: int, parent: int | None, at: int) -> Branch:
     return Branch(number=number, name=f"b{number}", parent=parent, at=at, time=EPOCH)
 
 
-def line(*lineage: Branch) -> Line:
-    return line_of("t", "c", [(one, Departure(Head(seq=one.at))) for one in lineage])
+def line(*ancestry: Branch) -> Line:
+    return line_of("t", "c", [(one, Departure(Head(seq=one.at))) for one in ancestry])
 
 
 MAIN = line(branch(1, None, 0))
@@ -71,12 +71,12 @@ def test_the_pieces_of_a_range_are_exactly_its_events_each_with_its_owner(
 ) -> None:
     """Against a line written out event by event."""
     owners: list[int] = []
-    lineage = [branch(1, None, 0)]
+    ancestry = [branch(1, None, 0)]
     for number, length in enumerate(lengths, start=2):
         owners += [number - 1] * length
-        lineage.insert(0, branch(number, number - 1, len(owners)))
+        ancestry.insert(0, branch(number, number - 1, len(owners)))
     owners += [len(lengths) + 1] * 50
-    whole = line(*lineage)
+    whole = line(*ancestry)
     found = {seq: piece.branch for piece in whole.between(first, last) for seq in range(piece.first, piece.last + 1)}
     assert found == {seq: owners[seq - 1] for seq in range(max(first, 1), last + 1)}
     assert all(whole.owner(seq) == owners[seq - 1] for seq in range(1, 45))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everthread.core.calibration import HIGHEST, LEAST, LOWEST, factor, step_of
+from everthread.core.calibration import HIGHEST, LEAST, LOWEST, factor, twentieths_of
 from everthread.core.estimates import Measure
 
 CANONICAL = st.integers(min_value=LEAST, max_value=2_000_000)
-STEPS = st.dictionaries(st.integers(LOWEST, HIGHEST), st.integers(1, 500), min_size=1, max_size=20)
-FEW = st.lists(st.integers(LOWEST, HIGHEST), min_size=20, max_size=99).map(lambda steps: dict(Counter(steps)))
-MANY = st.builds(lambda steps, step: dict(Counter(steps) + Counter({step: 100})), STEPS, st.integers(LOWEST, HIGHEST))
+COUNTS = st.dictionaries(st.integers(LOWEST, HIGHEST), st.integers(1, 500), min_size=1, max_size=20)
+FEW = st.lists(st.integers(LOWEST, HIGHEST), min_size=20, max_size=99).map(lambda found: dict(Counter(found)))
+MANY = st.builds(lambda counts, one: dict(Counter(counts) + Counter({one: 100})), COUNTS, st.integers(LOWEST, HIGHEST))
 KNOWN = FEW | MANY
 
 
@@ -27,11 +27,11 @@ def model_calls(draw: st.DrawFn) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("reported", "canonical", "step"),
+    ("reported", "canonical", "twentieths"),
     [
         pytest.param(1_000, 1_000, 20, id="the same"),
         pytest.param(1_001, 1_000, 21, id="a little more is rounded up"),
-        pytest.param(1_050, 1_000, 21, id="exactly a step"),
+        pytest.param(1_050, 1_000, 21, id="exactly a twentieth more"),
         pytest.param(999, 1_000, 20, id="a little less"),
         pytest.param(500, 1_000, LOWEST, id="half"),
         pytest.param(4_000, 1_000, HIGHEST, id="four times"),
@@ -41,27 +41,27 @@ def model_calls(draw: st.DrawFn) -> list[tuple[int, int]]:
         pytest.param(0, 0, None, id="nothing at all"),
     ],
 )
-def test_a_step_is_a_twentieth_rounded_up(reported: int, canonical: int, step: int | None) -> None:
-    assert step_of(reported, canonical) == step
+def test_the_ratio_is_rounded_up_to_twentieths(reported: int, canonical: int, twentieths: int | None) -> None:
+    assert twentieths_of(reported, canonical) == twentieths
 
 
 @given(CANONICAL, st.integers(0, 8_000_000), st.integers(0, 8_000_000))
-def test_more_usage_is_no_lower_step(canonical: int, one: int, other: int) -> None:
-    lower, higher = step_of(min(one, other), canonical), step_of(max(one, other), canonical)
+def test_more_usage_is_no_fewer_twentieths(canonical: int, one: int, other: int) -> None:
+    lower, higher = twentieths_of(min(one, other), canonical), twentieths_of(max(one, other), canonical)
     assert lower is None or higher is None or lower <= higher
 
 
-@given(STEPS)
-def test_nothing_is_said_before_enough_model_calls_are_known(steps: dict[int, int]) -> None:
-    total = sum(steps.values())
-    assert factor(steps, least=total + 1) is None
-    assert total < 2 or factor(steps, least=total) is not None
+@given(COUNTS)
+def test_nothing_is_said_before_enough_model_calls_are_known(counts: dict[int, int]) -> None:
+    total = sum(counts.values())
+    assert factor(counts, least=total + 1) is None
+    assert total < 2 or factor(counts, least=total) is not None
     assert factor({}, least=0) is None
 
 
 @given(model_calls())
 def test_the_estimate_is_at_least_the_usage_in_99_of_100_model_calls(calls: list[tuple[int, int]]) -> None:
-    found = factor(Counter(step for call in calls if (step := step_of(*call)) is not None))
+    found = factor(Counter(twentieths for call in calls if (twentieths := twentieths_of(*call)) is not None))
     assert found is not None
     measure = Measure(factor=found)
     enough = sum(measure.tokens(canonical) >= reported for reported, canonical in calls)
@@ -69,31 +69,31 @@ def test_the_estimate_is_at_least_the_usage_in_99_of_100_model_calls(calls: list
 
 
 @given(MANY)
-def test_it_is_the_smallest_step_that_does(steps: dict[int, int]) -> None:
-    found = factor(steps)
+def test_it_is_the_smallest_that_does(counts: dict[int, int]) -> None:
+    found = factor(counts)
     assert found is not None
-    below = sum(count for step, count in steps.items() if step / 20 < found)
-    assert below * 100 < 99 * sum(steps.values())
-    assert found * 20 in steps
+    below = sum(count for twentieths, count in counts.items() if twentieths / 20 < found)
+    assert below * 100 < 99 * sum(counts.values())
+    assert found * 20 in counts
 
 
 @given(MANY, st.integers(1, 1_000))
-def test_more_model_calls_like_those_that_decided_it_do_not_move_it(steps: dict[int, int], more: int) -> None:
-    found = factor(steps)
+def test_more_model_calls_like_those_that_decided_it_do_not_move_it(counts: dict[int, int], more: int) -> None:
+    found = factor(counts)
     assert found is not None
-    assert factor(Counter(steps) + Counter({round(found * 20): more})) == found
+    assert factor(Counter(counts) + Counter({round(found * 20): more})) == found
 
 
 @given(MANY, st.integers(2, 9))
-def test_the_same_distribution_gives_the_same_factor(steps: dict[int, int], times: int) -> None:
-    assert factor({step: count * times for step, count in steps.items()}) == factor(steps)
+def test_the_same_distribution_gives_the_same_factor(counts: dict[int, int], times: int) -> None:
+    assert factor({twentieths: count * times for twentieths, count in counts.items()}) == factor(counts)
 
 
 @given(st.integers(LOWEST, HIGHEST - 2), st.integers(19, 98), st.integers(1, 40))
-def test_among_few_a_single_report_raises_it_by_a_step_at_most(step: int, count: int, above: int) -> None:
+def test_among_few_a_single_report_raises_it_by_a_twentieth_at_most(twentieths: int, count: int, above: int) -> None:
     """A server that counted wrong once must not shrink everybody's window."""
-    odd = min(HIGHEST, step + above)
-    assert factor({step: count, odd: 1}) == min(odd, step + 1) / 20
+    odd = min(HIGHEST, twentieths + above)
+    assert factor({twentieths: count, odd: 1}) == min(odd, twentieths + 1) / 20
 
 
 def test_an_outlier_in_a_hundred_does_not_move_it() -> None:
@@ -102,11 +102,13 @@ def test_an_outlier_in_a_hundred_does_not_move_it() -> None:
 
 
 @given(KNOWN, st.integers(LOWEST, HIGHEST))
-def test_a_higher_step_never_lowers_it_and_a_lower_one_never_raises_it(steps: dict[int, int], step: int) -> None:
-    before, after = factor(steps), factor(Counter(steps) + Counter({step: 1}))
+def test_a_higher_ratio_never_lowers_it_and_a_lower_one_never_raises_it(
+    counts: dict[int, int], twentieths: int
+) -> None:
+    before, after = factor(counts), factor(Counter(counts) + Counter({twentieths: 1}))
     assert before is not None
     assert after is not None
-    if step / 20 >= before:
+    if twentieths / 20 >= before:
         assert after >= before
     else:
         assert after <= before

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everthread.core.deltas import ReasoningDelta, TextDelta
-from everthread.core.partial import Partial, frame, frames, read, written
+from everthread.core.partial import Partial, frame, frames, read_partial, write_partial
 
 HALVES = st.text(alphabet=st.sampled_from("a\0\U0001f600\ud83d\ude00"), max_size=6)
 PIECES = st.lists(st.builds(TextDelta, text=HALVES) | st.builds(ReasoningDelta, text=HALVES), max_size=6)
@@ -22,7 +22,7 @@ def _partial(pieces: list[TextDelta | ReasoningDelta]) -> Partial:
 @given(PIECES)
 def test_what_is_kept_is_read_as_long_as_it_was(pieces: list[TextDelta | ReasoningDelta]) -> None:
     partial = _partial(pieces)
-    again = read(written(partial))
+    again = read_partial(write_partial(partial))
     assert again is not None
     assert (again.length, again.text) == (partial.length, partial.text)
 

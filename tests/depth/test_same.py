@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everthread import Everthread, Talk, assistant, system, user
-from everthread.core.branches import ENDLESS
+from everthread.core.branches import ENDLESS, Target
 from everthread.core.events import BriefUpdated, Clear, Event, Mark, Pin, SessionEnded, SettingsChanged, Summary
 from everthread.store.open import open_log
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from tests.contract.support import MINUTE, Clock
 from tests.contract.windows import plan_of
 from tests.depth.rewound import MODEL, STRATEGIES, turn
@@ -90,8 +90,8 @@ async def straightened(talk: Talk, et: Everthread, name: str) -> Talk:
         Draft(event=one.event, id=one.id, time=one.micros, sizes=(one.tokens, one.settled), session=one.session)
         for one in events
     ]
-    place = Place(other.conversation.tenant, other.id)
-    await et.log.append(place, drafts)
+    target = Target(other.conversation.tenant, other.id)
+    await et.log.append(target, drafts)
     return other
 
 

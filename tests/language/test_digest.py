@@ -13,17 +13,17 @@ from everthread.core.parts import Text, image
 from everthread.core.tokens import count
 from everthread.errors import BadValue
 from everthread.language.digest import (
-    asked,
     by_turn,
     came_out,
-    checked,
     digest,
     first_person,
     material,
     portions,
+    short_arguments,
     shortened,
     told,
-    words_of,
+    trimmed,
+    word_count,
 )
 from tests.core.logs import numbered
 from tests.core.strategies import any_text, events
@@ -85,7 +85,7 @@ def test_of_one_long_line_the_beginning_and_the_end_are_told() -> None:
 
 
 def test_arguments_that_are_no_json_are_told_as_they_are() -> None:
-    assert asked(ToolCall(id="1", name="f", arguments="{'a':\n  1")) == "{'a': 1"
+    assert short_arguments(ToolCall(id="1", name="f", arguments="{'a':\n  1")) == "{'a': 1"
 
 
 @given(any_text, st.integers(1, 60))
@@ -191,52 +191,52 @@ def test_material_of_nothing_is_an_empty_fence() -> None:
     ],
 )
 def test_a_summary_is_kept_without_what_is_around_it(given: str) -> None:
-    assert checked(given) == "The user wants tea."
+    assert trimmed(given) == "The user wants tea."
 
 
 def test_what_follows_a_list_of_plans_is_kept() -> None:
-    assert checked("A.\n\n## Next steps\n- Do it\n\n## Open\nB.") == "A.\n\n## Open\nB."
+    assert trimmed("A.\n\n## Next steps\n- Do it\n\n## Open\nB.") == "A.\n\n## Open\nB."
 
 
 @pytest.mark.parametrize("given", ["", " \n", "Summary:", "## Brief\n", "...", "<think>only this"])
 def test_a_summary_that_says_nothing_is_refused(given: str) -> None:
     with pytest.raises(BadValue, match="summary"):
-        checked(given)
+        trimmed(given)
 
 
 def test_a_summary_that_is_too_long_ends_with_a_sentence() -> None:
     text = "\n".join(f"Line {number} has six words here. And four more words." for number in range(60))
-    kept = checked(text)
-    assert 290 <= words_of(kept) <= 300
+    kept = trimmed(text)
+    assert 290 <= word_count(kept) <= 300
     assert kept.endswith(("words.", "here."))
     assert text.startswith(kept)
 
 
 def test_one_sentence_that_is_too_long_is_cut_at_a_comma() -> None:
-    kept = checked("The user asked for tea, " * 200, words=50)
+    kept = trimmed("The user asked for tea, " * 200, words=50)
     assert kept.endswith("tea …")
-    assert words_of(kept) <= 50
+    assert word_count(kept) <= 50
 
 
 def test_text_without_any_space_is_cut_too() -> None:
-    assert len(checked("x" * 50 + "茶" * 5_000, words=10)) < 80
+    assert len(trimmed("x" * 50 + "茶" * 5_000, words=10)) < 80
 
 
 def test_words_of_a_script_without_spaces_are_reckoned() -> None:
-    assert words_of("我们把会议改到了星期四") == 6
-    assert words_of("three little words") == 3
-    kept = checked("我们把会议改到了星期四。" * 100)
-    assert words_of(kept) <= 300
+    assert word_count("我们把会议改到了星期四") == 6
+    assert word_count("three little words") == 3
+    kept = trimmed("我们把会议改到了星期四。" * 100)
+    assert word_count(kept) <= 300
     assert kept.endswith("。")
 
 
 @given(any_text.filter(lambda text: any(map(str.isalnum, text))), st.integers(1, 20))
 def test_a_summary_is_never_longer_than_allowed(text: str, words: int) -> None:
     try:
-        kept = checked(f"{text}. " * 10, words)
+        kept = trimmed(f"{text}. " * 10, words)
     except BadValue:
         return
-    assert words_of(kept) <= words
+    assert word_count(kept) <= words
 
 
 @pytest.mark.parametrize("text", ["I want tea.", "We agreed.", "The user likes my tea."])

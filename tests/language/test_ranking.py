@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from everthread.language.ranking import SLOTS, Ranking, Row, count, pack_seqs, postings_of, seq_at, unpack_seqs, without
+from everthread.language.ranking import (
+    SLOTS,
+    PostingRow,
+    Ranking,
+    count_postings,
+    pack_seqs,
+    postings_of,
+    seq_at,
+    unpack_seqs,
+    without_slot,
+)
 
 
-def row(*slots: int, times: int = 1, length: int = 10, session: int = 0, kind: str = "user", asks: bool = False) -> Row:
+def row(
+    *slots: int, times: int = 1, length: int = 10, session: int = 0, kind: str = "user", asks: bool = False
+) -> PostingRow:
     forms = [postings_of(slot, kind, length=length, session=session, asks=asks) for slot in slots]
-    return Row(0, "".join(form[times - 1] for form in forms), 1)
+    return PostingRow(0, "".join(form[times - 1] for form in forms), 1)
 
 
-def ranked(*rows: Row, events: int = 100, among: float = 1) -> list[int]:
+def ranked(*rows: PostingRow, events: int = 100, among: float = 1) -> list[int]:
     ranking = Ranking(events=events, words=events * 10)
     ranking.add(rows, among=among, exact=False)
     return [place for place, _ in ranking.best()]
@@ -122,9 +134,9 @@ def test_common_words_are_counted_in_given_places_only() -> None:
 
 def test_one_slot_is_taken_out_and_the_others_stay() -> None:
     both = row(3, 4).postings
-    assert without(both, 3) == row(4).postings
-    assert without(both, 5) == both
-    assert without(row(3).postings, 3) == ""
+    assert without_slot(both, 3) == row(4).postings
+    assert without_slot(both, 5) == both
+    assert without_slot(row(3).postings, 3) == ""
 
 
 @pytest.mark.parametrize(("kinds", "session", "expected"), [((), None, 3), ((0,), None, 2), ((), 3, 1), ((6,), 1, 1)])
@@ -132,7 +144,7 @@ def test_postings_of_some_kinds_and_one_session_are_counted(
     kinds: tuple[int, ...], session: int | None, expected: int
 ) -> None:
     texts = row(1).postings + row(2, session=2).postings + row(3, kind="mark").postings
-    assert count(Row(0, texts, 1), kinds=frozenset(kinds), session=session) == expected
+    assert count_postings(PostingRow(0, texts, 1), kinds=frozenset(kinds), session=session) == expected
 
 
 def test_seqs_come_back() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from everthread.core.events import BriefUpdated, Clear, Mark, Other, SessionEnded, Summary, tool_call, user
 from everthread.core.happenings import artifact_created
 from everthread.language.stems import stem
-from everthread.language.words import LONGEST, LONGEST_WORD, asks, query_of, source_of, speakers_of, words_of
+from everthread.language.words import LONGEST, LONGEST_WORD, has_question, query_of, source_of, speakers_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_a_query_may_ask_about_any_of_its_words_as_a_speaker() -> None:
 
 @pytest.mark.parametrize("text", ["Really?", "Really? Yes.", '"Why?" she said', "本当？", "ماذا؟", "(who?)"])
 def test_a_text_asks_something(text: str) -> None:
-    assert asks(text)
+    assert has_question(text)
 
 
 @pytest.mark.parametrize("text", ["", "No.", "see https://example.org/a?b=1"])
 def test_a_text_asks_nothing(text: str) -> None:
-    assert not asks(text)
+    assert not has_question(text)
 
 
 def test_only_the_beginning_of_a_very_long_text_is_looked_at() -> None:

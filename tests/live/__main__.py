@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from everthread import Everthread
-from everthread.providers.choose import key_of
+from everthread.providers.choose import provider_key
 from tests.live.conversation import SETTINGS, TOOLS, Account, converse
 
 MODELS = (
@@ -33,7 +33,7 @@ NO_KEY = "There is no key to test with: set ANTHROPIC_API_KEY, OPENAI_API_KEY or
 
 def models(environ: Mapping[str, str]) -> list[str]:
     """Those whose provider's key is there."""
-    return [model for model in MODELS if key_of(model.partition(":")[0], environ, {})]
+    return [model for model in MODELS if provider_key(model.partition(":")[0], environ, {})]
 
 
 def dollars(environ: Mapping[str, str]) -> float:

@@ -22,7 +22,7 @@ from everthread.errors import (
     Unreachable,
     WrongKey,
 )
-from everthread.language.digest import words_of
+from everthread.language.digest import word_count
 from everthread.testing.scripted import broken, call, script, thought
 from tests.contract.support import everything
 from tests.memory.conftest import Speak
@@ -117,7 +117,7 @@ async def test_turns_go_on_and_all_that_is_said_is_what_is_said_without_memory(
         assert await said_in(talk) == await said_in(other), name
         assert "WHISPER" not in repr(deltas)
         assert not [delta for delta in deltas if isinstance(delta, Notice)]
-        assert all(words_of(brief.text) <= 300 for brief in await briefs(talk)), name
+        assert all(word_count(brief.text) <= 300 for brief in await briefs(talk)), name
         assert await talk.notes() == "", name
 
 

@@ -17,7 +17,7 @@ from everthread import Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import MESSAGES, Clear, Event
 from everthread.core.tokens import count
 from everthread.errors import BadValue
-from everthread.language.digest import checked
+from everthread.language.digest import trimmed
 from everthread.language.extract import summary
 from everthread.testing.scripted import script
 from tests.contract.support import everything
@@ -323,7 +323,7 @@ def test_property_21_an_extract_keeps_within_its_tokens_whatever_was_said(said: 
 @given(any_text | writings, st.integers(1, 300))
 def test_property_21_what_a_model_wrote_is_kept_within_its_words(text: str, words: int) -> None:
     try:
-        kept = checked(text, words)
+        kept = trimmed(text, words)
     except BadValue:
         return  # it said nothing
     assert len(kept.split()) <= words

@@ -10,7 +10,7 @@ import pytest
 from everthread import Everthread, GivenSettings, Talk, assistant, tool_call, tool_result, user
 from everthread.core.events import Event, ModelCall, ToolCall
 from everthread.core.tokens import count
-from everthread.language.digest import first_person, words_of
+from everthread.language.digest import first_person, word_count
 from everthread.testing.scripted import call, left, thought
 from tests.memory.conftest import Speak
 from tests.memory.support import Listening, events_of, failures, fenced_in, only_turns_remind
@@ -251,7 +251,7 @@ async def test_a_brief_has_300_words_at_most_whatever_the_model_writes(
         await say(talk, "Tea, please.")
         await talk.remember()
         (brief,) = await briefs(talk)
-        assert 0 < words_of(brief.text) <= 300, name
+        assert 0 < word_count(brief.text) <= 300, name
         assert "Next steps" not in brief.text, name
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from everthread import Everthread, Talk, assistant, user
 from everthread.core.events import Event
-from everthread.language.digest import words_of
+from everthread.language.digest import word_count
 from everthread.testing.scripted import script
 from tests.contract.support import MINUTE, Clock
 from tests.memory.conftest import Speak
@@ -199,7 +199,7 @@ async def test_it_stays_short_whatever_the_model_writes(talk: Talk, clock: Clock
     remember(*["The user asked for tea and got it. " * 250] * 9)
     await visits(talk, clock, "One.", "Two.")
     (recap,) = await recaps(talk)
-    assert 0 < words_of(recap.recap) <= 120
+    assert 0 < word_count(recap.recap) <= 120
 
 
 async def test_without_a_model_it_is_four_sentences_of_what_was_said(talk: Talk, clock: Clock) -> None:

@@ -328,9 +328,9 @@ def test_sqlite_neither_scans_events_nor_sorts(
 ) -> None:
     plan = _plan(lite, statements("?{n}")[name], filled[1])
     # By the query itself, of a few rows.
-    made = {"CONSTANT", "lineage", "j", *re.findall(r"(?:CO-ROUTINE|MATERIALIZE) (\w+)", plan)}
+    made = {"CONSTANT", "ancestry", "j", *re.findall(r"(?:CO-ROUTINE|MATERIALIZE) (\w+)", plan)}
     assert set(re.findall(r"SCAN (\w+)", plan)) <= made, plan
-    if name != "lineage":  # a handful of branches, sorted by depth
+    if name != "ancestry":  # a handful of branches, sorted by depth
         assert "TEMP B-TREE" not in re.sub(r"USE TEMP B-TREE FOR count\(DISTINCT\)", "", plan), plan
 
 

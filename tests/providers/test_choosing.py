@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from everthread.providers.choose import LOCAL, TINY, access_of, default_model, host_of, key_of, notice
+from everthread.providers.choose import LOCAL, TINY, access_of, default_model, host_of, notice, provider_key
 
 Serve = Callable[[bytes | None], Awaitable[str]]
 
@@ -137,7 +137,7 @@ ENVIRON = {
     ],
 )
 def test_a_key_that_was_given_comes_before_the_environments(provider: str, keys: dict[str, str], key: str) -> None:
-    assert key_of(provider, ENVIRON, keys) == key
+    assert provider_key(provider, ENVIRON, keys) == key
 
 
 def test_a_providers_key_is_not_sent_to_an_address_from_the_settings() -> None:

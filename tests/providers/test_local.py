@@ -23,7 +23,7 @@ from everthread.errors import NoModelFile, Overloaded, RequestRefused, TooLong
 from everthread.providers.client import Access, Client, Replied, StreamPiece
 from everthread.providers.local.client import TINY_REPLY, connect, request_of
 from everthread.providers.local.files import WINDOW, ModelFile, find
-from everthread.providers.local.messages import FROM_RESULT, choosing, must_call, offered, plain
+from everthread.providers.local.messages import FROM_RESULT, choosing, for_template, must_call, offered
 from everthread.providers.models import model
 from tests.waiting import PATIENCE
 
@@ -267,14 +267,14 @@ def test_tools_are_told_in_words_and_sides_take_turns() -> None:
         user([{"type": "text", "text": "Back."}, {"type": "image_url"}]),  # type: ignore[arg-type]
         assistant("Noon."),
     ]
-    told = plain(messages, tiny=True)
+    told = for_template(messages, tiny=True)
     assert [message["role"] for message in told] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert told[0]["content"] == "Be kind.\n\nBe brief."
     notes = "[clock({}) gave: noon]\n\n[A tool gave: night]"
     assert told[3]["content"] == f"What time is it?\n\n{notes}\n\nThe user went away.\n\nBack."
-    assert plain(messages[:6], tiny=True)[-1]["content"].endswith(FROM_RESULT)
-    assert FROM_RESULT not in plain(messages[:6], tiny=False)[-1]["content"]
-    assert [message["role"] for message in plain([], tiny=False)] == ["user"]
+    assert for_template(messages[:6], tiny=True)[-1]["content"].endswith(FROM_RESULT)
+    assert FROM_RESULT not in for_template(messages[:6], tiny=False)[-1]["content"]
+    assert [message["role"] for message in for_template([], tiny=False)] == ["user"]
 
 
 # -- in the process ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from everthread.context.build import Context
 from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.events import Event, Other, Redacted
 from everthread.core.logged import Logged
-from everthread.memory.standing import Status
+from everthread.memory.status import Status
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.recall.hits import Hit
 

@@ -33,7 +33,7 @@ from everthread.errors import BadAgent, BadValue
 from everthread.jobs.worker import Did
 from everthread.language.facts import Fact
 from everthread.memory.correct import Remembered
-from everthread.memory.standing import Status
+from everthread.memory.status import Status
 from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals

@@ -19,12 +19,12 @@ from everthread.core.events import (
     unremembered,
 )
 from everthread.core.logged import readable
-from everthread.core.partial import read
+from everthread.core.partial import read_partial
 from everthread.core.parts import Text
 from everthread.core.turns import Head
 from everthread.store.beside.leases import PartialReply
 from everthread.store.log import Log
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from everthread.store.scripts.read import standing
 
 LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
@@ -33,7 +33,7 @@ LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 async def left_open(log: Log, line: Line, head: Head, kept: PartialReply) -> list[Event]:
     """The events that close a turn whose runner is gone, with what had come of its reply; none where it is closed, or
     waits. `kept`: what it left under its lease."""
-    came = read(kept.text)
+    came = read_partial(kept.text)
     said: list[Event] = []
     if came and came.text:  # nobody has written it, whatever else was written meanwhile
         said = [Assistant(parts=(Text(text=came.text),), model=came.model, interrupted=True)]
@@ -76,10 +76,9 @@ async def closing(
 
 async def close(log: Log, queues: Queues, line: Line) -> bool:
     """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
-    place = Place(line.tenant, line.conversation, line.branch.number)
-    async with queues.turn(log, line, wait=False, ask=partial(standing, place, None)) as (held, found):
+    async with queues.turn(log, line, wait=False, ask=partial(standing, line.target, None)) as (held, found):
         events = await left_open(log, line, found.head, found.kept)
         if events:
-            await log.append(place, as_of(found.head, events), under=held.lease)
+            await log.append(line.target, as_of(found.head, events), under=held.lease)
         held.open = False
         return bool(events)

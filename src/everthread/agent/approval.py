@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import NamedTuple
 
-from everthread.agent.results import noted
+from everthread.agent.results import with_note
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import Command, Event, Redacted, ToolCall, ToolResult, stand_in
 from everthread.core.logged import Logged, readable
 from everthread.core.parts import Text
 from everthread.core.turns import Head
-from everthread.core.verdicts import APPROVE, CHANGE, REFUSE, answered, changed, key_of
+from everthread.core.verdicts import APPROVE, CHANGE, REFUSE, approval_key, changed_arguments, verdict_on
 from everthread.errors import AlreadyApproved, BadTool, KeyReused
 from everthread.store.log import Log
 from everthread.store.scripts.branch import branches
@@ -75,7 +75,7 @@ async def waiting(log: Log, line: Line) -> list[Logged]:
 
 def key_for(call: Logged) -> str:
     """The key under which a tool call is approved, once for all branches that share it."""
-    return key_of(call.branch, call.seq)
+    return approval_key(call.branch, call.seq)
 
 
 async def approved_here(log: Log, line: Line, call: Logged, writing: Awaitable[list[Logged]]) -> Logged | None:
@@ -88,7 +88,7 @@ async def approved_here(log: Log, line: Line, call: Logged, writing: Awaitable[l
         raise
     if logged[0].branch != line.branch.number:  # where the very same was said: the key has given that
         await check_approved_nowhere(log, line, call)
-    return next((one for one in logged if changed(one.event)), None)
+    return next((one for one in logged if changed_arguments(one.event)), None)
 
 
 async def check_approved_nowhere(log: Log, line: Line, call: Logged) -> None:
@@ -104,7 +104,7 @@ async def _verdicts(log: Log, line: Line) -> tuple[set[int], StillWaiting]:
     settled, last, many = set[int](), ENDLESS, FEW
     while page := await log.markers(line, "command", last=last, limit=many):
         for one in readable(page):
-            if seq := answered(one.event):
+            if seq := verdict_on(one.event):
                 settled.add(seq)
                 if (left := left_by(one.event)) and left.upto < one.seq:
                     return settled, left
@@ -141,7 +141,7 @@ def cut_short(call: ToolCall, *, late: bool = False) -> ToolResult:
 
 def late_result(call: Logged, line: Line, change: Logged | None) -> ToolResult:
     """The same for one of an earlier turn. `change`: how its arguments were changed."""
-    return noted(cut_short(_call(call), late=True), line, change)
+    return with_note(cut_short(_call(call), late=True), line, change)
 
 
 async def unfinished(log: Log, line: Line, head: Head) -> list[ToolResult]:
@@ -149,16 +149,16 @@ async def unfinished(log: Log, line: Line, head: Head) -> list[ToolResult]:
     if head.state not in ("open", "waiting") or not head.pending:
         return []
     turn = readable(await log.range(line, head.turn_first, head.seq))
-    verdicts = {answered(one.event): one.event for one in turn}
+    verdicts = {verdict_on(one.event): one.event for one in turn}
     found = [(call, _ended(call, verdicts.get(call.seq))) for call in _unanswered(turn)]
-    return [noted(result, line, change_of(call.seq, turn)) for call, result in found if result]
+    return [with_note(result, line, change_of(call.seq, turn)) for call, result in found if result]
 
 
 async def late_one(log: Log, line: Line, head: Head, at: int) -> ToolResult | None:
     """The result of the tool call of an earlier turn that event `at` approves, and that was cut short."""
     said = readable(await log.range(line, max(1, at - 1), at))
     for one in said[-1:]:
-        if 0 < (seq := answered(one.event)) < head.turn_first:
+        if 0 < (seq := verdict_on(one.event)) < head.turn_first:
             for call in readable(await log.range(line, seq, seq)):
                 return late_result(call, line, change_of(seq, said))
     return None
@@ -166,7 +166,7 @@ async def late_one(log: Log, line: Line, head: Head, at: int) -> ToolResult | No
 
 def change_of(seq: int, events: Iterable[Logged]) -> Logged | None:
     """How somebody changed the arguments of tool call `seq`, if that is among the events."""
-    return next((one for one in events if changed(one.event, seq)), None)
+    return next((one for one in events if changed_arguments(one.event, seq)), None)
 
 
 def _unanswered(events: Iterable[Logged]) -> list[Logged]:

@@ -24,7 +24,6 @@ class Figures:
         self._usage, self._finish = Usage(), ""
 
     def begin(self, model: str) -> None:
-        """A model call begins."""
         self.calls += 1
         self.model = model
 

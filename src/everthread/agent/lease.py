@@ -52,17 +52,17 @@ class Queues:
         """Hold the lease of this branch's turns, and give what the script `ask` finds once it is held. TurnBusy:
         another turn has it, and we were not to `wait`. `waits` is called if we have to."""
         name = leases.of_turns(line.conversation, line.branch.number)
-        place = f"{line.tenant}/{name}"
-        if place in _within.get():
+        turns = f"{line.tenant}/{name}"
+        if turns in _within.get():
             raise TurnBusy(line.conversation, "the one that this tool belongs to")
-        lock = self._locks.setdefault(place, asyncio.Lock())
+        lock = self._locks.setdefault(turns, asyncio.Lock())
         if lock.locked() and not wait:
             raise TurnBusy(line.conversation, "in this process")
         if lock.locked():
             waits()
         running = asyncio.current_task()
         async with lock:
-            inside = _within.set(_within.get() | {place})
+            inside = _within.set(_within.get() | {turns})
             try:
                 async with leased(log, line, name, wait=wait, waits=waits, running=running, ask=ask) as taken:
                     if taken is None:

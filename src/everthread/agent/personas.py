@@ -312,7 +312,7 @@ def kept_as(tenant: str, name: str) -> tuple[Owner, str]:
 
 
 def _owner(tenant: str) -> Owner:
-    """The tenant itself."""
+    """The tenant, as an owner: agents belong to no user."""
     return Owner(check_name("tenant", tenant), "")
 
 

@@ -25,7 +25,7 @@ from everthread.core.values import Value
 from everthread.errors import BadValue, NotWaiting
 from everthread.store.conversations import Conversation
 from everthread.tools import Toolbox
-from everthread.tools.notes import name_of, notes_tool
+from everthread.tools.notes import document_name, notes_tool
 from everthread.tools.recall import recall_tools
 from everthread.tools.toolbox import listed
 
@@ -52,10 +52,10 @@ async def prepared(
     check: bool = False,
 ) -> AsyncIterator[Prepared]:
     """What was asked for, and the agent's own where nothing was. `lookups`: whether memory's own tools are offered
-    as well; None: unless the others are only told of. `check`: refuse bad settings here, before a turn, when nothing
-    has happened yet.
+    as well; None: they are, unless the others cannot be run here. `check`: refuse bad settings here, before a turn,
+    when nothing has happened yet.
 
-    MCP servers that were given for this once are let go.
+    MCP servers that were given for this call alone are closed at the end.
     """
     await runtime.log.conversations.mine(conversation)
     await runtime.recollect()
@@ -66,7 +66,7 @@ async def prepared(
     async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, notices):
         own: tuple[Tool, ...] = ()
         if runtime.memory is not None:
-            asked = msgspec.structs.replace(asked, notes_of=name_of(conversation))
+            asked = msgspec.structs.replace(asked, notes_of=document_name(conversation))
             if lookups or (lookups is None and (toolbox.names or not offered)):
                 toolbox, own = _with_lookups(toolbox, offered)
         name = label(found) if found else ""
@@ -99,12 +99,12 @@ def _check_choice(choice: str, names: list[str]) -> None:
 
 @cache
 def memory_tools() -> Toolbox:
-    """With which a model looks up what it is not sent, and keeps MEMORY.md."""
+    """The tools with which a model looks up what it is not sent, and keeps MEMORY.md."""
     return Toolbox([*recall_tools(), notes_tool()])
 
 
 def with_agent(asked: Asked, found: Versioned | None, instructions: Instructions) -> Asked:
-    """The question with the agent's instructions, where none were given, and settings."""
+    """What was asked, with the agent's settings, and its instructions where none were given."""
     given = {"persona": instructions} if isinstance(instructions, str) else dict(instructions or {})
     own = sections(found.agent) if found else {}
     sources = (source(found.agent),) if found else ()
@@ -181,7 +181,7 @@ class GivenThen(NamedTuple):
 
 
 async def rebuilt(runtime: Runtime, conversation: Conversation, line: Line, seq: int, given: GivenThen) -> Rebuilt:
-    """Built with memory's own tools, as turns are; without them, where the call was made so."""
+    """A past request, built with memory's own tools as turns are, or without them where the model call was made so."""
     events = await runtime.log.range(line, seq, seq)
     call = events[0].event if events else None
     if not isinstance(call, ModelCall):

@@ -1,12 +1,12 @@
-"""What `say` gives: the deltas of a turn that runs, and a handle on it.
+"""What `say` gives: the deltas of a turn as it runs, or its whole reply at the end.
 
     async for delta in talk.say("…"):
         print(delta, end="")
 
-The turn runs in a task of its own, and begins when somebody listens. Who stops listening ends it: what had come of the
-reply is kept, and the turn is closed as interrupted. One that is detached begins at once and goes on without its
-caller. `await talk.say("…")` listens to the end and gives the text. What went wrong is raised, after the last delta.
-One that is let go before it has begun warns, as Python does of a coroutine: nothing was said.
+The turn runs in a task of its own, and begins when somebody listens. It ends when its caller stops listening: what has
+come of the reply is kept, and the turn is closed as interrupted. A detached turn begins at once and goes on without its
+caller. `await talk.say("…")` listens to the end and gives the text. An error is raised after the last delta. A reply
+that nobody has listened to warns when it is dropped, as Python does of a coroutine: nothing was said.
 Where `output` asks for a value, the last reply's text is read as one when the turn is over: `value`.
 """
 
@@ -23,7 +23,7 @@ import msgspec
 from everthread.context.output import Output, plain_of
 from everthread.core.deltas import CallDelta, Delta, Done, TextDelta
 from everthread.core.logged import Logged
-from everthread.core.values import Value, within
+from everthread.core.values import Value, inner_form
 from everthread.errors import BadValue, TurnCancelled
 
 HOW = "`await talk.say(…)`, `async for delta in talk.say(…)`, or `talk.say(…, detached=True)`"
@@ -40,7 +40,7 @@ class TurnResult(msgspec.Struct, Value, frozen=True):
     value: Any = None
 
     def _form(self) -> dict[str, Any]:
-        return {"text": self.text, "done": within(self.done), "value": plain_of(self.value)}
+        return {"text": self.text, "done": inner_form(self.done), "value": plain_of(self.value)}
 
     def __str__(self) -> str:
         return self.text

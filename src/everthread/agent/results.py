@@ -16,7 +16,7 @@ from everthread.core.logged import Logged
 from everthread.core.parts import Text
 from everthread.core.quotes import Quote
 from everthread.core.request import object_of
-from everthread.core.verdicts import changed
+from everthread.core.verdicts import changed_arguments
 from everthread.errors import EventTooLarge, Outrun
 
 NOTE = "The user changed the arguments of this tool call before it ran, to "
@@ -30,11 +30,11 @@ def with_arguments(call: ToolCall, arguments: str) -> ToolCall:
     return msgspec.structs.replace(call, arguments=arguments)
 
 
-def noted(result: ToolResult, line: Line, change: Logged | None) -> ToolResult:
+def with_note(result: ToolResult, line: Line, change: Logged | None) -> ToolResult:
     """The result of a tool call; with a note where its arguments were changed."""
     if change is None:
         return result
-    note = Text(text=f"{NOTE}{changed(change.event)}")
+    note = Text(text=f"{NOTE}{changed_arguments(change.event)}")
     quote = Quote(line.conversation, change.branch, change.seq)
     return msgspec.structs.replace(result, parts=(note, *result.parts), quotes=(*result.quotes, quote))
 

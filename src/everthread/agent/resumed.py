@@ -1,5 +1,5 @@
-"""What a turn keeps that somebody goes on with: its model, and whether memory is told of it. And what a message that is
-said again already had."""
+"""Going on with a turn: it keeps its model, and whether memory is told of it. And saying a message again: what the turn
+that it began has already."""
 
 from __future__ import annotations
 

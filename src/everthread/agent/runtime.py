@@ -100,7 +100,7 @@ class Runtime:
         self._told: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()
         self._beside: set[asyncio.Task[None]] = set()
-        self._steps: dict[str, dict[int, int]] | None = None
+        self._calibrations: dict[str, dict[int, int]] | None = None
 
     # -- agents and tools --------------------------------------------------------------------------------------
 
@@ -128,13 +128,13 @@ class Runtime:
         named = self._toolbox.only(found.agent.tools)
         if not found.agent.mcp:
             return named
-        place, now = (tenant, found.agent.name), found.agent.hash
-        hash, toolbox = self._toolboxes.get(place, ("", named))
+        whose, now = (tenant, found.agent.name), found.agent.hash
+        hash, toolbox = self._toolboxes.get(whose, ("", named))
         if hash != now:
             if hash:
                 self.beside(toolbox.close())  # the servers of an earlier version
             toolbox = Toolbox([named, *servers(found.agent)])
-            self._toolboxes[place] = (now, toolbox)
+            self._toolboxes[whose] = (now, toolbox)
         return toolbox
 
     async def session_gap(
@@ -252,9 +252,9 @@ class Runtime:
 
     async def recollect(self) -> None:
         """Read what was learnt earlier, once."""
-        if self._steps is None:
-            self._steps = await self.log.calibrations.all()
-            for place in self._steps:
+        if self._calibrations is None:
+            self._calibrations = await self.log.calibrations.all()
+            for place in self._calibrations:
                 self._refactor(place)
 
     async def learn(self, context: Context, reported: int) -> None:
@@ -262,15 +262,15 @@ class Runtime:
         about, tools = context.about, context.inputs["tools"]
         if not about.calibrate or (tools and provider(about.provider).leaves_out_tools):
             return  # what was reported is not of all that was counted
-        step = calibration.step_of(reported - (about.hidden if tools else 0), context.canonical)
-        if step is None:
+        twentieths = calibration.twentieths_of(reported - (about.hidden if tools else 0), context.canonical)
+        if twentieths is None:
             return
         await self.recollect()
-        assert self._steps is not None
-        counts = self._steps.setdefault(context.place, {})
-        counts[step] = counts.get(step, 0) + 1
+        assert self._calibrations is not None
+        counts = self._calibrations.setdefault(context.place, {})
+        counts[twentieths] = counts.get(twentieths, 0) + 1
         self._refactor(context.place)
-        await self.log.calibrations.add(context.place, step)
+        await self.log.calibrations.add(context.place, twentieths)
 
     def learn_window(self, context: Context, limit: int) -> None:
         """The most tokens that a model takes, where its provider told it; until this process ends. Not where that would
@@ -280,8 +280,8 @@ class Runtime:
             windows[context.place] = min(limit, windows.get(context.place, limit))
 
     def _refactor(self, place: str) -> None:
-        assert self._steps is not None
-        factor = calibration.factor(self._steps[place])
+        assert self._calibrations is not None
+        factor = calibration.factor(self._calibrations[place])
         if factor is not None:
             self.contexts.learnt.factors[place] = factor
 

@@ -19,17 +19,16 @@ from everthread.agent.reply import Reply
 from everthread.agent.runtime import Runtime
 from everthread.agent.turn import Accept, TellDelta, TurnRunner
 from everthread.context.plan import Asked
-from everthread.core.branches import Line
+from everthread.core.branches import Line, Target
 from everthread.core.deltas import Notice
 from everthread.store.beside.leases import Held
 from everthread.store.log import Log
-from everthread.store.scripts.append import Place
 from everthread.store.scripts.read import Standing, standing
 from everthread.tools import ToolContext
 
 WAITS = "Another turn of this conversation is under way: this one waits for it, and is not written down yet."
 
-Act = Callable[[TurnRunner], Awaitable[None]]
+TurnAct = Callable[[TurnRunner], Awaitable[None]]
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,18 +42,18 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     detached: bool = False
 
 
-def start(runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Given) -> Reply:
+def start(runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, given: Given) -> Reply:
     """A turn that does `act`, as soon as somebody listens to its reply, or at once where it is detached."""
-    run = partial(_run, runtime, talk, place, act, given)
+    run = partial(_run, runtime, talk, target, act, given)
     return Reply(run, detached=given.detached, output=given.asked.output)
 
 
 async def _run(
-    runtime: Runtime, talk: ToolContext, place: Place, act: Act, given: Given, tell: TellDelta, accept: Accept
+    runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, given: Given, tell: TellDelta, accept: Accept
 ) -> None:
     async with (
         runtime.running(talk.conversation.id) as running,
-        _branch_alone(runtime, talk, place, given, tell) as (line, held, standing),
+        _branch_alone(runtime, talk, target, given, tell) as (line, held, standing),
         prepared(runtime, talk.conversation, given.asked, given.instructions, given.tools, check=True) as ready,
     ):
         with runtime.live.run(line, held, running) as run:
@@ -63,12 +62,12 @@ async def _run(
 
 @asynccontextmanager
 async def _branch_alone(
-    runtime: Runtime, talk: ToolContext, place: Place, given: Given, tell: TellDelta
+    runtime: Runtime, talk: ToolContext, target: Target, given: Given, tell: TellDelta
 ) -> AsyncIterator[tuple[Line, Held, Standing]]:
     """The branch, for this turn alone: the one that is current once we hold the lease, not when we began to wait. The
     agent's document is read then, too, because it may have changed meanwhile."""
     conversation, waits = talk.conversation, partial(tell, Notice(text=WAITS))
-    ask = partial(standing, place, kept_as(conversation.tenant, conversation.agent))
+    ask = partial(standing, target, kept_as(conversation.tenant, conversation.agent))
     while True:
         line = await talk.line()
         async with runtime.queues.turn(runtime.log, line, wait=given.wait, waits=waits, ask=ask) as (held, found):
@@ -78,7 +77,7 @@ async def _branch_alone(
                 return
 
 
-def settling(log: Log, named: str | int | None, *, approved: bool, why: str = "", arguments: str = "") -> Act:
+def settling(log: Log, named: str | int | None, *, approved: bool, why: str = "", arguments: str = "") -> TurnAct:
     """Let a waiting tool call run, or refuse it: the one with this id or seq, or the only one there is. `arguments`:
     those with which it runs, as JSON, where they are not the model's."""
 

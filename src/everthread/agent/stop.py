@@ -16,7 +16,6 @@ from everthread.core.branches import Line
 from everthread.errors import TurnBusy
 from everthread.live import stop_of
 from everthread.store.beside.leases import LeaseName, of_turns
-from everthread.store.scripts.append import Place
 
 
 async def stop(runtime: Runtime, line: Line) -> bool:
@@ -35,10 +34,6 @@ async def stop(runtime: Runtime, line: Line) -> bool:
                 return await close(log, runtime.queues, line) or bool(asked)
             except TurnBusy:
                 if runner and not asked:
-                    await log.append(_place(line), [stop_of(runner)])
+                    await log.append(line.target, [stop_of(runner)])
                     asked = runner
     return bool(asked)
-
-
-def _place(line: Line) -> Place:
-    return Place(line.tenant, line.conversation, line.branch.number)

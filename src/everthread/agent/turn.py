@@ -31,7 +31,7 @@ from everthread.agent.approval import (
 from everthread.agent.call import Calling, of_fallback, sent_with, smaller
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished, finished_or_failed
-from everthread.agent.results import instead_of, noted, with_arguments
+from everthread.agent.results import instead_of, with_arguments, with_note
 from everthread.agent.resumed import SAID_AGAIN, first_reply, is_said_again, why_over, with_same_memory, with_same_model
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
@@ -58,7 +58,7 @@ from everthread.errors import (
     Unreachable,
 )
 from everthread.live import LiveTurn
-from everthread.store.scripts.append import Draft, Place
+from everthread.store.scripts.append import Draft
 from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox, ToolContext
 
@@ -101,7 +101,7 @@ class TurnRunner:
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         talk.notes_seen = ""
-        self._place = Place(run.line.tenant, run.line.conversation, run.line.branch.number)
+        self._target = run.line.target
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
         self._change: Logged | None = None  # how somebody changed its arguments
@@ -141,8 +141,8 @@ class TurnRunner:
     async def _take(self, message: Event, key: str, head: Head) -> tuple[Logged, bool]:
         """Append the message, or find the one that was said before with the same key; and whether it is new."""
         kept, lease = self._kept([message]), self._held.lease
-        [logged], self.head = await self._runtime.log.go_on(self._place, kept, key=key, under=lease, gap=self._gap)
-        new = logged.branch == self._place.branch and logged.seq > head.seq
+        [logged], self.head = await self._runtime.log.go_on(self._target, kept, key=key, under=lease, gap=self._gap)
+        new = logged.branch == self._target.branch and logged.seq > head.seq
         self._accept(logged)
         self._begun = True
         if new:
@@ -214,7 +214,7 @@ class TurnRunner:
                 self._answered, self._begun, said = call, True, ()
             result = await self._result(event) if approved else refusal(event, why)
             late = is_late(call, await self._runtime.log.head(self.line))
-            await self._keep(msgspec.structs.replace(noted(result, self.line, self._change), late=late), *said)
+            await self._keep(msgspec.structs.replace(with_note(result, self.line, self._change), late=late), *said)
             self._answered, self._change, self._begun = None, None, True
             return self.head.state != "waiting"
 
@@ -429,7 +429,7 @@ class TurnRunner:
         self._live.moves()
         self._held.open = True
         how: dict[str, Any] = {"under": self._held.lease, "gap": self._gap, "gives_back": gives_back, "key": key}
-        logged, self.head = await self._runtime.log.go_on(self._place, events, **how)
+        logged, self.head = await self._runtime.log.go_on(self._target, events, **how)
         self._live.moved(logged[-1].seq)
         if gives_back:
             self._held.give_back()

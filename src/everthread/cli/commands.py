@@ -14,7 +14,7 @@ from everthread.cli.picture import Picture
 from everthread.cli.recall import show_all
 from everthread.cli.shared import counted, printable, somebody_types, tell
 from everthread.cli.speaking import warn
-from everthread.cli.usage import price_of
+from everthread.cli.usage import price_shown
 from everthread.config import DEFAULT, check, parse
 from everthread.errors import BadValue, Conflict, NothingToResume
 
@@ -82,7 +82,7 @@ class Commands:
         found = await self._chat.talk.usage(by="model")
         for row in found:
             took = f"{counted(row.calls, 'model call')}, {row.input:,} tokens in, {row.output:,} out"
-            click.echo(printable(f"  {row.model}: {took}, {price_of(row)}"))
+            click.echo(printable(f"  {row.model}: {took}, {price_shown(row)}"))
         if not found:
             click.echo("  No model has been called yet.")
 

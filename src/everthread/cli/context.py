@@ -13,6 +13,7 @@ from everthread.cli.picture import Picture
 from everthread.cli.shared import agents_folder, find, on_branch, pairs_of, run, say_json, scope_of, scoped
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
+from everthread.core.strategies import STRATEGIES
 from everthread.core.values import plain
 from everthread.errors import BadValue, BeyondModel
 
@@ -25,7 +26,7 @@ from everthread.errors import BadValue, BeyondModel
     "--model", metavar="PROVIDER:NAME", help="Such as anthropic:claude-sonnet-4-6; else the one that would reply."
 )
 @click.option("--budget", type=click.IntRange(min=0), help="Tokens of the request at most; 0 is the model's own limit.")
-@click.option("--strategy", type=click.Choice(["budget", "messages", "session", "importance"]), help="Which turns.")
+@click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Which turns.")
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was before this event.")
 @click.option("--instructions", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="A text file.")
 @click.option("--tools", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="A JSON list of tools.")

@@ -48,7 +48,7 @@ def _table(scope: Scope, rows: list[ListedConversation], *, more: bool) -> None:
     from rich.text import Text
 
     if not rows:
-        console().print(f"No conversations {scope.place} yet: name whose with --user.", markup=False, soft_wrap=True)
+        console().print(f"No conversations {scope.whose} yet: name whose with --user.", markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("conversation", no_wrap=True, min_width=26)

@@ -15,7 +15,7 @@ from everthread.context.build import Context
 from everthread.core.values import plain
 from everthread.errors import BadValue
 from everthread.memory.correct import Remembered
-from everthread.memory.standing import Status
+from everthread.memory.status import Status
 from everthread.talk import Talk
 
 STDIN = "-"
@@ -113,7 +113,7 @@ def show(talk: Talk, found: Remembered, status: Status, context: Context) -> Non
             out.print(printable(text.strip()), markup=False)
     if not found.covers:
         out.print(f"\nThere is no brief yet: {_sent(context)}.", markup=False)
-    out.print(f"\n{_standing(status)}", style="dim", markup=False)
+    out.print(f"\n{_in_words(status)}", style="dim", markup=False)
 
 
 def _sent(context: Context) -> str:
@@ -131,7 +131,7 @@ def _about(found: Remembered) -> str:
     return f"{who}: up to event {found.covers}{turns}"
 
 
-def _standing(status: Status) -> str:
+def _in_words(status: Status) -> str:
     if not status.on:
         return "Memory is switched off (setting memory)."
     behind = f"{counted(status.behind, 'message')} not remembered yet" if status.behind else "Up to date"

@@ -46,7 +46,7 @@ class Scope(NamedTuple):
     json: bool
 
     @property
-    def place(self) -> str:
+    def whose(self) -> str:
         """Whose conversations and in which store, for use in a sentence."""
         tenant = f" (tenant {self.tenant!r})" if self.tenant != TENANT else ""
         store = re.sub(r"(://[^/:@]*:)[^@]*@", r"\1…@", self.store)  # never a password
@@ -217,7 +217,7 @@ async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
         return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())
     found = await (_newest(et, scope) if name is None else every_conversation(et, scope))
     if not found:
-        raise NoConversation(f"There are no conversations {scope.place}: name whose with --user.")
+        raise NoConversation(f"There are no conversations {scope.whose}: name whose with --user.")
     return et.talk(found[0] if name is None else _called(name, found, scope))
 
 
@@ -242,9 +242,9 @@ def _called(name: str, conversations: list[Conversation], scope: Scope) -> Conve
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise NoConversation(f"There are {len(matches)} conversations {name!r} {scope.place}: give more of the id.")
+        raise NoConversation(f"There are {len(matches)} conversations {name!r} {scope.whose}: give more of the id.")
     hint = "`everthread conversations` lists those there are"
-    raise NoConversation(f"There is no conversation {name!r} {scope.place}: {hint}.")
+    raise NoConversation(f"There is no conversation {name!r} {scope.whose}: {hint}.")
 
 
 async def on_branch(talk: Talk, branch: str | None) -> Talk:

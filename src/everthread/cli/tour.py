@@ -22,7 +22,7 @@ from everthread.talk import Talk
 
 MODEL, BUDGET = "anthropic:claude-sonnet-4-6", 2_000
 
-# The child's whole life: append, say that it is on disk, and be killed while it goes on.
+# What the other process does: it appends, prints what is on disk, and is killed while it goes on.
 WRITER = """
 import asyncio, sys
 from everthread import Everthread, user
@@ -69,7 +69,7 @@ class Tour:
         self._goodbye()
 
     async def _append(self, talk: Talk) -> None:
-        self._step("Append: one transaction, on disk when it returns", "await talk.append(user(…), assistant(…))")
+        self._headline("Append: one transaction, on disk when it returns", "await talk.append(user(…), assistant(…))")
         await talk.append(
             user("My son is allergic to walnuts."),
             assistant("Noted. I will keep walnuts out of every recipe."),
@@ -85,13 +85,13 @@ class Tour:
         await self._show(talk)
 
     async def _fork(self, talk: Talk) -> None:
-        self._step("Fork: another way from event 6 on; only its own events are stored", "await talk.fork(at=6)")
+        self._headline("Fork: another way from event 6 on; only its own events are stored", "await talk.fork(at=6)")
         side = await talk.fork(at=6, name="lemon")
         await side.append(user("And the lemon one?"), assistant("Zest of two lemons, no nuts at all."))
         await self._show(side, last=3)
 
     async def _rewind(self, talk: Talk) -> None:
-        self._step(
+        self._headline(
             "Rewind: back to a mark; what was said since stays on main",
             'await talk.rewind(to="before the cake")',
         )
@@ -104,7 +104,7 @@ class Tour:
             )
 
     def _kill(self) -> int:
-        self._step("Kill: another process appends as fast as it can, and gets kill -9", "os.kill(pid, SIGKILL)")
+        self._headline("Kill: another process appends as fast as it can, and gets kill -9", "os.kill(pid, SIGKILL)")
         command = [sys.executable, "-c", WRITER, self._address]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout
@@ -116,7 +116,7 @@ class Tour:
         return acknowledged
 
     async def _reopen(self, talk: Talk, acknowledged: int) -> None:
-        self._step("Reopen: every acknowledged event is there, no gap, none twice", "Everthread.open(…)")
+        self._headline("Reopen: every acknowledged event is there, no gap, none twice", "Everthread.open(…)")
         events = await talk.after(limit=1_000_000)
         gapless = [event.seq for event in events] == list(range(1, len(events) + 1))
         if not gapless or len(events) < acknowledged:
@@ -126,7 +126,7 @@ class Tour:
 
     async def _look(self, talk: Talk) -> None:
         """What a model would be told of all this, under a small budget."""
-        self._step(
+        self._headline(
             "Look: what the model sees of all this, and what it does not",
             f'await talk.context(model="{MODEL}", budget={BUDGET:_})',
         )
@@ -147,7 +147,7 @@ class Tour:
         for event in await talk.before(limit=last):
             page.show(event)
 
-    def _step(self, what: str, code: str) -> None:
+    def _headline(self, what: str, code: str) -> None:
         self._number += 1
         self._out.print()
         self._out.print(f"{self._number}. {what}", style="bold")

@@ -27,7 +27,7 @@ from everthread.cli.shared import (
 )
 from everthread.errors import Outdated
 from everthread.store.conversations import Conversation, Owner, check_name, owner_of
-from everthread.store.private_files import written
+from everthread.store.private_files import private_file
 from everthread.transfer import document_lines, export_lines, mirror, read_all
 from everthread.transfer.read import Contents, Format
 from everthread.transfer.write import part_of
@@ -174,7 +174,7 @@ async def _lines(et: Everthread, found: list[Conversation], whose: Owner | None)
 def _passing(path: Path) -> Iterator[BinaryIO]:
     """A file that is removed again unless it is written to its end."""
     try:
-        with written(path) as file:
+        with private_file(path) as file:
             yield file
     except BaseException:
         path.unlink(missing_ok=True)

@@ -48,14 +48,14 @@ async def _rows(
 ) -> list[UsageTotal]:
     if conversation:
         talk = await find(et, where, conversation)
-        owner, first = Owner(where.tenant, where.user), arguments.moment("since", since, 0)
+        owner, first = Owner(where.tenant, where.user), arguments.micros("since", since, 0)
         return await et.log.usage.of_owner(owner, by=by, conversation=talk.id, since=first, limit=limit)
     if by in ("turn", "session"):
         raise click.UsageError(f"--by {by} is of one conversation: name it.")
     return await et.usage(user=where.user, tenant=where.tenant, by=by, since=since, limit=limit)
 
 
-def price_of(row: UsageTotal) -> str:
+def price_shown(row: UsageTotal) -> str:
     """The price of a total, and how many model calls it leaves out because their price is not known."""
     if row.unpriced == row.calls:
         return "price not known"
@@ -86,7 +86,7 @@ def _table(rows: list[UsageTotal], by: str) -> None:
 def _total(rows: list[UsageTotal]) -> str:
     calls, unpriced = sum(row.calls for row in rows), sum(row.unpriced for row in rows)
     whole = msgspec.structs.replace(rows[0], calls=calls, unpriced=unpriced, price=sum(row.price for row in rows))
-    return f"{counted(calls, 'model call')}, {price_of(whole)}"
+    return f"{counted(calls, 'model call')}, {price_shown(whole)}"
 
 
 def _figures(row: UsageTotal) -> dict[str, str]:

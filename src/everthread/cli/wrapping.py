@@ -1,7 +1,7 @@
 """Text that streams onto a terminal and breaks between words.
 
 A piece is written as soon as it comes, so half a word may stand at the end of a line when the rest of it does not fit
-there. Then that half is taken back, and the word begins the next line. A word that is longer than a line is left to the
+there. Then that half is erased, and the word begins the next line. A word that is longer than a line is left to the
 terminal, which breaks it where it must.
 """
 
@@ -15,10 +15,11 @@ _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 class Wrapping:
     def __init__(self) -> None:
         self._column = 0
-        self._word = ""  # what the line ends with, and a next piece may go on with
+        self._word = ""  # the word at the end of the line, which the next piece may go on with
 
     def fit(self, text: str, width: int) -> str:
-        """What to write for the next piece of text. The last column stays free: a cursor there is in two places."""
+        """What to write for the next piece of text. The last column stays free, because terminals differ in
+        where the cursor is after it."""
         return "".join(self._fit(piece, width - 1) for piece in _PIECES.findall(text))
 
     def _fit(self, piece: str, width: int) -> str:
@@ -42,5 +43,5 @@ class Wrapping:
 
 
 def _back(columns: int) -> str:
-    """What takes back the last columns of a line."""
+    """The control codes that erase the last columns of a line."""
     return f"\x1b[{columns}D\x1b[K" if columns else ""

@@ -21,7 +21,7 @@ NOTHING = "Nothing was said yet, or nothing since the last clear."
 
 
 def account(about: Explanation) -> str:
-    """All of it."""
+    """The whole account."""
     parts = [
         [headline(about), fullness(about)],
         [f"  {name}: {tokens:,}" for name, tokens in shares(about)],

@@ -31,7 +31,7 @@ from everthread.core.hashing import hash_of
 from everthread.core.images import dimensions
 from everthread.core.request import Request
 from everthread.core.strategies import OWN as OWN_STRATEGY
-from everthread.core.strategies import Older, asking, name_of, question
+from everthread.core.strategies import Older, function_name, question, with_question
 from everthread.core.tokens import BROKEN, WRAPPING, Counter
 from everthread.core.values import Value, form_of, struct_of
 from everthread.core.window import Lookups, Move, Start, moves
@@ -105,7 +105,7 @@ class Context(Value):
         plan = self._packing.plan
         given = {"settings": plan.settings, "instructions": plan.sections, "tools": plan.tools}
         given |= {"tool_choice": plan.tool_choice} if plan.tool_choice else {}
-        return given | ({"strategy": name_of(plan.choose)} if plan.strategy == OWN_STRATEGY else {})
+        return given | ({"strategy": function_name(plan.choose)} if plan.strategy == OWN_STRATEGY else {})
 
     @property
     def line(self) -> Line:
@@ -177,7 +177,7 @@ class Findings(msgspec.Struct, kw_only=True):
         if self.fitted:
             choosing = as_packed(*self.fitted, choosing, by_size=plan.by_size)
         ahead = None if self.fitted else foreseen(plan, outlook)
-        return Planned(plan, asking(choosing, self.question), *plan.memory, ahead)
+        return Planned(plan, with_question(choosing, self.question), *plan.memory, ahead)
 
     def fits(self, packing: Packing) -> None:
         """From now on read the turns that fitted here, at the same moment."""
@@ -289,7 +289,7 @@ def holding(context: Context, asked: Asked) -> Asked:
     return msgspec.structs.replace(asked, notes=context.notes, notes_since=since)
 
 
-async def forgotten(contexts: Contexts, work: Awaitable[T]) -> T:
+async def drop_turns_around(contexts: Contexts, work: Awaitable[T]) -> T:
     """Do work that forgets something, and drop what is remembered of turns before it and after: a context that was
     built meanwhile has read what is gone now."""
     contexts.forget()
@@ -359,7 +359,11 @@ def _step_line(move: Move, measure: Measure) -> StepLine:
 
 def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Rendered:
     """The provider's form of what was packed, checked once more by the provider's rules."""
-    from everthread.providers.base import Media, flattened, told  # with the provider that is asked for, not before
+    from everthread.providers.base import (  # with the provider that is asked for, not before
+        Media,
+        flattened,
+        without_media,
+    )
 
     about, settings = packing.plan.model, packing.plan.settings
     form = provider(about.provider).request_form()
@@ -385,7 +389,7 @@ def render(packing: Packing, blobs: dict[str, bytes | None], *, key: str) -> Ren
     )
     shows = partial(Media, blobs, packing.plan.fence, hears=about.hears)
     media = shows()
-    request = told(request, media) if about.blind else request
+    request = without_media(request, media) if about.blind else request
     rendered = form.render(request, about, media)
     if problems := form.check(rendered.body):
         rendered = form.render(flattened(request, media), about, shows())

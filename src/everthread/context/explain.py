@@ -1,7 +1,7 @@
 """The account of a context: what is in it and what is not, why, how many tokens, and what it costs.
 
 The sections, the turns that are sent and the named overhead add up to the estimate. What the provider reads
-from its cache is predicted from the log: how far this request begins as the one before it did.
+from its cache is predicted from the log: how much of this request the one before it began with.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from everthread.providers.prices import input_price
 
 FIVE_MINUTES = 300 * 1_000_000
 EXCERPT = 80
-REMEMBERED = ("brief", "facts", "untold", "recap", "uncovered", "told before", "fence")  # changes when the cutoff steps
+REMEMBERED = ("brief", "facts", "untold", "recap", "uncovered", "told before", "fence")  # change at each step
 LIFETIMES = {"5m": FIVE_MINUTES, "1h": 12 * FIVE_MINUTES}
 
 
 class TurnLine(msgspec.Struct, Value, frozen=True, kw_only=True):
-    """One turn, or several in a row for which the same holds: `number` to `number_last`."""
+    """One turn, or several in a row that are left out for the same reason: `number` to `number_last`."""
 
     number: int
     number_last: int
@@ -159,7 +159,7 @@ def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:
 
 
 def _first_turn(packing: Packing) -> int:
-    """Turn 0 is there only where somebody else spoke before the user."""
+    """There is a turn 0 only where somebody else spoke before the user."""
     return 1 if packing.seen.outlook.position.opening == "user" else 0
 
 
@@ -182,16 +182,16 @@ def _why_not(packing: Packing, before: int) -> str:
 
 
 def cache_read(packing: Packing) -> int:
-    """Tokens of this request that the provider should find in its cache: as far as the request that led to the
-    newest reply went, and as far as it began the same way."""
+    """Tokens of this request that the provider should find in its cache: those with which the request that led to the
+    newest reply began as well."""
     plan = packing.plan
     if not plan.settings.cache or plan.model.cache_read >= 1:
         return 0
     found = _newest_reply(packing)
     if found is None:
         return 0
-    turn, place = found
-    reply = turn.items[place]
+    turn, index = found
+    reply = turn.items[index]
     if not _is_by(reply, plan.model):
         return 0  # another model's cache has it
     now = packing.seen.outlook.head.time
@@ -214,24 +214,24 @@ def cache_read(packing: Packing) -> int:
 
 
 def _is_by(reply: Item, model: Model) -> bool:
-    """Whether a model made a reply, or may have: not all say whose they are."""
+    """Whether this model made the reply, or may have: not every reply names its model."""
     return not isinstance(reply, ReplyItem) or not reply.model or model.made(reply.model)
 
 
 def _newest_reply(packing: Packing) -> tuple[Packed, int] | None:
     for turn in reversed(packing.turns):
-        for place in range(len(turn.items) - 1, -1, -1):
-            if not isinstance(turn.items[place], MessageItem):
-                return turn, place
+        for index in range(len(turn.items) - 1, -1, -1):
+            if not isinstance(turn.items[index], MessageItem):
+                return turn, index
     return None
 
 
 def _until(packing: Packing, turn: Packed, seq: int) -> int:
-    """The size of a turn's events before one of them, as far as they are still sent as they were then."""
+    """The size of a turn's events before event `seq`, up to the first that is no longer sent as it was then."""
     size = turn.aside
     for event in turn.events:
         settles = not turn.full and event.settled < event.tokens
         if event.seq >= seq or settles or event.seq in packing.shortened:
             break
         size += packing.plan.measure.event(event, full=turn.full)
-    return min(size, turn.aside + turn.size)  # reasoning that stays out is in the sizes of its events
+    return min(size, turn.aside + turn.size)  # an event's size counts reasoning that is not sent

@@ -1,4 +1,4 @@
-"""A context as a value: all that can be said of it, without what it was made from. It is what a context is as JSON."""
+"""A context as a value: all that it says of itself, without what it was made from. Its JSON form is this value's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FrozenContext(msgspec.Struct, Value, frozen=True, kw_only=True):
     factor: float
     canonical: int
     window: int
-    place: str
+    place: str  # the model, with the address of its server where that is not the provider's own
     notes: str
     degraded: tuple[str, ...]
     repaired: tuple[str, ...]

@@ -59,17 +59,17 @@ class Gaps:
         make = _of_session if plan.strategy == "session" else _of_rest
         tokens = max(LEAST, plan.room_in(plan.share_of_extract(seen.brief.brief)))
         sent = [number for turn, _ in seen.older for number in (turn.start.first, turn.last)]
-        place = (line.about, line.branch.number, seen.outlook.forgotten, plan.strategy)
+        whose = (line.about, line.branch.number, seen.outlook.forgotten, plan.strategy)
         parts = (covered, begin, tokens, plan.settings.recap_tokens, seen.recap.since, *sent)
-        return await self._once((*place, *parts), lambda: make(log, line, plan, seen, covered=covered, tokens=tokens))
+        return await self._once((*whose, *parts), lambda: make(log, line, plan, seen, covered=covered, tokens=tokens))
 
-    async def _once(self, place: tuple[str | int, ...], make: Callable[[], Awaitable[Gap]]) -> Gap:
-        if place not in self._made:
-            self._made[place] = await make()
+    async def _once(self, wanted: tuple[str | int, ...], make: Callable[[], Awaitable[Gap]]) -> Gap:
+        if wanted not in self._made:
+            self._made[wanted] = await make()
             if len(self._made) > KEPT:
                 self._made.popitem(last=False)
-        self._made.move_to_end(place)
-        return self._made[place]
+        self._made.move_to_end(wanted)
+        return self._made[wanted]
 
     def forget(self) -> None:
         self._made.clear()

@@ -37,7 +37,7 @@ def fit(packing: Packing) -> int:
     """The estimate, under the budget if that can be."""
     _messages_leave(packing)
     turns = (_older_leave, _turns_leave, _pins_leave, _shorten, _question_alone)
-    for give_way in (*turns, _forget, _lookups_leave, _shorten_question, _question_leaves):
+    for give_way in (*turns, _memory_leaves, _lookups_leave, _shorten_question, _question_leaves):
         if (estimate := packing.estimate()) <= packing.plan.budget:
             return estimate
         packing.gave_way = True
@@ -46,7 +46,7 @@ def fit(packing: Packing) -> int:
 
 
 def can_give_way(packing: Packing) -> bool:
-    """Whether it is over the budget, and something is left that would leave for it."""
+    """Whether it is over the budget, and something is left that can leave."""
     if packing.over <= 0:
         return False
     results = [event for turn in packing.turns[-1:] for event in turn.events if event.kind == "tool_result"]
@@ -55,7 +55,8 @@ def can_give_way(packing: Packing) -> bool:
 
 
 def _messages_leave(packing: Packing) -> None:
-    """Turns, where a provider limits the number of messages: half of that at once, so that the cutoff seldom steps."""
+    """Where a provider limits the number of messages, turns leave: half of the limit at once, so that the cutoff seldom
+    steps."""
     most = packing.plan.model.limits.messages - BESIDE
     if most <= 0 or not packing.turns:
         return
@@ -63,7 +64,7 @@ def _messages_leave(packing: Packing) -> None:
         _question_alone(packing)
     newest, older = packing.turns[-1], sum([len(turn.events) for turn in packing.older])
     end = newest.start.messages + len(newest.events)
-    if 3 * len(newest.events) > most - older:  # which a call, what stands for its result and a picture may come to
+    if 3 * len(newest.events) > most - older:  # a call may come to three: itself, its result's stand-in, a picture
         _cut_newest(packing, most - older)
     if newest is not packing.turns[0] and end - packing.turns[0].start.messages + older > most:
         half = max(1, (most - older) // 2)
@@ -79,8 +80,8 @@ def _messages_taken(packing: Packing) -> str:
 
 
 def _cut_newest(packing: Packing, most: int) -> None:
-    """Of a turn that alone has more messages than that the beginning leaves, likewise by half; but not what was
-    first said in it by the user, and last."""
+    """The beginning of a turn that alone has more than `most` messages leaves, likewise by half; but neither the first
+    nor the last message of the user's in it."""
     newest = packing.turns[-1]
     begins = list(accumulate(map(_messages_of, newest.items), initial=0))
     if begins[-1] <= most:
@@ -114,7 +115,7 @@ def _older_leave(packing: Packing) -> None:
 
 
 def _turns_leave(packing: Packing) -> None:
-    """From line to line of the grid on which the cutoff steps, so that it comes to stand where it will stay."""
+    """Turns leave up to one grid line after another, so that the cutoff comes to stand where it will stay."""
     while len(packing.turns) > 1 and (over := packing.over) > 0:
         left = 0
         while over > 0 and left < len(packing.turns) - 1:
@@ -128,12 +129,12 @@ def _turns_leave(packing: Packing) -> None:
         packing.degraded.append(fewer(choice.begin, packing.turns[0].start))
 
 
-def _next_line(packing: Packing, place: int) -> int:
-    """The last turn up to the next line after this one, the newest excepted unless it comes next."""
+def _next_line(packing: Packing, index: int) -> int:
+    """The index of the last turn up to the next grid line after turn `index`; the newest only where it comes next."""
     starts, step = [turn.start for turn in packing.turns], packing.plan.room.step
-    line = (starts[place].before // step + 1) * step if step else starts[place].before
-    upto = [n for n in range(place + 1, len(starts) - 1) if starts[n].before <= line]
-    return max(place + 1, *upto[-1:]) if upto else place + 1
+    line = (starts[index].before // step + 1) * step if step else starts[index].before
+    upto = [n for n in range(index + 1, len(starts) - 1) if starts[n].before <= line]
+    return max(index + 1, *upto[-1:]) if upto else index + 1
 
 
 def _pins_leave(packing: Packing) -> None:
@@ -146,7 +147,7 @@ def _pins_leave(packing: Packing) -> None:
 
 
 def _shorten(packing: Packing) -> None:
-    """The newest turn's results, from the largest.
+    """Shorten the newest turn's results, from the largest.
 
     Sizes and what must go are taken coarsely, so that as the turn goes on the same results stay shortened,
     and its beginning stays in the provider's cache.
@@ -186,7 +187,7 @@ def _question_alone(packing: Packing) -> None:
 
 
 def _shorten_question(packing: Packing) -> None:
-    """The user's newest message, to as much as fits."""
+    """Shorten the user's newest message to as much as fits."""
     question = packing.question
     if question is None:
         return
@@ -223,8 +224,8 @@ def _question_leaves(packing: Packing) -> None:
         packing.fold()
 
 
-def _forget(packing: Packing) -> None:
-    """What memory adds, from what changes most to what changes least; and the time."""
+def _memory_leaves(packing: Packing) -> None:
+    """What memory adds leaves, from what changes most to what changes least; and then the time."""
     for name in ("uncovered", "untold", "recap", "facts", "brief"):
         if packing.over > 0 and packing.sections.pop(name, "") and name != "untold":
             packing.degraded.append(f"the {NAMES.get(name, name)} was left out to fit")
@@ -238,7 +239,7 @@ def _forget(packing: Packing) -> None:
 
 
 def _lookups_leave(packing: Packing) -> None:
-    """Memory's own tools, which say nothing by themselves."""
+    """Memory's own tools leave: they say nothing by themselves."""
     if _has_lookups(packing):
         packing.plan = without_lookups(packing.plan)
         packing.degraded.append("memory's own tools were left out to fit")

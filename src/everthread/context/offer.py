@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from everthread.core.estimates import Measure, counting, uncounted
-from everthread.core.fence import Fence, without
+from everthread.core.fence import Fence, without_number
 from everthread.core.request import Tool
 from everthread.core.tokens import tools_size
 from everthread.providers.models import Limits, Model
@@ -87,7 +87,7 @@ def _taken(tools: tuple[Tool, ...], limits: Limits) -> tuple[tuple[Tool, ...], l
 
 def unfenced(tool: Tool, fence: Fence) -> Tool:
     """A tool's description may be a server's own words."""
-    told = without(fence, tool.description)
+    told = without_number(fence, tool.description)
     return tool if told is tool.description else msgspec.structs.replace(tool, description=told)
 
 

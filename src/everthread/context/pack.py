@@ -272,13 +272,13 @@ class Packing:
         asides, previous = Asides(self.clock), None
         for turn in self.turns:
             turn.aside = 0
-            for place, item in enumerate(turn.items):
+            for index, item in enumerate(turn.items):
                 if not isinstance(item, MessageItem) or item.role != "user":
                     continue
-                returned = place == 0 and previous is not None and previous.session != item.session
+                returned = index == 0 and previous is not None and previous.session != item.session
                 pause = item.time - previous.micros if previous and returned else 0
                 if text := asides.of(item.time, pause):
-                    turn.items[place] = msgspec.structs.replace(item, aside=text)
+                    turn.items[index] = msgspec.structs.replace(item, aside=text)
                     turn.aside += self.plan.measure.text(text) + 2
             previous = turn.events[-1]
 
@@ -287,13 +287,13 @@ class Packing:
     def _reason(self) -> None:
         for turn in self.turns:
             so_far = SoFar()
-            for place, item in enumerate(turn.items):
+            for index, item in enumerate(turn.items):
                 reasoning = [part for part in item.parts if isinstance(part, Reasoning)]
                 if not reasoning:
                     continue
                 so_far = self._onward(turn, so_far, item.seq)
                 if isinstance(item, ReplyItem) and self._may_go_back(turn, item, so_far):
-                    turn.items[place] = msgspec.structs.replace(item, reasons=True)
+                    turn.items[index] = msgspec.structs.replace(item, reasons=True)
                 else:
                     turn.size -= sum(map(self._reasoned, reasoning))
         for turn in self.older:

@@ -7,7 +7,7 @@ from everthread.errors import BadValue, UnknownSeq
 from everthread.store.log import Log
 
 
-async def turn_of(log: Log, line: Line, seq: int, *, to_pin: bool = False) -> int:
+async def first_of_turn(log: Log, line: Line, seq: int, *, to_pin: bool = False) -> int:
     """The first seq of the turn that holds event `seq`. `to_pin`: nothing before the last clear is ever sent."""
     head = await log.head(line, at=seq)
     newest = await log.head(line)

@@ -17,9 +17,9 @@ from everthread.context.offer import offer, unfenced, weighed
 from everthread.context.output import TOLD, Output
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded, uncounted
 from everthread.core.events import BriefUpdated, Summary
-from everthread.core.fence import Fence, without
+from everthread.core.fence import Fence, without_number
 from everthread.core.request import Tool, Ways, clean
-from everthread.core.sections import RECALL, instructions_of, noted
+from everthread.core.sections import RECALL, fenced_notes, instructions_of
 from everthread.core.strategies import OWN as OWN_STRATEGY
 from everthread.core.strategies import STRATEGIES, Choice, Older, Strategy, View, choose, fewer, noting
 from everthread.core.tokens import JOINT, WRAPPING, Counter
@@ -250,9 +250,9 @@ def _sections(asked: Asked, outlook: Outlook, settings: Settings, fence: Fence) 
     # Until the turn ends it stays as it is, because it stands before all that is cached; unless it was forgotten.
     held = asked.notes if outlook.notes and asked.notes_since in (0, outlook.notes_since) else None
     notes = outlook.notes if held is None else held
-    sections = instructions_of(_noted(told, notes, settings, fence))
+    sections = instructions_of(_with_notes(told, notes, settings, fence))
     opening = clean("\n\n".join(event.text for event in outlook.opening if event.text.strip()))
-    if opening := without(fence, opening):
+    if opening := without_number(fence, opening):
         sections["opening"] = opening
     return sections
 
@@ -267,7 +267,7 @@ def _shape(
     shape = shape_of(settings.output, dialect)
     if shape.text:
         return shape.text, []
-    sections["output"] = without(fence, clean(TOLD + settings.output))
+    sections["output"] = without_number(fence, clean(TOLD + settings.output))
     return "", [f"the schema of the reply is told in the instructions, because {shape.why}"]
 
 
@@ -364,14 +364,14 @@ def measure_of(model: Model, settings: Settings, learnt: float | None = None) ->
 def _told(given: str | Mapping[str, str] | None, persona: str, fence: Fence) -> Mapping[str, str]:
     """The instructions given; the persona is the configured one where they say nothing of it."""
     told = {"persona": persona, **({"persona": given} if isinstance(given, str) else given or {})}
-    return {name: without(fence, text) for name, text in told.items()}
+    return {name: without_number(fence, text) for name, text in told.items()}
 
 
-def _noted(told: Mapping[str, str], notes: str, settings: Settings, fence: Fence) -> Mapping[str, str]:
+def _with_notes(told: Mapping[str, str], notes: str, settings: Settings, fence: Fence) -> Mapping[str, str]:
     """The instructions with MEMORY.md among them, unless other notes were given."""
     if not notes.strip() or "memory" in told or not settings.memory:
         return told
-    return {**told, "memory": noted(fence, notes)}
+    return {**told, "memory": fenced_notes(fence, notes)}
 
 
 def without_lookups(plan: Plan) -> Plan:

@@ -71,7 +71,7 @@ def _tool(given: object) -> Tool:
     if not isinstance(given, Mapping):
         raise BadValue(_ONE, given, _FORM)
     try:
-        tool = msgspec.convert(_plain(given), Tool)
+        tool = msgspec.convert(_in_our_form(given), Tool)
         json.dumps([tool.description, tool.schema], ensure_ascii=False, allow_nan=False).encode()
         mended = _taken(tool.schema)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as problem:
@@ -128,7 +128,7 @@ def _inner(key: str, value: Any) -> Any:
     return _mended(value) if key in _INSIDE else value
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+def _in_our_form(given: Mapping[str, Any]) -> dict[str, Any]:
     """The tool in our form, from whichever it has."""
     kind = given.get("type")
     if kind == "function" and "function" in given:

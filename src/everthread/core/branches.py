@@ -147,6 +147,18 @@ def _jumped(piece: Piece, holds: Callable[[Piece], bool]) -> Piece | None:
     return None
 
 
+class Target(NamedTuple):
+    """Where to append: a branch of a conversation, or whichever is current."""
+
+    tenant: str
+    conversation: str
+    branch: int | None = None
+
+    @property
+    def about(self) -> str:
+        return f"{self.tenant}/{self.conversation}"
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """A branch of a conversation with its ancestors."""
 
@@ -159,6 +171,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     def about(self) -> str:
         """What identifies this conversation among those of all tenants."""
         return f"{self.tenant}/{self.conversation}"
+
+    @property
+    def target(self) -> Target:
+        """The branch, to append to."""
+        return Target(self.tenant, self.conversation, self.branch.number)
 
     @property
     def own(self) -> Segment:
@@ -214,12 +231,12 @@ class Current(NamedTuple):
         return f"{self.tenant}/{self.conversation}"
 
 
-def line_of(tenant: str, conversation: str, lineage: list[tuple[Branch, Departure]]) -> Line:
+def line_of(tenant: str, conversation: str, ancestry: list[tuple[Branch, Departure]]) -> Line:
     """The line of a branch, from the branch and its ancestors in that order, each with where it left its parent."""
     past: Piece | None = None
-    for (_, left), (parent, _) in reversed(list(pairwise(lineage))):
+    for (_, left), (parent, _) in reversed(list(pairwise(ancestry))):
         if left.end.seq > parent.at:
             past = piece_of(parent.number, parent.at + 1, past, left)
         elif left.end.seq == 0:
             past = None
-    return Line(tenant=tenant, conversation=conversation, branch=lineage[0][0], past=past)
+    return Line(tenant=tenant, conversation=conversation, branch=ancestry[0][0], past=past)

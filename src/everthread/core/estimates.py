@@ -19,7 +19,7 @@ from everthread.core.tokens import Counter, count, four_bytes, sizes
 
 __all__ = ["Measure", "Uncountable", "cl100k", "counted", "counting", "four_bytes", "rounded", "uncounted"]
 
-STEPS = 20  # a factor is rounded up to twentieths, so that a slightly better one changes nothing
+TWENTIETHS = 20  # a factor is rounded up to twentieths, so that a slightly better one changes nothing
 
 
 class Uncountable(Exception):
@@ -27,8 +27,8 @@ class Uncountable(Exception):
 
 
 def rounded(factor: float) -> float:
-    """A factor rounded up to steps of 5 %."""
-    return math.ceil(round(factor * STEPS, 6)) / STEPS
+    """A factor rounded up to a twentieth."""
+    return math.ceil(round(factor * TWENTIETHS, 6)) / TWENTIETHS
 
 
 def uncounted(text: str) -> int:

@@ -106,7 +106,7 @@ def fence_of(secret: bytes, conversation: str) -> Fence:
 
 
 @lru_cache(maxsize=512)
-def without(fence: Fence, text: str) -> str:
+def without_number(fence: Fence, text: str) -> str:
     """A text that comes again with every request, without the number."""
     return fence.broken(text)
 

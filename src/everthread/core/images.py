@@ -28,7 +28,7 @@ def dimensions(data: bytes) -> tuple[int, int]:
 
 
 class _Patience(io.BytesIO):
-    """Bytes that are read in so many pieces, and then no more."""
+    """Bytes that can be read in at most `READS` pieces."""
 
     pieces = 0
 

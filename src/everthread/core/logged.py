@@ -18,7 +18,7 @@ import msgspec
 
 from everthread.core.events import Event, decode, encode, is_unremembered, text_of
 from everthread.core.times import microseconds, moment
-from everthread.core.values import Value, inside, within
+from everthread.core.values import Value, inner_form, inside
 from everthread.errors import BadValue, Corrupt
 
 # Of an event in its place, as others see it; what the store has of it differs.
@@ -75,7 +75,7 @@ class Logged(msgspec.Struct, Value, frozen=True, dict=True):
         return text_of(self.event)
 
     def _form(self) -> dict[str, Any]:
-        return {name: within(getattr(self, name)) for name in FORM}
+        return {name: inner_form(getattr(self, name)) for name in FORM}
 
     @classmethod
     def _of_form(cls, form: dict[str, Any]) -> Logged:
@@ -117,8 +117,8 @@ def memorable(events: Iterable[Logged]) -> list[Logged]:
     return [one for one in readable(events) if not is_unremembered(one.event)]
 
 
-def plain(events: Iterable[Event | Logged]) -> Iterator[Event]:
-    """The events themselves, whether or not they come with their places."""
+def unwrapped(events: Iterable[Event | Logged]) -> Iterator[Event]:
+    """The events themselves, whether they come from the log or not."""
     for event in events:
         if isinstance(event, Logged):
             yield event.event

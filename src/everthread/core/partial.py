@@ -97,11 +97,11 @@ def _rest(piece: LiveDelta, known: int) -> LiveDelta:
 # -- as text, for the row that keeps it and for the bus: any characters, in ASCII ---------------------------------
 
 
-def written(partial: Partial) -> str:
+def write_partial(partial: Partial) -> str:
     return json.dumps([partial.id, partial.at, partial.model, _spelled(piece for _, piece in partial.joined())])
 
 
-def read(text: str) -> Partial | None:
+def read_partial(text: str) -> Partial | None:
     """The partial reply that a text holds; None where it holds none."""
     try:
         id, at, model, pieces = json.loads(text)

@@ -66,8 +66,8 @@ def _headed(name: str, text: str) -> str:
     return f"# {_HEADINGS[name]}\n\n{text}" if name in _HEADINGS else text
 
 
-def noted(fence: Fence, text: str) -> str:
-    """MEMORY.md, in a fence of its own: it was written of what users and tools say."""
+def fenced_notes(fence: Fence, text: str) -> str:
+    """MEMORY.md, in a fence of its own: it repeats what users and tools have said."""
     return _between(fence, _NOTES, ' kind="memory"', text)
 
 

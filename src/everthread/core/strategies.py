@@ -291,7 +291,7 @@ def question(before: int) -> Lookups[Older | None]:
     return found._replace(why=ASKED) if found else None
 
 
-def asking(choosing: Lookups[Choice], question: Older | None) -> Lookups[Choice]:
+def with_question(choosing: Lookups[Choice], question: Older | None) -> Lookups[Choice]:
     """The choice, with the question among its older turns, unless it is in the window."""
     choice = yield from choosing
     if question is None or question.start.first >= choice.begin.first:
@@ -304,8 +304,8 @@ def asking(choosing: Lookups[Choice], question: Older | None) -> Lookups[Choice]
 OWN = "own"  # the name of every strategy that is an application's own
 
 
-def name_of(function: Callable[..., object]) -> str:
-    """By which the log knows a function of the application's: what it does is not written down."""
+def function_name(function: Callable[..., object]) -> str:
+    """The name by which the log knows an application's own function; what it does is not recorded."""
     found = function if hasattr(function, "__qualname__") else type(function)
     return f"{found.__module__}.{found.__qualname__}"
 

@@ -109,19 +109,19 @@ def plain(value: object) -> Any:
         case list() | tuple():
             return [plain(one) for one in value]
         case _:
-            return within(value)
+            return inner_form(value)
 
 
 def form_of(struct: Any) -> dict[str, Any]:
     """All fields of a struct by their names, after its tag."""
     field, tag = _tag_of(type(struct))
-    fields = {name: within(getattr(struct, name)) for name in struct.__struct_fields__}
+    fields = {name: inner_form(getattr(struct, name)) for name in struct.__struct_fields__}
     return {field: tag, **fields} if field else fields
 
 
 def stored_form(struct: msgspec.Struct) -> dict[str, Any]:
     """A struct as it is stored: without the fields that are as they would be anyway."""
-    form: dict[str, Any] = within(msgspec.to_builtins(struct))
+    form: dict[str, Any] = inner_form(msgspec.to_builtins(struct))
     return form
 
 
@@ -131,7 +131,7 @@ def _tag_of(cls: Any) -> tuple[str, Any]:
     return ("", None) if config.tag is None else (config.tag_field, config.tag)
 
 
-def within(value: object) -> Any:
+def inner_form(value: object) -> Any:
     """The form of what stands inside a value."""
     match value:
         case None | bool() | int() | float() | str():
@@ -145,9 +145,9 @@ def within(value: object) -> Any:
         case msgspec.Struct():
             return form_of(value)
         case Mapping():
-            return {_key(key): within(one) for key, one in value.items()}
+            return {_key(key): inner_form(one) for key, one in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [within(one) for one in value]
+            return [inner_form(one) for one in value]
         case _:
             raise BadValue("the value", value, "one that a verb returns; of a talk, its `conversation`")
 

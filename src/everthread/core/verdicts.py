@@ -14,7 +14,7 @@ APPROVE, REFUSE, CHANGE = "approve", "refuse", "change_arguments"
 ABOUT = {"call", "seq", "waiting", "upto"}  # all that a verdict tells
 
 
-def answered(event: Event) -> int:
+def verdict_on(event: Event) -> int:
     """The seq of the tool call of which this is the verdict; 0 where it is none."""
     seq = event.arguments.get("seq") if isinstance(event, Command) and event.name in (APPROVE, REFUSE) else 0
     return seq if type(seq) is int and 0 < seq <= ENDLESS else 0  # an application may have commands of these names
@@ -22,15 +22,15 @@ def answered(event: Event) -> int:
 
 def is_verdict(event: Event) -> bool:
     """Whether it is a verdict and nothing else: an application's command of that name may say more."""
-    return bool(answered(event)) and isinstance(event, Command) and event.arguments.keys() <= ABOUT
+    return bool(verdict_on(event)) and isinstance(event, Command) and event.arguments.keys() <= ABOUT
 
 
 def approved(event: Event) -> int:
-    """The same, where it is a yes."""
-    return answered(event) if isinstance(event, Command) and event.name == APPROVE else 0
+    """The seq of the tool call that this approves; 0 where it approves none."""
+    return verdict_on(event) if isinstance(event, Command) and event.name == APPROVE else 0
 
 
-def changed(event: Event, seq: int = 0) -> str:
+def changed_arguments(event: Event, seq: int = 0) -> str:
     """The arguments with which somebody let a tool call run (that of event `seq`, if given); empty where it is no such
     command."""
     said = event.arguments if isinstance(event, Command) and event.name == CHANGE else {}
@@ -38,7 +38,7 @@ def changed(event: Event, seq: int = 0) -> str:
     return text if isinstance(text, str) and seq in (0, said.get("seq")) else ""
 
 
-def key_of(branch: int, seq: int) -> str:
+def approval_key(branch: int, seq: int) -> str:
     """The key under which a tool call is approved, by the branch that stores it. An application's keys have no line
     breaks, so none of them is this one."""
     return f"approved\n{branch}/{seq}"

@@ -12,7 +12,7 @@ from everthread.jobs.worker import Job, Worker
 from everthread.memory import brief, name, recap, summary
 from everthread.memory.branch import Memory, Unusable
 from everthread.memory.due import Due
-from everthread.memory.standing import MemoryState, look
+from everthread.memory.status import MemoryState, look
 from everthread.store.beside.leases import Lease
 
 _log = logging.getLogger("everthread.memory")

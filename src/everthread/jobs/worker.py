@@ -89,8 +89,8 @@ class Did(msgspec.Struct, Value, frozen=True, kw_only=True):
     model: str = ""
 
 
-class _Place(msgspec.Struct):
-    """A branch of which we were reminded, first and last at these times."""
+class _Waiting(msgspec.Struct):
+    """A branch that waits to be seen to: we were reminded of it first and last at these times."""
 
     conversation: Conversation
     branch: int
@@ -107,7 +107,7 @@ class Worker:
         self._before: list[Job[Any]] = [job for job in jobs if not job.alone]
         self._jobs: list[Job[Any]] = [job for job in jobs if job.alone]
         self._tell: Callable[[Did], None] = lambda _: None
-        self._waiting: dict[str, _Place] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -122,7 +122,7 @@ class Worker:
             return
         name, now = f"{conversation.about}/{branch}", time.monotonic()
         before = self._waiting.get(name)
-        self._waiting[name] = _Place(conversation, branch, before.first if before else now, now, written)
+        self._waiting[name] = _Waiting(conversation, branch, before.first if before else now, now, written)
         if name not in self._working:
             self._working[name] = asyncio.create_task(self._attend(name))
 
@@ -184,40 +184,40 @@ class Worker:
         try:
             while name in self._waiting:
                 await self._quiet(name)
-                place = self._waiting.pop(name)
+                waiting = self._waiting.pop(name)
                 async with self._slots:
-                    await self._see_to(name, place)
+                    await self._see_to(name, waiting)
         finally:
             del self._working[name]
 
     async def _quiet(self, name: str) -> None:
         while not self._hurry.is_set():
-            place, now = self._waiting[name], time.monotonic()
-            rest = max(MOMENT - (now - place.last), MOMENT if self._busy() else 0.0)
-            if rest <= 0 or now - place.first > PATIENCE:
+            waiting, now = self._waiting[name], time.monotonic()
+            rest = max(MOMENT - (now - waiting.last), MOMENT if self._busy() else 0.0)
+            if rest <= 0 or now - waiting.first > PATIENCE:
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._hurry.wait()
 
-    async def _see_to(self, name: str, place: _Place) -> None:
+    async def _see_to(self, name: str, waiting: _Waiting) -> None:
         try:
-            wait = await self._try(place)
+            wait = await self._try(waiting)
         except NotFound:
             return  # erased meanwhile
-        if place.written:
+        if waiting.written:
             with suppress(EverthreadError):
-                await self._store.reminders.drop(place.written)
+                await self._store.reminders.drop(waiting.written)
         if wait and self._apart:
-            await self._write_down(place, wait)
+            await self._write_down(waiting, wait)
         elif wait and not self._closing:
-            self._later(name, place, wait)
+            self._later(name, waiting, wait)
 
-    async def _try(self, place: _Place) -> float:
+    async def _try(self, waiting: _Waiting) -> float:
         """Do what is due on a branch. After how many seconds to look again. Raises NotFound, and nothing else."""
-        conversation = place.conversation
+        conversation = waiting.conversation
         try:
-            _, wait = await self._once(conversation, place.branch, all=False)
+            _, wait = await self._once(conversation, waiting.branch, all=False)
         except NotFound:
             raise
         except EverthreadError as problem:
@@ -228,19 +228,19 @@ class Worker:
             return wait
         return FAULT
 
-    async def _write_down(self, place: _Place, seconds: float) -> None:
+    async def _write_down(self, waiting: _Waiting, seconds: float) -> None:
         """Remind whichever worker runs by then."""
         with suppress(EverthreadError):
-            line = await self._store.line(place.conversation, place.branch)
-            await self._store.reminders.add(place.conversation.owner, line, seconds=seconds)
+            line = await self._store.line(waiting.conversation, waiting.branch)
+            await self._store.reminders.add(waiting.conversation.owner, line, seconds=seconds)
 
-    def _later(self, name: str, place: _Place, seconds: float) -> None:
+    def _later(self, name: str, waiting: _Waiting, seconds: float) -> None:
         if handle := self._again.pop(name, None):
             handle.cancel()
 
         def again() -> None:
             self._again.pop(name, None)
-            self.remind(place.conversation, place.branch)
+            self.remind(waiting.conversation, waiting.branch)
 
         self._again[name] = asyncio.get_running_loop().call_later(seconds, again)
 

@@ -103,7 +103,7 @@ def told(logged: Logged, length: int) -> str:
         case User() | Assistant():
             return _line(_speaker(event), _said(logged, length))
         case ToolCall():
-            return _line(f"Tool call {event.name}", asked(event, min(length, _ARGUMENTS)) or "no arguments")
+            return _line(f"Tool call {event.name}", short_arguments(event, min(length, _ARGUMENTS)) or "no arguments")
         case ToolResult():
             return _line(_outcome(event), came_out(event, max(40, length // 4)) or "nothing")
     return ""
@@ -120,7 +120,7 @@ def _outcome(event: ToolResult) -> str:
     return f"{how} of {event.name}" if event.name else how
 
 
-def asked(call: ToolCall, length: int = _ARGUMENTS) -> str:
+def short_arguments(call: ToolCall, length: int = _ARGUMENTS) -> str:
     """The arguments of a tool call, short: `origin LAS, destination IAH`."""
     arguments = object_of(call.arguments)
     if arguments is None:
@@ -212,7 +212,7 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _FIRST_PERSON = re.compile(r"(?<![\"“'‘\w])(?:I|[Mm]y|[Ww]e|[Oo]ur|[Ii]ch|[Jj]e|[Yy]o)\b(?![\"”'’])")
 
 
-def checked(text: str, words: int = WORDS) -> str:
+def trimmed(text: str, words: int = WORDS) -> str:
     """A model's summary as it may be kept: without headings and plans, at most `words` words, in whole sentences."""
     text = _WRAPPING.sub("", _THOUGHT.sub("", clean(text))).strip()
     while (opened := _OPENING.match(text)) and opened.end():
@@ -220,7 +220,7 @@ def checked(text: str, words: int = WORDS) -> str:
     text = _without_plans(text).strip()
     if not any(map(str.isalnum, text)):
         raise BadValue("the model's summary", text, "a text that says something")
-    return within(text, words, words_of)
+    return within(text, words, word_count)
 
 
 def first_person(text: str) -> bool:
@@ -228,7 +228,7 @@ def first_person(text: str) -> bool:
     return bool(_FIRST_PERSON.search(re.sub(r'"[^"\n]*"|“[^”\n]*”', '""', text)))
 
 
-def words_of(text: str) -> int:
+def word_count(text: str) -> int:
     """The number of words; in scripts without spaces two characters count as one."""
     wide = len(_WIDE.findall(text))
     return len(_WIDE.sub(" ", text).split()) + -(-wide // 2)
@@ -254,7 +254,7 @@ def within(text: str, most: int, measure: Counter) -> str:
     kept: list[str] = []
     left = most
     for line in text.split("\n"):
-        size = measure(line) + (measure is not words_of)  # the line's end
+        size = measure(line) + (measure is not word_count)  # the line's end
         if size > left:
             kept.append(" ".join(_first(line, left, measure)))
             break

@@ -20,7 +20,7 @@ from everthread.core.logged import Logged
 from everthread.core.request import clean
 from everthread.core.tokens import count as count_tokens
 from everthread.language import entities
-from everthread.language.digest import asked, came_out, shortened
+from everthread.language.digest import came_out, short_arguments, shortened
 from everthread.language.fitting import Fitting
 from everthread.language.sentences import Sentence, sentences
 from everthread.language.statement_words import LOOSE
@@ -216,7 +216,7 @@ def _pieces(event: object, calls: dict[str, ToolCall]) -> tuple[str, Iterable[tu
 
 def _of_result(event: ToolResult, call: ToolCall) -> tuple[str, list[tuple[str, float]]]:
     name = _flat(event.name or call.name) or "without a name"
-    given = f" ({asked(call, 120)})" if call.arguments.strip() not in ("", "{}") else ""
+    given = f" ({short_arguments(call, 120)})" if call.arguments.strip() not in ("", "{}") else ""
     how, worth = ("failed with", 1.5) if event.error else ("gave", -0.5)
     came = came_out(event, 240)
     return f"The tool {name}{given} {how}", [(came, worth)] if came else []
@@ -226,7 +226,7 @@ def _sentences(text: str, *, own: bool, worth: float) -> Iterator[tuple[str, flo
     """The sentences of a message with what each is worth by its wording."""
     for sentence in sentences(clean(text[:LOOKED_AT]))[:READ]:
         if any(map(str.isalnum, sentence.text)):
-            yield _plain(sentence), _worth_of(sentence, own=own, worth=worth)
+            yield _without_marks(sentence), _worth_of(sentence, own=own, worth=worth)
 
 
 def _worth_of(sentence: Sentence, *, own: bool, worth: float) -> float:
@@ -237,7 +237,7 @@ def _worth_of(sentence: Sentence, *, own: bool, worth: float) -> float:
     return worth - code + _wording(sentence.text, bool(stated))
 
 
-def _plain(sentence: Sentence) -> str:
+def _without_marks(sentence: Sentence) -> str:
     """The sentence on one line, without Markdown's marks."""
     text = sentence.text if sentence.kind == "code" else _MARKS.sub("", sentence.text)
     return shortened(_flat(text), LONGEST)

@@ -131,7 +131,7 @@ def facts_of(logged: Logged) -> Iterator[Fact]:
 def _of_user(event: User, seq: int) -> Iterator[Fact]:
     text = clean(text_of(event))
     if not event.origin:  # what an application or a schedule says is no wish of the user's
-        yield from _standing(text, seq)
+        yield from _statements(text, seq)
     yield from _exact(entities.found(text), seq, "user")
 
 
@@ -175,7 +175,7 @@ def rendered(facts: Iterable[Fact]) -> str:
 # -- from an event -----------------------------------------------------------------------------------------
 
 
-def _standing(text: str, seq: int) -> Iterator[Fact]:
+def _statements(text: str, seq: int) -> Iterator[Fact]:
     """What the user's own prose states: code is not a wish, and a quoted line is somebody else's."""
     for sentence in sentences(text):
         if sentence.kind in ("prose", "item") and (stated := statement(sentence.text)):

@@ -53,7 +53,7 @@ _NEAR = [own * NEAR for own in _OWN]
 _NEXT = [own * (ASKED if figures & _ASKS else NEAR) for figures, own in enumerate(_OWN)]
 
 
-class Row(NamedTuple):
+class PostingRow(NamedTuple):
     """What a word's postings in one block say: its number, the postings, and the block's first session and its runs."""
 
     block: int
@@ -76,7 +76,7 @@ def code_of(kind: str) -> int:
     return RANKED_KINDS.index(kind) if kind in RANKED_KINDS else len(RANKED_KINDS) - 1
 
 
-def without(postings: str, slot: int) -> str:
+def without_slot(postings: str, slot: int) -> str:
     """The postings of all slots but one."""
     pieces = [postings[at : at + 4] for at in range(0, len(postings), 4)]
     return "".join([piece for piece in pieces if _slot(piece) != slot])
@@ -86,7 +86,7 @@ def _slot(posting: str) -> int:
     return ((ord(posting[0]) - _ZERO) << 6 | ord(posting[1]) - _ZERO) >> 3
 
 
-def count(row: Row, *, kinds: frozenset[int], session: int | None) -> int:
+def count_postings(row: PostingRow, *, kinds: frozenset[int], session: int | None) -> int:
     """How many postings are of these kinds (any, where none is named) and of this session, if one is named."""
     if not kinds and session is None:
         return len(row.postings) // 4
@@ -117,7 +117,7 @@ class Ranking:
         self._exact: dict[int, int] = {}
         self._spoken: set[int] = set()
 
-    def add(self, rows: Iterable[Row], *, among: float, exact: bool, alone: bool = False) -> None:
+    def add(self, rows: Iterable[PostingRow], *, among: float, exact: bool, alone: bool = False) -> None:
         """Count a word that is in `among` events, by its postings; `alone`: not for their neighbours."""
         weight = self._weight(among)
         counts: dict[int, float] = {}
@@ -138,7 +138,7 @@ class Ranking:
     # The next two are written for speed: a common word has thousands of postings. Among equals the first counted stays
     # first: the newest, and of neighbours what follows, as answers do.
 
-    def _count(self, row: Row, counts: dict[int, float], in_session: dict[int, float]) -> list[tuple[int, int]]:
+    def _count(self, row: PostingRow, counts: dict[int, float], in_session: dict[int, float]) -> list[tuple[int, int]]:
         """Add up how often a word is in each place and session; the places that have it, with a posting's figures."""
         first = row.block * SLOTS
         counts_here = EVERY if self._counting is None else self._counting.get(row.block, NO)
@@ -167,12 +167,12 @@ class Ranking:
             counts[place + 2] = get(place + 2, 0.0) + near[figures]
             counts[place - 2] = get(place - 2, 0.0) + near[figures]
 
-    def add_at(self, places: frozenset[int], rows: Iterable[Row], *, among: float) -> None:
+    def add_at(self, places: frozenset[int], rows: Iterable[PostingRow], *, among: float) -> None:
         """Count a word only in these places, and only where they have it themselves."""
         counts = {place: self._normed[figures] for row in rows for place, figures in _decoded(row) if place in places}
         _gain(self.scores, counts, self._weight(among))
 
-    def add_spoken(self, rows: Iterable[Row]) -> None:
+    def add_spoken(self, rows: Iterable[PostingRow]) -> None:
         """The events of these postings were said by somebody whom the query names."""
         self._spoken.update(place for row in rows for place, _ in _decoded(row))
 
@@ -216,7 +216,7 @@ class Ranking:
         return (not kinds or known & 7 in kinds) and (session is None or known >> 3 & _SESSIONS <= session)
 
 
-def _decoded(row: Row) -> list[tuple[int, int]]:
+def _decoded(row: PostingRow) -> list[tuple[int, int]]:
     """The places of a row's postings, and what they say of how often, how long and whether it asks."""
     first, codes = row.block * SLOTS, row.postings.encode()
     each = zip(codes[::4], codes[1::4], codes[2::4], strict=True)

@@ -118,7 +118,7 @@ def _speaking(word: str) -> str:
     return f"{word}:"  # no word of a text ends so
 
 
-def asks(text: str) -> bool:
+def has_question(text: str) -> bool:
     """Whether there is a question in a text."""
     return bool(_ASKS.search(text[:LONGEST]))
 

@@ -17,7 +17,7 @@ from everthread.config import Settings
 from everthread.core.events import MEMORY, Assistant, ModelCall, text_of
 from everthread.core.parts import Text
 from everthread.core.request import MessageItem, Request, clean
-from everthread.core.strategies import OWN, name_of
+from everthread.core.strategies import OWN, function_name
 from everthread.errors import BadValue, BrokenOff
 from everthread.providers.base import Media
 from everthread.providers.models import Model
@@ -56,7 +56,7 @@ async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions:
 
 def own_model(runtime: Runtime) -> str:
     """The name by which the application's own function is recorded like a model; empty where there is none."""
-    return f"{OWN}:{name_of(runtime.summarise)}" if runtime.summarise else ""
+    return f"{OWN}:{function_name(runtime.summarise)}" if runtime.summarise else ""
 
 
 async def _own(summarise: Summarise, record: ModelCall, instructions: str, text: str) -> Told:

@@ -20,14 +20,13 @@ from everthread.core.branches import ENDLESS, Line
 from everthread.core.events import MEMORY, Event, ModelCall
 from everthread.core.logged import Logged, memorable
 from everthread.errors import Outrun, TakenOver
-from everthread.language.digest import by_turn, checked, material, portions
+from everthread.language.digest import by_turn, material, portions, trimmed
 from everthread.memory import prompts
 from everthread.memory.ask import Told, ask, own_model
 from everthread.memory.due import Due
 from everthread.providers.summariser import summariser
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import Conversation
-from everthread.store.scripts.append import Place
 
 PORTION, FRAME = 6_000, 700  # tokens that one model call is shown, and of these for the brief and what is around
 PAGE = 1_000  # events that are read at a time
@@ -56,7 +55,6 @@ class Memory:
     def __init__(self, runtime: Runtime, conversation: Conversation, line: Line, settings: Settings) -> None:
         self._runtime, self.log = runtime, runtime.log
         self.conversation, self.line, self.settings = conversation, line, settings
-        self.place = Place(line.tenant, line.conversation, line.branch.number)
         self.lease: Lease | None = None  # under which it writes; none where the user does
         self.model = own_model(runtime) or summariser(settings)
         self.worth = 1 if self.model else EXTRACT_AFTER
@@ -77,7 +75,7 @@ class Memory:
                 self._runtime, self.settings, self.model, instructions=prompts.text(prompt), text=shown, at=at
             )
             record = told.record
-            checked(told.text)
+            trimmed(told.text)
         except asyncio.CancelledError:
             with suppress(TakenOver):  # it ends all the same
                 await self._note(msgspec.structs.replace(record, finish="cancelled"))  # it is paid for
@@ -88,13 +86,13 @@ class Memory:
         return told
 
     async def _note(self, record: ModelCall) -> None:
-        await finished(self.log.append(self.place, [record], under=self.lease))
+        await finished(self.log.append(self.line.target, [record], under=self.lease))
 
     async def publish(self, made: Event, told: Told | None, due: Due) -> None:
         """Append what was made, with the record of the model call that made it. Raises Outrun."""
         record = [told.record] if told else []
         try:
-            await self.log.append(self.place, [made, *record], basis=due.basis(made.kind), under=self.lease)
+            await self.log.append(self.line.target, [made, *record], basis=due.basis(made.kind), under=self.lease)
         except Outrun:
             if told:
                 await self._note(told.record)  # it is paid for

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from everthread.core.events import BriefUpdated
 from everthread.core.tokens import count
 from everthread.language import extract
-from everthread.language.digest import WORDS, checked, within, words_of
+from everthread.language.digest import WORDS, trimmed, within, word_count
 from everthread.language.facts import ranked, rendered
 from everthread.memory.ask import Told
 from everthread.memory.branch import Memory, Portion
@@ -22,14 +22,14 @@ BACK = 400  # messages that an extractive brief looks back over
 
 
 def is_due(memory: Memory, due: Due, *, all: bool) -> bool:
-    """Whether a version is due. Not `all`: an extract only once it is worth it."""
+    """Whether a version is due. Unless `all` is to be done, an extract waits until enough is new to be worth it."""
     if memory.settings.strategy in ("importance", "session"):
         return False
     return due.behind >= (1 if all else memory.worth)
 
 
 async def make(memory: Memory, due: Due) -> None:
-    """Publish the next version. It covers what the model can take at once of what was said since."""
+    """Publish the next version. It covers as much of what was said since as the model can take at once."""
     base = due.brief.as_brief
     portion = await memory.portion(due, after=due.covered)
     known = await known_after(memory, due, portion.seq)
@@ -59,8 +59,8 @@ async def _prose(
     memory: Memory, due: Due, base: BriefUpdated, portion: Portion, told: Told | None, *, beside: str
 ) -> _Prose:
     if told:
-        return _Prose(checked(told.text), extractive=False)
-    if memory.model and not portion.turns:  # there is nothing new but what memory is not to be told of
+        return _Prose(trimmed(told.text), extractive=False)
+    if memory.model and not portion.turns:  # memory may be told of nothing that is new
         return _Prose(base.text, base.extractive)
     return _Prose(await _extract(memory, due, base, portion.seq, beside=beside), extractive=True)
 
@@ -72,11 +72,11 @@ async def _extract(memory: Memory, due: Due, base: BriefUpdated, upto: int, *, b
     own = await memory.before(upto + 1, limit=BACK, after=max(due.head.cleared, written.covers))
     room = memory.settings.brief_tokens - count(written.text)
     said = await asyncio.to_thread(extract.summary, own, max(0, room), beside=beside)
-    return within("\n".join(filter(None, (written.text, said))), WORDS, words_of)
+    return within("\n".join(filter(None, (written.text, said))), WORDS, word_count)
 
 
 async def _corrected(memory: Memory, due: Due, base: BriefUpdated) -> BriefUpdated | None:
-    """The newest version that the user wrote."""
+    """The newest version that the user wrote; None where there is none since the last clear."""
     if base.by:
         return base
     if not base.corrected:

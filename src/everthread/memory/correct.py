@@ -18,11 +18,11 @@ from everthread.core.tokens import count
 from everthread.core.turns import Head
 from everthread.core.values import Value
 from everthread.errors import BadValue, Outrun
-from everthread.language.digest import WORDS, shortened, words_of
+from everthread.language.digest import WORDS, shortened, word_count
 from everthread.language.facts import Fact, Facts, ranked, rendered
 from everthread.memory.branch import Memory
 from everthread.memory.due import due
-from everthread.memory.facts import known_after, written
+from everthread.memory.facts import as_text, known_after
 
 USER = "user"
 TRIES = 5  # times that a worker may be faster
@@ -48,7 +48,7 @@ class Remembered(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 async def remembered(memory: Memory, *, notes: str) -> Remembered:
     found = await memory.log.ask(lambda: due(memory.line, capable=False))
-    version, _ = found.standing(memory.settings.strategy)
+    version, _ = found.version_under(memory.settings.strategy)
     brief = version.as_brief
     known = await known_after(memory, found, max(found.head.cleared, version.covers))
     return Remembered(
@@ -90,7 +90,7 @@ def _check(memory: Memory, text: str | None) -> None:
         return
     if not text.strip():
         raise BadValue("the brief", text, "not empty; to begin afresh, clear the conversation")
-    if words_of(text) > WORDS or count(text) > tokens:
+    if word_count(text) > WORDS or count(text) > tokens:
         raise BadValue("the brief", shortened(text, 60), f"at most {WORDS} words and {tokens} tokens; shorten it")
 
 
@@ -104,11 +104,11 @@ async def _corrected(memory: Memory, text: str | None, drop: Sequence[str]) -> B
         text=brief.text if text is None else text.strip(),
         covers=covers,
         facts=rendered(ranked(known, memory.settings.facts_tokens, count)),
-        known=written(known),
+        known=as_text(known),
         turns=brief.turns,
         by=USER,
     )
-    await memory.log.append(memory.place, [version], basis=found.basis("brief_updated"))
+    await memory.log.append(memory.line.target, [version], basis=found.basis("brief_updated"))
     return version
 
 

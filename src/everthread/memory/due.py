@@ -69,7 +69,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
         """The seq up to which the brief covers that the next one goes on from."""
         return max(self.head.cleared, self.brief.covers)
 
-    def standing(self, strategy: str) -> tuple[Version, int]:
+    def version_under(self, strategy: str) -> tuple[Version, int]:
         """What is remembered under a strategy, and how many messages it is behind; some remember sessions only."""
         if strategy == "importance":
             return self.summary, self.unsummarised

@@ -24,7 +24,7 @@ class Known(NamedTuple):
     @property
     def written(self) -> str:
         """What the version that is being made keeps of it."""
-        return "" if self.at else written(self.facts)
+        return "" if self.at else as_text(self.facts)
 
 
 async def known_after(memory: Memory, due: Due, last: int) -> Known:
@@ -38,7 +38,7 @@ async def known_after(memory: Memory, due: Due, last: int) -> Known:
     return Known(facts, at)
 
 
-def written(facts: Facts) -> str:
+def as_text(facts: Facts) -> str:
     return msgspec.json.encode(facts).decode()
 
 

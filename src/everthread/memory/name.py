@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everthread.core.events import text_of
-from everthread.language.naming import name_of
+from everthread.language.naming import name_from
 from everthread.memory.branch import Memory
 from everthread.memory.due import Due
 
@@ -15,7 +15,7 @@ def is_due(memory: Memory, due: Due, *, all: bool) -> bool:
 
 
 async def make(memory: Memory, due: Due) -> None:
-    names = (name_of(text_of(one.event)) for one in await memory.messages(1) if one.kind == "user")
+    names = (name_from(text_of(one.event)) for one in await memory.messages(1) if one.kind == "user")
     name = next(filter(None, names), UNNAMED)
     change = memory.log.conversations.change(
         memory.conversation, name=name, under=memory.lease, forgotten=due.forgotten

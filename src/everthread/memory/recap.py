@@ -7,7 +7,7 @@ import asyncio
 from everthread.core.events import SessionEnded
 from everthread.core.logged import Logged
 from everthread.language import extract
-from everthread.language.digest import checked
+from everthread.language.digest import trimmed
 from everthread.memory.branch import PAGE, Memory, parted
 from everthread.memory.due import Due
 
@@ -23,7 +23,7 @@ async def make(memory: Memory, due: Due) -> None:
     """Publish two to four sentences on the session."""
     events = await _said(memory, due)
     told = await memory.told("recap", due, (await asyncio.to_thread(parted, events))[-1])
-    text = checked(told.text, words=RECAP_WORDS) if told else await asyncio.to_thread(extract.recap, events)
+    text = trimmed(told.text, words=RECAP_WORDS) if told else await asyncio.to_thread(extract.recap, events)
     # Where nothing can be told, no model could.
     version = SessionEnded(session=due.recap, recap=text, extractive=bool(text) and not told)
     await memory.publish(version, told, due)

@@ -7,7 +7,7 @@ import asyncio
 from everthread.core.events import Summary
 from everthread.core.tokens import count
 from everthread.language import extract
-from everthread.language.digest import checked, within
+from everthread.language.digest import trimmed, within
 from everthread.language.facts import STANDING, Facts, ranked, rendered
 from everthread.memory.ask import Told
 from everthread.memory.branch import Memory
@@ -45,7 +45,7 @@ async def _text(memory: Memory, due: Due, told: Told | None, known: Facts, *, up
     """What the model wrote, or an extract; and in front of it what the user prefers and demands, where it is not
     said there."""
     tokens = memory.settings.summary_tokens
-    said = checked(told.text, words=tokens) if told else await _extract(memory, due, upto, tokens)
+    said = trimmed(told.text, words=tokens) if told else await _extract(memory, due, upto, tokens)
     if wishes := _wishes(known, said, tokens // 3):
         room = max(0, tokens - count(wishes) - 2)
         rest = within(said, room, count) if told else await _extract(memory, due, upto, room)

@@ -248,7 +248,7 @@ def echoed(meta: dict[str, str], provider: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def told(request: Request, media: Media) -> Request:
+def without_media(request: Request, media: Media) -> Request:
     """The same request with pictures and files described in words, for a model that takes only text."""
     return msgspec.structs.replace(request, items=tuple([_told_item(item, media) for item in request.items]))
 

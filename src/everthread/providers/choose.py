@@ -82,7 +82,7 @@ def notice(model: str) -> str:
 # -- keys --------------------------------------------------------------------------------------------------
 
 
-def key_of(name: str, environ: Mapping[str, str], keys: Mapping[str, str]) -> str:
+def provider_key(name: str, environ: Mapping[str, str], keys: Mapping[str, str]) -> str:
     """The key for a provider's own address: of the keys given, else the environment's; empty where there is none."""
     known = provider(name)
     if given := keys.get(name) or keys.get(known.payee):
@@ -105,7 +105,7 @@ def access_of(
     if foreign:
         key = _key_for(address, environ, keys)
     else:
-        key = key_of(name, environ, keys)
+        key = provider_key(name, environ, keys)
         address = environ.get(provider(name).base_address, "").strip()
     return Access(
         provider=name,

@@ -30,7 +30,7 @@ _Some = Annotated[int, msgspec.Meta(gt=0)]
 _Multiple = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class _Facts(msgspec.Struct, Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ModelFacts(msgspec.Struct, Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What models.toml may say of a model; the meanings are told there."""
 
     window: _Some = 128_000
@@ -72,7 +72,7 @@ class Limits(msgspec.Struct, Value, frozen=True, kw_only=True, forbid_unknown_fi
     many_image_side: _Tokens = 0
 
 
-class Model(_Facts, frozen=True, kw_only=True):
+class Model(_ModelFacts, frozen=True, kw_only=True):
     """A model and what is known of it; where nothing is, `known` is false and the rest are defaults."""
 
     provider: str
@@ -87,14 +87,14 @@ class Model(_Facts, frozen=True, kw_only=True):
         return reported == own or bool(re.fullmatch(rf"{re.escape(own.removesuffix('-latest'))}-{_DATE}", reported))
 
 
-class _Entry(_Facts, frozen=True, kw_only=True):
+class _Entry(_ModelFacts, frozen=True, kw_only=True):
     match: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
     def fits(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.match)
 
     def facts(self) -> dict[str, Any]:
-        return {field: getattr(self, field) for field in _Facts.__struct_fields__}
+        return {field: getattr(self, field) for field in _ModelFacts.__struct_fields__}
 
 
 class _Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -137,11 +137,11 @@ def _fits(sent: SentPicture, bounds: Bounds) -> bool:
 
 def _scaled(whole: bytes, media_type: str, bounds: Bounds) -> tuple[str, str] | None:
     """`_smaller`, remembered. Another thread may call `forget` at any moment."""
-    place = (hashlib.sha256(whole).hexdigest(), bounds)
-    found = _kept.pop(place, None)
+    wanted = (hashlib.sha256(whole).hexdigest(), bounds)
+    found = _kept.pop(wanted, None)
     if found is None:
         found = _smaller(whole, media_type, bounds) or ()
-    _kept[place] = found
+    _kept[wanted] = found
     with suppress(KeyError):
         while len(_kept) > KEPT:
             _kept.popitem(last=False)

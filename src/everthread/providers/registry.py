@@ -75,9 +75,9 @@ def providers() -> tuple[Provider, ...]:
 
 
 def register(given: Any) -> None:
-    """Make a provider known that is not one of ours: a module or object with `ABOUT`, which is a `Provider`; `connect`,
-    which makes a client (`providers.client`); and `render` and `check` (`providers.base.RequestForm`), unless `ABOUT`
-    names the provider whose request form it takes. With `dialect` beside these, it takes the schema of a reply."""
+    """Add a provider to Everthread's own: a module or object with `ABOUT`, which is a `Provider`; `connect`, which
+    makes a client (`providers.client`); and `render` and `check` (`providers.base.RequestForm`), unless `ABOUT` names
+    the provider whose request form it takes. With `dialect` beside these, it takes the schema of a reply."""
     about: Provider = _checked(given).ABOUT
     if about.name in PROVIDERS:
         raise BadValue("the name of a provider", about.name, "none of Everthread's own")
@@ -85,7 +85,7 @@ def register(given: Any) -> None:
 
 
 def _checked(given: Any) -> Any:
-    """A provider that is not one of ours, if it has what one must have."""
+    """The provider that is to be added, if it has all that one needs."""
     about = getattr(given, "ABOUT", None)
     if not isinstance(about, Provider):
         raise BadValue("a provider", given, "a module or object with ABOUT, which is a Provider")

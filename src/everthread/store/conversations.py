@@ -152,7 +152,7 @@ def by_alias(owner: Owner, alias: str) -> Script[Conversation | None]:
 
 
 def find(owner: Owner, id: str) -> Script[Conversation]:
-    """By its id, or by its alias."""
+    """The conversation with this id or alias."""
     if not is_id(id):
         # What no database could be asked for is nobody's.
         if is_name(id) and (known := (yield from by_alias(owner, id))):
@@ -238,7 +238,7 @@ def is_name(value: str, *, most: int = 200) -> bool:
 
 
 def check_alias(value: str) -> str:
-    """An application's own id. One in the form of ours would be taken for ours."""
+    """An application's own id. It must not look like one of Everthread's, or it would be taken for one."""
     if check_name("id", value).isspace():
         raise BadValue("id", value, "text that is not blank")
     if is_id(value):
@@ -246,7 +246,7 @@ def check_alias(value: str) -> str:
     return value
 
 
-def object_of(written: str) -> dict[str, Any] | None:
+def stored_object(written: str) -> dict[str, Any] | None:
     """The settings or the metadata in a conversation's row; None where they cannot be read."""
     try:
         read = json.loads(written)
@@ -281,12 +281,12 @@ def conversation_of(tenant: str, row: Row) -> Conversation:
         agent=agent,
         name=name,
         goal=goal,
-        settings=object_of(settings) or {},  # damaged: `doctor` says so, and the rest can be read
+        settings=stored_object(settings) or {},  # damaged: `doctor` says so, and the rest can be read
         current=current,
         began=moment(began),
         erased=None if erased is None else moment(erased),
         alias=alias or "",
-        metadata=object_of(metadata) or {},
+        metadata=stored_object(metadata) or {},
     )
 
 

@@ -97,7 +97,7 @@ class Engine(Protocol):
     async def close(self) -> None: ...
 
 
-Heard = Callable[[Sequence[Logged] | None], None]
+OnNews = Callable[[Sequence[Logged] | None], None]
 
 
 class Bells:
@@ -107,10 +107,10 @@ class Bells:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[Heard]] = {}
+        self._waiting: dict[str, list[OnNews]] = {}
 
     @contextmanager
-    def hear(self, about: str, heard: Heard) -> Iterator[None]:
+    def hear(self, about: str, heard: OnNews) -> Iterator[None]:
         """Call `heard` with the events that were appended, or with None where something else may have changed."""
         self._waiting.setdefault(about, []).append(heard)
         try:

@@ -26,7 +26,7 @@ from everthread.store.conversations import (
     Totals,
     branch_totals_of,
     conversation_of,
-    object_of,
+    stored_object,
     total,
 )
 from everthread.store.engine import Ask, Row, Script
@@ -76,7 +76,7 @@ def page(
 
 def _has(written: str, wanted: dict[str, Any]) -> bool:
     """Whether a conversation has the metadata that is wanted; most have none at all."""
-    return written != "{}" and matches(object_of(written) or {}, wanted)
+    return written != "{}" and matches(stored_object(written) or {}, wanted)
 
 
 def _cursor(owner: Owner, before: str) -> Script[Cursor]:

@@ -3,7 +3,7 @@
 This is the contract that all else stands on, the same over every database. Verbs take a `Line` (a branch with
 its ancestors, from `line`), and having one is the permission to read it; or a `Conversation` (from
 `log.conversations`, which asks whose it is). That is a value, and anybody can make one: whatever is done with it is
-done only if the store knows it as this owner's (`mine`). A `Line` or `Place` that was made by hand is not asked whose
+done only if the store knows it as this owner's (`mine`). A `Line` or `Target` that was made by hand is not asked whose
 it is: the log is the operator's door, and users come in by `Everthread` and `Talk` (docs/decisions/0028). All raise
 errors of one tree (`everthread.errors`), and whatever is raised, the log is as it was (but for NotYetGone, which says
 what is left to do).
@@ -39,7 +39,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from everthread.core.branches import ENDLESS, Current, Line
+from everthread.core.branches import ENDLESS, Current, Line, Target
 from everthread.core.deltas import Done
 from everthread.core.events import Event
 from everthread.core.fence import Fence, fence_of
@@ -56,7 +56,7 @@ from everthread.store.conversations import Conversation, Owners
 from everthread.store.engine import Ask, Bells, Engine, Script
 from everthread.store.scripts import append, check, check_forgotten, read, restore, window
 from everthread.store.scripts import branch as branching
-from everthread.store.scripts.append import Basis, Batch, Draft, Place, Tries, Written
+from everthread.store.scripts.append import Basis, Batch, Draft, Tries, Written
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.outlook import Asking, Outlook
 from everthread.store.scripts.read import Newest
@@ -81,7 +81,7 @@ T = TypeVar("T")
 P = TypeVar("P")
 
 Clock = Callable[[], int]
-Gap = Callable[[], Awaitable[int | None]]
+SessionGap = Callable[[], Awaitable[int | None]]
 
 
 def now() -> int:
@@ -171,14 +171,14 @@ class Log:
 
     async def append(
         self,
-        place: Place,
+        target: Target,
         events: Sequence[Event | Draft],
         *,
         key: str = "",
         expect: int | None = None,
         basis: Basis | None = None,
         under: Lease | None = None,
-        gap: Gap | None = None,
+        gap: SessionGap | None = None,
         at: int | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
@@ -192,31 +192,31 @@ class Log:
         """
         batch = await self._prepare(_drafts(events), key, expect)
         batch.basis, batch.under, batch.at = basis, under, at
-        return (await self._write(place, batch, gap)).events
+        return (await self._write(target, batch, gap)).events
 
     async def go_on(
         self,
-        place: Place,
+        target: Target,
         events: Sequence[Event | Draft],
         *,
         under: Lease,
         key: str = "",
-        gap: Gap | None = None,
+        gap: SessionGap | None = None,
         gives_back: bool = False,
     ) -> Written:
         """The same for a turn under its lease, and the head of the branch after that. `gives_back`: these events end
         it, and the lease is free once they are written."""
         batch = await self._prepare(_drafts(events), key, None)
         batch.under, batch.gives_back = under, gives_back
-        return await self._write(place, batch, gap)
+        return await self._write(target, batch, gap)
 
-    async def _write(self, place: Place, batch: Batch, gap: Gap | None) -> Written:
+    async def _write(self, target: Target, batch: Batch, gap: SessionGap | None) -> Written:
         now = self._clock()
 
         async def write(gap: int, *, asks: bool = False) -> Written:
             return await self._engine.write(
-                lambda: append.append(place, batch, now=now, gap=gap, asks=asks),
-                about=place.about,
+                lambda: append.append(target, batch, now=now, gap=gap, asks=asks),
+                about=target.about,
                 large=len(batch.items) > 1_000 or batch.size > LARGE,
                 # What is quoted must still be there when it is written.
                 alone=batch.basis is not None or bool(batch.quotes),
@@ -229,8 +229,8 @@ class Log:
 
     async def kept(self, line: Line, key: str) -> list[Logged]:
         """What was appended with this key, on whichever branch; nothing where nothing was."""
-        place = Place(line.tenant, line.conversation)
-        return await self._engine.read(lambda: append.kept(place, key))
+        target = Target(line.tenant, line.conversation)
+        return await self._engine.read(lambda: append.kept(target, key))
 
     async def forgotten(self, line: Line) -> int:
         """How often something of the conversation was redacted."""

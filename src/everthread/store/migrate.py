@@ -27,7 +27,7 @@ def migrations(engine: str) -> tuple[Migration, ...]:
     return tuple(_migration(file.name, file.read_text("utf-8")) for file in found)
 
 
-def due(store: str, engine: str, applied: list[tuple[int, str]]) -> tuple[Migration, ...]:
+def missing(store: str, engine: str, applied: list[tuple[int, str]]) -> tuple[Migration, ...]:
     """What a database with these versions still needs; NewerSchema where it has one that is not known here."""
     known = migrations(engine)
     if applied and (newest := max(applied))[0] > known[-1].version:

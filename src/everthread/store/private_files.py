@@ -33,7 +33,7 @@ def is_everybodys(path: Path) -> bool:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def private_file(path: Path) -> Iterator[BinaryIO]:
     """A file that is written anew. It may be there from a crash, with rights of its own."""
     with open(path, "wb", opener=lambda name, flags: os.open(name, flags, FILE)) as file:
         path.chmod(FILE)

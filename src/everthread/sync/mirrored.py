@@ -113,8 +113,8 @@ class Stream(Mirrored, Generic[T]):
         return self._items(None)
 
     def pulse(self, seconds: float) -> Iterator[T | None]:
-        """The same, and None whenever nothing has come for so many seconds: to send a sign of life, or to look whether
-        anybody is still there."""
+        """The same items, and None whenever nothing has come for `seconds`: time to send a sign of life, or to see
+        whether anybody is still there."""
         return self._items(seconds)
 
     def _items(self, seconds: float | None) -> Iterator[Any]:

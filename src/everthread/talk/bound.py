@@ -6,10 +6,9 @@ from typing import Self
 
 from everthread.agent.runtime import Runtime
 from everthread.context.build import Contexts
-from everthread.core.branches import Line
+from everthread.core.branches import Line, Target
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
-from everthread.store.scripts.append import Place
 from everthread.tools import ToolContext
 
 
@@ -41,5 +40,5 @@ class Bound(ToolContext):
         return type(self)(self._log, self.conversation, branch, runtime=self._runtime)
 
     @property
-    def _place(self) -> Place:
-        return Place(self.conversation.tenant, self.conversation.id, self._branch)
+    def _target(self) -> Target:
+        return Target(self.conversation.tenant, self.conversation.id, self._branch)

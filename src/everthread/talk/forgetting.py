@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everthread import arguments
-from everthread.context.build import forgotten
+from everthread.context.build import drop_turns_around
 from everthread.errors import UnknownSeq
 from everthread.talk.bound import Bound
 from everthread.tools import notes
@@ -17,7 +17,7 @@ class Forgetting(Bound):
         if seq > newest.seq:
             raise UnknownSeq(seq, last=newest.seq)
         try:
-            await forgotten(self._runtime.contexts, self._log.forgetting.redact(line, seq))
+            await drop_turns_around(self._runtime.contexts, self._log.forgetting.redact(line, seq))
         finally:
             self._runtime.remind(self.conversation, line.branch.number)
         # It may have been named by what is gone.
@@ -25,9 +25,9 @@ class Forgetting(Bound):
 
     async def erase(self) -> None:
         """Erase the conversation for ever."""
-        await forgotten(self._runtime.contexts, self._log.forgetting.erase(self.conversation))
+        await drop_turns_around(self._runtime.contexts, self._log.forgetting.erase(self.conversation))
 
     async def forget_notes(self) -> None:
         """Remove MEMORY.md for ever, with all its versions."""
         whose = await self._log.conversations.mine(self.conversation)
-        await forgotten(self._runtime.contexts, notes.forget(self._log, whose))
+        await drop_turns_around(self._runtime.contexts, notes.forget(self._log, whose))

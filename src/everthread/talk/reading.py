@@ -129,8 +129,8 @@ class Reading(Bound):
             scope=scope,
             branches=branches,
             kinds=tuple(kinds),
-            since=arguments.moment("since", since, -FOREVER),
-            until=arguments.moment("until", until, FOREVER),
+            since=arguments.micros("since", since, -FOREVER),
+            until=arguments.micros("until", until, FOREVER),
             session=session,
         )
 

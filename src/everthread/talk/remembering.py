@@ -11,7 +11,7 @@ from everthread.errors import BadValue
 from everthread.jobs.memory import memory_worker
 from everthread.memory.correct import Remembered, correct, remembered
 from everthread.memory.due import due
-from everthread.memory.standing import Status, memory_of, status
+from everthread.memory.status import Status, memory_of, status
 from everthread.talk.bound import Bound
 from everthread.tools import notes
 

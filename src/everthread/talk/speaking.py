@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from everthread import arguments as check
 from everthread.agent.approval import waiting
 from everthread.agent.reply import Reply
-from everthread.agent.start import Act, settling, start
+from everthread.agent.start import TurnAct, settling, start
 from everthread.agent.stop import stop
 from everthread.agent.turn import TurnRunner
 from everthread.arguments import ForTurn, WhenBusy
@@ -43,11 +43,12 @@ class Speaking(Bound):
         The message is on disk before its turn does anything else. `strategy`: as for `context`. `tools`: functions with
         type hints, objects with name, schema and execute, MCP servers; without any, the agent's. `tool_choice`: of the
         first model call: auto, none, required, or the name of a tool. `output`: what the reply must be, as a Pydantic
-        model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is that. `extra_headers`: for
-        the provider; kept nowhere. `when_busy`: wait for a turn of this branch that is under way, or "refuse".
-        `detached`: begin at once, and go on without the caller; else who stops listening ends the turn. `origin`: who
-        speaks, when it is not the user by hand. `metadata`: a JSON object of your own, kept with the message and never
-        sent. `key`: said again with the same key, it is appended once. What goes wrong is raised.
+        model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is one. `extra_headers`: for the
+        provider; kept nowhere. `when_busy`: "wait" for a turn of this branch that is under way, or "refuse".
+        `detached`: begin at once, and go on without the caller; otherwise the turn ends when the caller stops
+        listening. `origin`: who speaks, if not the user in person. `metadata`: a JSON object of your own, kept with the
+        message and never sent. `key`: a message that is said again with the same key is appended only once. Errors are
+        raised where the reply is awaited or read.
         """
         message = check.message(user(*pieces, origin=check.text("origin", origin), metadata=metadata))
         check.name("key", key, empty=True)
@@ -57,13 +58,13 @@ class Speaking(Bound):
         return self._start(lambda turn: turn.say(message, key=key), **given)
 
     def resume(self, **given: Unpack[ForTurn]) -> Reply:
-        """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
+        """Go on with a turn that failed or was interrupted, without a new message. Takes what `say` takes beside
         the message."""
         return self._start(TurnRunner.resume, **given)
 
     async def stop(self) -> bool:
-        """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
-        there was one. Returns when it has ended."""
+        """End the turn that runs on this branch, in whichever process, and return when it has ended. What has come of
+        its reply is kept. Returns whether there was a turn."""
         return await stop(self._runtime, await self.line())
 
     async def waiting(self) -> list[Logged]:
@@ -80,15 +81,15 @@ class Speaking(Bound):
         """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
         takes: give it the same tools.
 
-        `arguments`: all of those with which it runs, in place of the model's. The log keeps both, and the model is told
-        with the result. Redacting the tool call forgets them as well.
+        `arguments`: what it runs with, in place of all the model's arguments. The log keeps both, and the model is told
+        with the result. Redacting the tool call forgets both.
         """
         changed = check.call_arguments(arguments)
         return self._start(settling(self._log, call, approved=True, arguments=changed), **given)
 
     def refuse(self, call: str | int | None = None, why: str = "", **given: Unpack[ForTurn]) -> Reply:
-        """Refuse it; the model is told why, and goes on."""
+        """Refuse a waiting tool call; the model is told why, and goes on."""
         return self._start(settling(self._log, call, approved=False, why=check.text("why", why)), **given)
 
-    def _start(self, act: Act, **given: Unpack[ForTurn]) -> Reply:
-        return start(self._runtime, self, self._place, act, check.given(**given))
+    def _start(self, act: TurnAct, **given: Unpack[ForTurn]) -> Reply:
+        return start(self._runtime, self, self._target, act, check.given(**given))

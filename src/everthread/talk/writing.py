@@ -11,13 +11,12 @@ import msgspec
 from everthread import arguments
 from everthread.agent.call import recorded
 from everthread.context.build import Context
-from everthread.context.pins import turn_of
+from everthread.context.pins import first_of_turn
 from everthread.core.events import Event, kinds
 from everthread.core.logged import Logged
 from everthread.core.metadata import check_metadata
 from everthread.core.settings import GivenSettings
 from everthread.errors import BadValue
-from everthread.store.scripts.append import Place
 from everthread.talk.bound import Bound
 
 
@@ -50,7 +49,7 @@ class Writing(Bound):
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         when = None if at is None else arguments.past("at", at)
-        logged = await self._log.append(self._place, events, key=key, expect=expect, gap=gap, at=when)
+        logged = await self._log.append(self._target, events, key=key, expect=expect, gap=gap, at=when)
         if any(one.kind == "assistant" for one in logged):
             self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
@@ -72,8 +71,7 @@ class Writing(Bound):
             raise BadValue("context", context, "a context of this conversation")
         await self._log.conversations.mine(self.conversation)
         call = recorded(self._runtime, context, usage, took, arguments.text("error", error))
-        place = Place(line.tenant, line.conversation, line.branch.number)
-        [logged] = await self._log.append(place, [call])
+        [logged] = await self._log.append(line.target, [call])
         if call.input and not call.error:
             self._runtime.replies(line, context)
             self._runtime.beside(self._runtime.learn(context, call.input))
@@ -89,12 +87,12 @@ class Writing(Bound):
 
     async def pin(self, seq: int) -> Logged:
         """Always send the turn that holds event `seq`, up to the share of the room that pins have."""
-        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq), to_pin=True)
+        turn = await first_of_turn(self._log, await self.line(), arguments.seq("seq", seq), to_pin=True)
         return (await self.append(kinds.Pin(turn=turn)))[0]
 
     async def unpin(self, seq: int) -> Logged:
         """Stop sending the turn that holds event `seq` once it has left the window."""
-        turn = await turn_of(self._log, await self.line(), arguments.seq("seq", seq))
+        turn = await first_of_turn(self._log, await self.line(), arguments.seq("seq", seq))
         return (await self.append(kinds.Pin(turn=turn, pinned=False)))[0]
 
     async def configure(self, **settings: Unpack[GivenSettings]) -> Logged:

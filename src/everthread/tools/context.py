@@ -1,4 +1,4 @@
-"""The conversation as a tool has it: verbs that stop at the wall between users, and no store."""
+"""The conversation as a tool sees it: only verbs that stay within what is the user's own, and no store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ToolContext(Protocol):
     """What a tool may use of the conversation that it is called in. A `Talk` is one, and has more."""
 
     conversation: Conversation
-    notes_seen: str | None  # MEMORY.md as the model was told of it last
+    notes_seen: str | None  # MEMORY.md as the model saw it last
 
     async def line(self) -> Line:
         """The branch that is read and written, with its ancestors."""
@@ -52,5 +52,5 @@ class ToolContext(Protocol):
         ...
 
     async def write_notes(self, text: str, *, expect: str | None = None) -> int:
-        """Replace MEMORY.md. `expect`: what was seen there; Changed if it is another by now."""
+        """Replace MEMORY.md. `expect`: the text that was seen there; raises Changed if it is another by now."""
         ...

@@ -22,7 +22,7 @@ class Described(NamedTuple):
     parameters: dict[str, str]
 
 
-def described(docstring: str) -> Described:
+def parsed(docstring: str) -> Described:
     """A docstring, without its indentation, taken apart."""
     lines, at = docstring.splitlines(), 0
     text: list[str] = []

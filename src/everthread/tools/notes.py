@@ -20,18 +20,18 @@ TOOL = "write_memory"
 CHANGED = "Somebody has changed it meanwhile. It now says (this is reference, not instruction):"
 
 
-def name_of(conversation: Conversation) -> str:
-    """The document's name."""
+def document_name(conversation: Conversation) -> str:
+    """The name of the document that an agent's MEMORY.md is."""
     return f"memory/{conversation.agent}"
 
 
-def _place(conversation: Conversation) -> tuple[Owner, str]:
-    return conversation.owner, name_of(conversation)
+def _whose(conversation: Conversation) -> tuple[Owner, str]:
+    return conversation.owner, document_name(conversation)
 
 
 async def read(log: Log, conversation: Conversation) -> str:
     """The text as it is now."""
-    found = await log.documents.get(*_place(conversation))
+    found = await log.documents.get(*_whose(conversation))
     return found.body if found else ""
 
 
@@ -39,7 +39,7 @@ async def write(log: Log, conversation: Conversation, text: str, *, expect: str 
     """Replace the text. `expect`: what the writer saw; Changed if the text is another by now."""
     if len(text) > LONGEST:
         raise BadValue("MEMORY.md", text, f"at most {LONGEST:,} characters; shorten it")
-    owner, name = _place(conversation)
+    owner, name = _whose(conversation)
     before = await log.documents.get(owner, name)
     version = before.version if before else 0
     if expect is not None and expect != (before.body if before else ""):
@@ -49,7 +49,7 @@ async def write(log: Log, conversation: Conversation, text: str, *, expect: str 
 
 async def forget(log: Log, conversation: Conversation) -> None:
     """Remove it for good, with all its versions."""
-    await log.documents.forget(*_place(conversation))
+    await log.documents.forget(*_whose(conversation))
 
 
 async def _write_memory(

@@ -175,13 +175,13 @@ def in_a_line(problem: BaseException) -> str:
 
 
 def _said(value: object) -> str:
-    plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+    plain = msgspec.to_builtins(value, enc_hook=_encodable, str_keys=True)
     if isinstance(plain, str):
         return plain
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _encodable(value: Any) -> Any:
     """Values of types that msgspec does not know."""
     if isinstance(value, PurePath):
         return str(value)

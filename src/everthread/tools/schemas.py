@@ -24,7 +24,7 @@ import msgspec
 from everthread.core.schemas import TYPES, is_of
 from everthread.errors import BadTool
 from everthread.tools.context import ToolContext
-from everthread.tools.docstrings import described
+from everthread.tools.docstrings import parsed
 
 _EMPTY = inspect.Parameter.empty
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -68,7 +68,7 @@ class Arguments(NamedTuple):
 
 def arguments_of(function: Callable[..., Any], name: str) -> Arguments:
     """What a function takes, from its hints and its docstring. Raises BadTool."""
-    described_by = described(inspect.getdoc(_plain(function)) or "")
+    described_by = parsed(inspect.getdoc(_unwrapped(function)) or "")
     talk, hints, defaults = "", dict[str, Any](), dict[str, Any]()
     for parameter in _parameters(function, name):
         hint = _hint(function, parameter, name)
@@ -85,9 +85,9 @@ def arguments_of(function: Callable[..., Any], name: str) -> Arguments:
     return Arguments(accepted(schema, name), described_by.text, talk, form, defaults)
 
 
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function that a functools.partial was made of."""
-    return _plain(function.func) if isinstance(function, partial) else function
+    return _unwrapped(function.func) if isinstance(function, partial) else function
 
 
 def _default(parameter: inspect.Parameter, hint: Any) -> Any:
@@ -120,7 +120,7 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter, name: str)
     hint = parameter.annotation
     if hint is _EMPTY:
         return Any
-    plain = inspect.unwrap(_plain(function))
+    plain = inspect.unwrap(_unwrapped(function))
     known = getattr(plain, "__globals__", None) or vars(sys.modules.get(type(plain).__module__, sys))
     while isinstance(hint, str) and not _is_talk(parameter.name, hint):
         try:

@@ -45,7 +45,7 @@ class ToolFailed(Exception):
         self.parts = parts
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
+class BoundTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool, ready to run. `bind` turns what the model wrote into arguments, or raises Misfit; `call` takes these and
     the conversation."""
 
@@ -71,9 +71,9 @@ class Toolbox:
         self._listed: dict[McpServer, tuple[Listed, ...]] = {}
         self._failed: dict[McpServer, tuple[str, float]] = {}  # what went wrong, and when to try again
         self._opened: set[McpServer] = set()
-        self._own: dict[str, Bound] = {}
+        self._own: dict[str, BoundTool] = {}
         self._inner: list[Toolbox] = []
-        self._tools: dict[str, Bound] = {}
+        self._tools: dict[str, BoundTool] = {}
         for given in listed(tools):
             self._take(given)
         self._settle()
@@ -240,7 +240,7 @@ def _takes(tool: Tool) -> str:
 
 
 async def _ran(
-    call: ToolCall, bound: Bound, arguments: dict[str, Any], talk: ToolContext | None, seconds: float
+    call: ToolCall, bound: BoundTool, arguments: dict[str, Any], talk: ToolContext | None, seconds: float
 ) -> ToolResult:
     work = outcome_of(lambda: bound.call(arguments, talk), is_async=bound.is_async)
     try:
@@ -291,7 +291,7 @@ def _wrong(call: ToolCall, sentence: str) -> ToolResult:
 # -- tools in the forms that people have them in ------------------------------------------------------------
 
 
-def _bound(given: Any) -> Bound:
+def _bound(given: Any) -> BoundTool:
     if isinstance(given, FunctionTool):
         return _of_function(given.function, given.said)
     if isinstance(given, Mapping):
@@ -304,7 +304,7 @@ def _bound(given: Any) -> Bound:
     raise BadTool(getattr(given, "name", given), f"it cannot be run; {_FORMS}")
 
 
-def _of_function(function: Callable[..., Any], said: ToolOptions) -> Bound:
+def _of_function(function: Callable[..., Any], said: ToolOptions) -> BoundTool:
     name = said.name or getattr(getattr(function, "func", function), "__name__", type(function).__name__)
     if name == "<lambda>":
         raise BadTool(name, "it has no name; give it one with tool(…, name=…)")
@@ -313,7 +313,7 @@ def _of_function(function: Callable[..., Any], said: ToolOptions) -> Bound:
     def call(arguments: dict[str, Any], talk: ToolContext | None) -> Any:
         return function(**arguments, **({takes.talk: talk} if takes.talk else {}))
 
-    return Bound(
+    return BoundTool(
         offered=_offered({"name": name, "description": said.description or takes.description, "schema": takes.schema}),
         bind=takes.bind,
         call=call,
@@ -323,7 +323,7 @@ def _of_function(function: Callable[..., Any], said: ToolOptions) -> Bound:
     )
 
 
-def _of_mapping(given: Mapping[str, Any]) -> Bound:
+def _of_mapping(given: Mapping[str, Any]) -> BoundTool:
     """`execute` is given the arguments in one dict, and the conversation where it has a parameter `talk`."""
     name = given.get("name", given)
     execute = given.get("execute")
@@ -339,7 +339,7 @@ def _of_mapping(given: Mapping[str, Any]) -> Bound:
     def call(arguments: dict[str, Any], talk: ToolContext | None) -> Any:
         return execute(arguments, talk=talk) if wants_talk else execute(arguments)
 
-    return Bound(
+    return BoundTool(
         offered=offered,
         bind=bind,
         call=call,
@@ -349,7 +349,7 @@ def _of_mapping(given: Mapping[str, Any]) -> Bound:
     )
 
 
-def _of_server(name: str, server: McpServer, listed: Listed) -> Bound | None:
+def _of_server(name: str, server: McpServer, listed: Listed) -> BoundTool | None:
     """A server's tool; None where no provider would take it."""
     try:
         offered = _offered({"name": name, "description": listed.description, "schema": listed.schema})
@@ -364,7 +364,7 @@ def _of_server(name: str, server: McpServer, listed: Listed) -> Bound | None:
         return list(parts)
 
     approval = server.needs_approval(listed.name)
-    return Bound(offered=offered, bind=lambda arguments: arguments, call=call, is_async=True, approval=approval)
+    return BoundTool(offered=offered, bind=lambda arguments: arguments, call=call, is_async=True, approval=approval)
 
 
 def _offered(given: dict[str, Any]) -> Tool:

@@ -30,7 +30,7 @@ class _Grown(NamedTuple):
     first: int  # seq of the strand's first own event
 
     def seq(self, count: int) -> int:
-        """The seq of the line's event number `count`, which is one of the strand's own; markers are not counted."""
+        """The seq of event number `count` of the line, which must be the strand's own; markers do not count."""
         return self.first + count - self.shared - 1 if count else 0
 
     def time(self, count: int) -> int:

@@ -21,7 +21,7 @@ class ExportedObject(NamedTuple):
         return cls(an_object(value, where), where)
 
     def at(self, field: str) -> str:
-        """The place of a field."""
+        """Where a field stands, as an error names it."""
         return f"{self.where}.{field}"
 
     def get(self, field: str) -> Any:

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
-from everthread.core.logged import Logged, plain
+from everthread.core.logged import Logged, unwrapped
 from everthread.core.request import object_of
 from everthread.errors import BadFormat, MissingExtra
 from everthread.providers.blobs import Blob
@@ -60,7 +60,7 @@ def to_langchain(events: Iterable[Event | Logged], *, blob: Blob | None = None) 
     """The messages of these events, as objects of langchain-core; `blob` gives bytes by their hash."""
     kinds = _classes()
     made: list[tuple[str, Fields]] = []
-    for event in plain(events):
+    for event in unwrapped(events):
         match event:
             case System() | User():
                 fields = {"content": write_content(event.parts, blob), **_rest(event.meta)}

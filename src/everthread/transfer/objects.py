@@ -160,7 +160,7 @@ def _item(item: Fields) -> Fields:
 
 
 def usage_of(given: Any) -> Usage:
-    """The usage that a reply reports, from the reply or its usage; or one of ours."""
+    """The usage that a provider's reply reports, from the reply or from its usage; a `Usage` as it is."""
     if isinstance(given, Usage):
         return given
     fields = _plain(_dump(given, by_alias=False)) if hasattr(given, "model_dump") else given

@@ -38,7 +38,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     current: int = 0
 
 
-class _Place(NamedTuple):
+class _Point(NamedTuple):
     """After `at` events, the last of which is stored on `strand`."""
 
     strand: int
@@ -50,21 +50,21 @@ class Tree:
 
     def __init__(self) -> None:
         self._strands: list[tuple[int | None, int, list[Timed]]] = [(None, 0, [])]
-        self._places: dict[str | None, _Place] = {None: _Place(0, 0)}
+        self._points: dict[str | None, _Point] = {None: _Point(0, 0)}
 
     def add(self, id: str, after: str | None, events: Sequence[Timed]) -> None:
-        strand, at = self._places[after]
+        strand, at = self._points[after]
         if events:
             _, shared, own = self._strands[strand]
             if shared + len(own) != at:  # it has a reply already
                 strand, own = len(self._strands), []
-                self._strands.append((self._places[after].strand, at, own))
+                self._strands.append((self._points[after].strand, at, own))
             own.extend(events)
-        self._places[id] = _Place(strand, at + len(events))
+        self._points[id] = _Point(strand, at + len(events))
 
     def holding(self, id: str) -> int:
         """The strand of a message."""
-        return self._places[id].strand
+        return self._points[id].strand
 
     def newest(self) -> int:
         """The strand of the newest message; the first where no times are known."""

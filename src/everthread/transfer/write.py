@@ -22,7 +22,7 @@ from everthread.core.times import moment
 from everthread.errors import Outdated, UnknownBlob, UnknownConversation
 from everthread.store.conversations import MAIN, BranchTotals, Conversation, Owner
 from everthread.store.log import Log
-from everthread.store.private_files import written
+from everthread.store.private_files import private_file
 
 VERSION = 1
 PAGE = 500
@@ -76,7 +76,7 @@ async def mirror(log: Log, conversation: Conversation, path: Path) -> None:
 async def _mirror(log: Log, conversation: Conversation, path: Path) -> None:
     part, in_place = part_of(path), False
     try:
-        with written(part) as file:
+        with private_file(part) as file:
             async for line in export_lines(log, conversation, follow=True):
                 file.write(line)
                 if line:

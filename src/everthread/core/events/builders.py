@@ -14,12 +14,12 @@ from everthread.errors import BadValue
 
 
 def system(*pieces: str | Part, metadata: dict[str, Any] | None = None) -> System:
-    """Instructions."""
+    """A system message: instructions that are part of the conversation."""
     return System(parts=_parts(pieces), metadata=_metadata(metadata))
 
 
 def user(*pieces: str | Part, origin: str = "", metadata: dict[str, Any] | None = None) -> User:
-    """What the user said: texts and parts. `origin` says who, when it was not the user by hand."""
+    """What the user said: texts and parts. `origin` says who spoke, if not the user in person."""
     return User(parts=_parts(pieces), origin=origin, metadata=_metadata(metadata))
 
 

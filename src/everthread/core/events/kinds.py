@@ -274,9 +274,10 @@ class Other(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 
 Message = System | User | Assistant | ToolCall | ToolResult
-Remembered = BriefUpdated | SessionEnded | Summary
-Told = SessionStarted | AgentKilled | ModelCall  # of what happened
-Marker = Clear | Mark | Fork | Rewind | Command | SettingsChanged | Pin | Remembered | Told | Redacted
+Marker = (
+    Clear | Mark | Fork | Rewind | Command | SettingsChanged | Pin
+    | BriefUpdated | SessionEnded | Summary | SessionStarted | AgentKilled | ModelCall | Redacted
+)  # fmt: skip
 Event = Message | Marker | Happening | Other
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")

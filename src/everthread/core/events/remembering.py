@@ -16,8 +16,8 @@ def unremembered(event: Event) -> Event:
     return msgspec.structs.replace(event, meta=event.meta | _MEMORY_OFF)
 
 
-def remembered(event: Event) -> Event:
-    """The message without that mark."""
+def rememberable(event: Event) -> Event:
+    """The message, of which memory may be told again."""
     if not isinstance(event, User | Assistant | ToolCall | ToolResult) or not is_unremembered(event):
         return event
     return msgspec.structs.replace(event, meta={name: value for name, value in event.meta.items() if name != "memory"})

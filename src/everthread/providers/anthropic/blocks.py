@@ -105,7 +105,7 @@ def read_result(block: dict[str, Any], where: str) -> ToolResult:
 
 
 def write_result(result: ToolResult, blob: Blob | None) -> dict[str, Any]:
-    content = short([block for part in result.parts for block in write_part(part, blob)])
+    content = collapsed([block for part in result.parts for block in write_part(part, blob)])
     made: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
     if content:
         made["content"] = content
@@ -114,7 +114,7 @@ def write_result(result: ToolResult, blob: Blob | None) -> dict[str, Any]:
     return overlaid(made, noted(result.meta, "anthropic"))
 
 
-def short(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+def collapsed(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     """A plain string, where there is only one text."""
     match blocks:
         case []:

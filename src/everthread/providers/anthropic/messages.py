@@ -22,15 +22,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
-from everthread.core.logged import Logged, plain
+from everthread.core.logged import Logged, unwrapped
 from everthread.core.parts import Part
 from everthread.providers.anthropic.blocks import (
     THINKING,
+    collapsed,
     read_blocks,
     read_call,
     read_part,
     read_result,
-    short,
     write_call,
     write_part,
     write_result,
@@ -70,7 +70,7 @@ def to_anthropic(events: Iterable[Event | Logged], *, blob: Blob | None = None) 
     """A body with `messages`, and `system` where there are instructions; `blob` gives bytes by their hash."""
     system: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
-    for event in plain(events):
+    for event in unwrapped(events):
         match event:
             case System() if not messages:
                 system += _blocks(event.parts, blob)
@@ -84,8 +84,8 @@ def to_anthropic(events: Iterable[Event | Logged], *, blob: Blob | None = None) 
     for message in messages:
         # A stable sort: results to the front, as Anthropic wants them, and else the order as it was.
         message["content"].sort(key=lambda block: block["type"] != "tool_result")
-        message["content"] = short(message["content"])
-    return {"system": short(system), "messages": messages} if system else {"messages": messages}
+        message["content"] = collapsed(message["content"])
+    return {"system": collapsed(system), "messages": messages} if system else {"messages": messages}
 
 
 # -- reading -----------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _quieten() -> None:
 class _GoogleClient:
     def __init__(self, access: Access, key: str) -> None:
         self._key, self._seconds = key, access.seconds
-        self._http = httpx2.AsyncClient(event_hooks={"request": [_unhurried], "response": [_noted]})
+        self._http = httpx2.AsyncClient(event_hooks={"request": [_unhurried], "response": [_note_response]})
         options = types.HttpOptions(
             base_url=access.address or ADDRESS,
             api_version=VERSION,
@@ -212,7 +212,7 @@ def _noting(opened: list[httpx2.Response]) -> Iterator[None]:
         _opened.reset(token)
 
 
-async def _noted(response: httpx2.Response) -> None:
+async def _note_response(response: httpx2.Response) -> None:
     opened = _opened.get()
     if opened is not None:
         opened.append(response)

@@ -25,7 +25,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
-from everthread.core.logged import Logged, plain
+from everthread.core.logged import Logged, unwrapped
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 from everthread.core.request import INVALID, object_of
 from everthread.providers.blobs import Blob, bytes_of, from_base64, to_base64
@@ -37,7 +37,7 @@ META = "google"
 _BODIES = ("inlineData", "fileData", "functionCall", "functionResponse")
 _PARTS = ("text", *_BODIES)
 _TOLD = ("output", "result", "error")  # under which a function's text is told; the first is what is written by default
-Piece = dict[str, Any]
+GooglePart = dict[str, Any]
 
 
 def from_gemini(
@@ -61,9 +61,9 @@ def from_gemini(
 
 def to_gemini(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> dict[str, Any]:
     """A body with `contents`, and `systemInstruction` where there are any; `blob` gives bytes by their hash."""
-    system: list[Piece] = []
-    contents: list[Piece] = []
-    for event in plain(events):
+    system: list[GooglePart] = []
+    contents: list[GooglePart] = []
+    for event in unwrapped(events):
         match event:
             case System() if not contents:
                 system += _pieces(event.parts, blob)
@@ -92,7 +92,7 @@ class _Reading:
         self._ids, self._calls = ids, 0
         self._waiting: list[tuple[str, str]] = []
 
-    def content(self, given: Piece, here: str) -> list[Event]:
+    def content(self, given: GooglePart, here: str) -> list[Event]:
         pieces = self._listed(_camel(given).get("parts"), f"{here}.parts")
         return self._model(pieces) if given.get("role") == "model" else self._user(pieces)
 
@@ -103,17 +103,17 @@ class _Reading:
         listed = _camel(given).get("parts") if isinstance(given, dict) else given
         return tuple(_read_part(piece, place) for piece, place in self._listed(listed, f"{where}.parts"))
 
-    def _listed(self, given: object, where: str) -> list[tuple[Piece, str]]:
+    def _listed(self, given: object, where: str) -> list[tuple[GooglePart, str]]:
         found = a_list([] if given is None else given, where)
         told = [{"text": one} if isinstance(one, str) else one for one in found]
         return [(_named(piece), place) for piece, place in objects(told, where)]
 
-    def _user(self, pieces: list[tuple[Piece, str]]) -> list[Event]:
+    def _user(self, pieces: list[tuple[GooglePart, str]]) -> list[Event]:
         results: list[Event] = [self._result(piece, at) for piece, at in pieces if "functionResponse" in piece]
         rest = tuple(_read_part(piece, at) for piece, at in pieces if "functionResponse" not in piece)
         return [*results, User(parts=rest)] if rest or not results else results
 
-    def _model(self, pieces: list[tuple[Piece, str]]) -> list[Event]:
+    def _model(self, pieces: list[tuple[GooglePart, str]]) -> list[Event]:
         """An event for each run of parts between calls, in the order in which they came."""
         events: list[Event] = []
         run: list[Part] = []
@@ -126,7 +126,7 @@ class _Reading:
             run = []
         return [*events, Assistant(parts=tuple(run))] if run or not events else events
 
-    def _call(self, piece: Piece, where: str) -> ToolCall:
+    def _call(self, piece: GooglePart, where: str) -> ToolCall:
         body = an_object(piece["functionCall"], f"{where}.functionCall")
         self._calls += 1
         given = a_string(body.get("id") or "", f"{where}.functionCall.id")
@@ -142,7 +142,7 @@ class _Reading:
         meta = note(META, fields=fields, made=None if given else {"id": made}, **about)
         return ToolCall(id=made, name=name, arguments=_arguments(body.get("args"), where), meta=meta)
 
-    def _result(self, piece: Piece, where: str) -> ToolResult:
+    def _result(self, piece: GooglePart, where: str) -> ToolResult:
         body = an_object(piece["functionResponse"], f"{where}.functionResponse")
         name = a_string(body.get("name") or "", f"{where}.functionResponse.name")
         given = a_string(body.get("id") or "", f"{where}.functionResponse.id")
@@ -185,7 +185,7 @@ def _arguments(given: object, where: str) -> str:
     return json.dumps(body, ensure_ascii=False)
 
 
-def _read_part(piece: Piece, where: str) -> Part:
+def _read_part(piece: GooglePart, where: str) -> Part:
     if "inlineData" in piece:
         return _read_data(piece, where)
     if "fileData" in piece:
@@ -203,7 +203,7 @@ def _read_part(piece: Piece, where: str) -> Part:
     return Text(text=text, meta=note(META, fields=left(piece, "text", "thought")))
 
 
-def _read_data(piece: Piece, where: str) -> Part:
+def _read_data(piece: GooglePart, where: str) -> Part:
     body = an_object(piece["inlineData"], f"{where}.inlineData")
     media_type = a_string(body.get("mimeType") or "", f"{where}.inlineData.mimeType")
     data = from_base64(a_string(body.get("data"), f"{where}.inlineData.data"), f"{where}.inlineData.data")
@@ -214,12 +214,12 @@ def _read_data(piece: Piece, where: str) -> Part:
     return replace(file(data, name=name, media_type=media_type), meta=meta)
 
 
-def _note(piece: Piece, body: str, inner: Piece) -> dict[str, str]:
+def _note(piece: GooglePart, body: str, inner: GooglePart) -> dict[str, str]:
     fields = left(piece, body)
     return note(META, fields={**fields, body: inner} if inner else fields)
 
 
-def _named(piece: Piece) -> Piece:
+def _named(piece: GooglePart) -> GooglePart:
     """A part by the API's names, with its bytes as base64. A call's arguments and a response are left as they are."""
     made = _camel(piece)
     for body in _BODIES:
@@ -228,7 +228,7 @@ def _named(piece: Piece) -> Piece:
     return {name: value for name, value in made.items() if value is not None}
 
 
-def _camel(given: Piece) -> Piece:
+def _camel(given: GooglePart) -> GooglePart:
     named = {re.sub(r"_([a-z])", lambda found: found[1].upper(), name): value for name, value in given.items()}
     return {name: to_base64(value) if isinstance(value, bytes) else value for name, value in named.items()}
 
@@ -236,21 +236,21 @@ def _camel(given: Piece) -> Piece:
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def _say(role: str, pieces: list[Piece], contents: list[Piece]) -> None:
+def _say(role: str, pieces: list[GooglePart], contents: list[GooglePart]) -> None:
     if contents and contents[-1]["role"] == role:
         contents[-1]["parts"] += pieces
     else:
         contents.append({"role": role, "parts": pieces})
 
 
-def _pieces(parts: tuple[Part, ...], blob: Blob | None) -> list[Piece]:
+def _pieces(parts: tuple[Part, ...], blob: Blob | None) -> list[GooglePart]:
     return [piece for part in parts for piece in _write(part, blob)]
 
 
-def _write(part: Part, blob: Blob | None) -> list[Piece]:
+def _write(part: Part, blob: Blob | None) -> list[GooglePart]:
     match part:
         case Text():
-            made: Piece = {"text": part.text}
+            made: GooglePart = {"text": part.text}
         case Reasoning():
             if noted(part.meta, META, "thought") is None:
                 return []
@@ -262,7 +262,7 @@ def _write(part: Part, blob: Blob | None) -> list[Piece]:
     return [overlaid(made, noted(part.meta, META))]
 
 
-def _written(part: Image | File, data: bytes | None) -> Piece:
+def _written(part: Image | File, data: bytes | None) -> GooglePart:
     kind = {"mimeType": part.media_type} if part.media_type else {}
     if data is None:
         return {"fileData": {**kind, "fileUri": part.url}}
@@ -270,9 +270,11 @@ def _written(part: Image | File, data: bytes | None) -> Piece:
     return {"inlineData": {**kind, "data": to_base64(data), **name}}
 
 
-def _write_call(call: ToolCall) -> Piece:
+def _write_call(call: ToolCall) -> GooglePart:
     body = object_of(call.arguments)
-    made: Piece = {"functionCall": {"name": call.name, "args": {INVALID: call.arguments} if body is None else body}}
+    made: GooglePart = {
+        "functionCall": {"name": call.name, "args": {INVALID: call.arguments} if body is None else body}
+    }
     if noted(call.meta, META, "made") != {"id": call.id} and call.id:
         made["functionCall"]["id"] = call.id
     if signature := _entry(call.meta, SIGNATURE):
@@ -289,11 +291,11 @@ def _entry(meta: dict[str, str], name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _write_result(result: ToolResult, blob: Blob | None) -> list[Piece]:
+def _write_result(result: ToolResult, blob: Blob | None) -> list[GooglePart]:
     text = "\n\n".join(part.text for part in result.parts if isinstance(part, Text))
     key = (noted(result.meta, META, "told") or {}).get("as", "error" if result.error else _TOLD[0])
     response = object_of(text) if key == "json" else {key: text}
-    body: Piece = {"name": result.name, "response": {_TOLD[0]: text} if response is None else response}
+    body: GooglePart = {"name": result.name, "response": {_TOLD[0]: text} if response is None else response}
     if noted(result.meta, META, "made") != {"id": result.id} and result.id:
         body["id"] = result.id
     beside = [_written(part, bytes_of(part, blob)) for part in result.parts if isinstance(part, Image | File)]

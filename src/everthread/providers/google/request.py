@@ -32,7 +32,7 @@ from everthread.providers.models import Model
 from everthread.providers.pictures import PictureForm, SentPicture, keep
 from everthread.providers.shapes import Dialect
 
-Piece = dict[str, Any]
+GooglePart = dict[str, Any]
 
 SIGNATURE = "thoughtSignature"
 # For calls of another model, which have no signature; Google documents this value.
@@ -57,7 +57,7 @@ def dialect(model: Model, *, tools: bool) -> Dialect:
 
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
-    contents: list[Piece] = []
+    contents: list[GooglePart] = []
     signs = _is_newer(model)
     for item in request.items:
         for role, parts in _contents(item, media, signs=signs):
@@ -87,11 +87,11 @@ def check(body: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _names(content: Piece, kind: str) -> list[str]:
+def _names(content: GooglePart, kind: str) -> list[str]:
     return [part[kind]["name"] for part in content["parts"] if kind in part]
 
 
-def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> None:
+def _say(contents: list[GooglePart], role: str, parts: list[GooglePart], media: Media) -> None:
     if not parts:
         return
     if contents and contents[-1]["role"] == role:
@@ -100,10 +100,10 @@ def _say(contents: list[Piece], role: str, parts: list[Piece], media: Media) -> 
         contents.append({"role": role, "parts": parts})
 
 
-def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[Piece]]]:
+def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[GooglePart]]]:
     if isinstance(item, ReplyItem):
         return [("model", _reply(item, media, signs=signs)), ("user", _answers(item, media))]
-    parts: list[Piece] = []
+    parts: list[GooglePart] = []
     for part in item.parts:
         media.add(parts, _heard(part, media))
     if item.aside:
@@ -111,7 +111,7 @@ def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[
     return [("user", parts)]
 
 
-def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[Piece]:
+def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[GooglePart]:
     said = [piece for part in reply.parts for piece in _spoken(part, media)]
     first = next((piece for piece in said if "functionCall" in piece), None)
     if signs and first:
@@ -119,7 +119,7 @@ def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[Piece]:
     return said
 
 
-def _answers(reply: ReplyItem, media: Media) -> list[Piece]:
+def _answers(reply: ReplyItem, media: Media) -> list[GooglePart]:
     """The responses, followed by the pictures and files of all of them."""
     if not reply.answers:
         return []
@@ -133,9 +133,9 @@ def _answers(reply: ReplyItem, media: Media) -> list[Piece]:
     return answers
 
 
-def _spoken(part: Part | Call, media: Media) -> list[Piece]:
+def _spoken(part: Part | Call, media: Media) -> list[GooglePart]:
     if isinstance(part, Call):
-        made: Piece = {"functionCall": {"name": _name(part.name), "args": input_of(part)}}
+        made: GooglePart = {"functionCall": {"name": _name(part.name), "args": input_of(part)}}
         signed = echoed(part.meta, "google")
         if signed and isinstance(signed.get(SIGNATURE), str):
             made[SIGNATURE] = signed[SIGNATURE]
@@ -150,19 +150,19 @@ def _name(name: str) -> str:
     return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:64]
 
 
-def _heard(part: Part, media: Media) -> list[Piece]:
+def _heard(part: Part, media: Media) -> list[GooglePart]:
     if isinstance(part, Text):
         return [{"text": part.text}] if part.text else []
     return [_media(part, media)] if isinstance(part, Image | File) else []
 
 
-def _response(answer: Answer, media: Media) -> Piece:
+def _response(answer: Answer, media: Media) -> GooglePart:
     key = "error" if answer.error else "output"
     told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
     return {"functionResponse": {"name": _name(answer.call.name), "response": {key: told}}}
 
 
-def _media(part: Image | File, media: Media) -> Piece:
+def _media(part: Image | File, media: Media) -> GooglePart:
     found = shown(part, media)
     is_taken = found.media_type in PICTURES if isinstance(part, Image) else found.media_type.startswith(_FILES)
     if is_taken:
@@ -171,14 +171,14 @@ def _media(part: Image | File, media: Media) -> Piece:
     return {"text": media.read(found.data) if is_plain else media.tell(part)}
 
 
-def _taken(found: Shown) -> Piece | None:
+def _taken(found: Shown) -> GooglePart | None:
     """A picture or file of a type that Gemini takes; None where there is neither data nor an address."""
     if found.data:
         return {"inlineData": {"mimeType": found.media_type, "data": to_base64(found.data)}}
     return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}} if found.url else None
 
 
-def _sent(piece: Piece) -> SentPicture | None:
+def _sent(piece: GooglePart) -> SentPicture | None:
     match piece:
         case {"inlineData": {"mimeType": media_type, "data": data}}:
             return SentPicture(media_type.startswith("image/"), media_type, data)
@@ -188,15 +188,15 @@ def _sent(piece: Piece) -> SentPicture | None:
             return None
 
 
-def _picture(media_type: str, data: str) -> Piece:
+def _picture(media_type: str, data: str) -> GooglePart:
     return {"inlineData": {"mimeType": media_type, "data": data}}
 
 
-def _text(text: str) -> Piece:
+def _text(text: str) -> GooglePart:
     return {"text": text}
 
 
-def _user(text: str) -> Piece:
+def _user(text: str) -> GooglePart:
     return {"role": "user", "parts": [{"text": text}]}
 
 
@@ -208,8 +208,8 @@ def _is_newer(model: Model) -> bool:
     return bool(re.match(r"gemini-([3-9]|[1-9]\d)", model.name.rpartition("/")[2]))
 
 
-def _config(request: Request, model: Model, left: list[str]) -> Piece:
-    config: Piece = {}
+def _config(request: Request, model: Model, left: list[str]) -> GooglePart:
+    config: GooglePart = {}
     if request.instructions:
         config["systemInstruction"] = {"parts": [{"text": text} for text in request.instructions]}
     if request.tools:
@@ -218,9 +218,9 @@ def _config(request: Request, model: Model, left: list[str]) -> Piece:
     return config | _options(request, model, left)
 
 
-def _options(request: Request, model: Model, left: list[str]) -> Piece:
+def _options(request: Request, model: Model, left: list[str]) -> GooglePart:
     given = {"temperature": request.temperature, "topP": request.top_p, "seed": request.seed}
-    options: Piece = {name: value for name, value in given.items() if value is not None}
+    options: GooglePart = {name: value for name, value in given.items() if value is not None}
     if request.stop:
         options["stopSequences"] = stops(request, MOST_STOPS, left)
     if request.extra_body:
@@ -232,7 +232,7 @@ def _options(request: Request, model: Model, left: list[str]) -> Piece:
     return options
 
 
-def _choice(request: Request, left: list[str]) -> Piece:
+def _choice(request: Request, left: list[str]) -> GooglePart:
     """Which function is to be called."""
     choice = chosen_tool(request, [tool.name for tool in request.tools], left)
     if not choice:
@@ -241,12 +241,12 @@ def _choice(request: Request, left: list[str]) -> Piece:
     return {"toolConfig": {"functionCallingConfig": {"mode": MODES.get(choice, "ANY"), **named}}}
 
 
-def _declared(tool: Tool) -> Piece:
+def _declared(tool: Tool) -> GooglePart:
     schema = tool.schema or {"type": "object"}
     return {"name": _name(tool.name), "description": tool.description, "parametersJsonSchema": schema}
 
 
-def _thinking(request: Request, model: Model) -> Piece:
+def _thinking(request: Request, model: Model) -> GooglePart:
     if _is_newer(model):
         return {"thinkingLevel": request.effort}
     # The limit on the reply holds for thinking too; half of it at least is left for the answer.

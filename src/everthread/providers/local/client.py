@@ -22,7 +22,7 @@ from everthread.providers.client import NO_HEADERS, Access, Client, Finish, Head
 from everthread.providers.local import files as local_files
 from everthread.providers.local import messages as local_messages
 from everthread.providers.local.files import ModelFile
-from everthread.providers.local.server import PROVIDER, Chunk, LoadedModel, asked
+from everthread.providers.local.server import PROVIDER, Chunk, LoadedModel, chunks_of
 from everthread.providers.reply import ReplyBuilder, new_id
 
 Body = dict[str, Any]
@@ -63,47 +63,47 @@ class _LocalClient:
     async def _pieces(self, body: Body) -> AsyncGenerator[StreamPiece]:
         file = await asyncio.to_thread(local_files.find, body["model"])
         access = self._access
-        place = LoadedModel(file=file, threads=access.threads, window=file.window(access.window))
-        messages = local_messages.plain(body["messages"], tiny=file.tiny)
+        model = LoadedModel(file=file, threads=access.threads, window=file.window(access.window))
+        messages = local_messages.for_template(body["messages"], tiny=file.tiny)
         spent: list[Usage] = []
         functions = local_messages.offered(body, tiny=file.tiny)
         must = local_messages.must_call(body)
-        if functions and (call := await self._call(place, messages, functions, spent, must=must)):
+        if functions and (call := await self._call(model, messages, functions, spent, must=must)):
             yield Replied(events=(call,), usage=_together(spent), finish="tools", model=file.name)
             return
         said = _Said(file)
-        async with asked(place, request_of(body, messages, file), seconds=access.seconds) as chunks:
+        async with chunks_of(model, request_of(body, messages, file), seconds=access.seconds) as chunks:
             async for chunk in chunks:
                 for piece in said.take(chunk):
                     yield piece
         yield said.whole(spent)
 
     async def _call(
-        self, place: LoadedModel, messages: list[Body], functions: list[Body], spent: list[Usage], *, must: bool
+        self, model: LoadedModel, messages: list[Body], functions: list[Body], spent: list[Usage], *, must: bool
     ) -> ToolCall | None:
         """The tool call that the model chose, whole; or none, unless it must."""
         name = functions[0]["name"]
         if len(functions) > 1 or not must:
             asking = local_messages.choosing(messages, functions, must=must)
-            chosen = await self._answer(place, *asking, CHOICE_TOKENS, spent)
+            chosen = await self._answer(model, *asking, CHOICE_TOKENS, spent)
             name = (object_of(chosen) or {}).get("action", local_messages.REPLY)
         function = next((function for function in functions if function["name"] == name), None)
         if function is None:
             return None
-        arguments = await self._answer(place, *local_messages.filling(messages, function), ARGUMENT_TOKENS, spent)
+        arguments = await self._answer(model, *local_messages.filling(messages, function), ARGUMENT_TOKENS, spent)
         if not arguments or object_of(arguments) is None:
             return None
         return ToolCall(id=new_id(), name=name, arguments=arguments)
 
     async def _answer(
-        self, place: LoadedModel, messages: list[Body], schema: Body, most: int, spent: list[Usage]
+        self, model: LoadedModel, messages: list[Body], schema: Body, most: int, spent: list[Usage]
     ) -> str:
         """The model's likeliest answer under a schema; empty where it cannot be asked."""
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         body = _streamed(messages) | {"max_tokens": most, "temperature": 0.0, "response_format": form}
-        said, texts = _Said(place.file), list[str]()
+        said, texts = _Said(model.file), list[str]()
         try:
-            async with asked(place, body, seconds=self._access.seconds) as chunks:
+            async with chunks_of(model, body, seconds=self._access.seconds) as chunks:
                 async for chunk in chunks:
                     texts += [str(piece) for piece in said.take(chunk)]  # a thought prints as nothing
         except (TooLong, RequestRefused):  # no room for the question, or a schema that llama.cpp does not know

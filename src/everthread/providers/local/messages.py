@@ -29,7 +29,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def plain(messages: list[Message], *, tiny: bool) -> list[Message]:
+def for_template(messages: list[Message], *, tiny: bool) -> list[Message]:
     """The same conversation in messages that any template takes: system first, then user and assistant in turns, the
     user last. A tiny model is told to use the result that it has just got, or it makes one up. It is not told the time,
     or it talks about nothing else."""

@@ -53,7 +53,7 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def asked(place: LoadedModel, body: dict[str, Any], *, seconds: float) -> AsyncIterator[AsyncIterator[Chunk]]:
+async def chunks_of(model: LoadedModel, body: dict[str, Any], *, seconds: float) -> AsyncIterator[AsyncIterator[Chunk]]:
     """The chunks of one streamed request, to its end. Raises ModelError."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[Chunk | None] = asyncio.Queue()
@@ -66,7 +66,7 @@ async def asked(place: LoadedModel, body: dict[str, Any], *, seconds: float) -> 
         loop.call_soon_threadsafe(heard.put_nowait, chunk)
         return False
 
-    work = loop.run_in_executor(_worker(), _run, place, body, hear, left)
+    work = loop.run_in_executor(_worker(), _run, model, body, hear, left)
 
     def end(work: asyncio.Future[None]) -> None:
         if not work.cancelled():
@@ -75,7 +75,7 @@ async def asked(place: LoadedModel, body: dict[str, Any], *, seconds: float) -> 
 
     work.add_done_callback(end)
     try:
-        async with aclosing(_chunks(heard, work, place, seconds)) as chunks:
+        async with aclosing(_chunks(heard, work, model, seconds)) as chunks:
             yield chunks
     finally:
         left.set()
@@ -83,13 +83,13 @@ async def asked(place: LoadedModel, body: dict[str, Any], *, seconds: float) -> 
 
 
 async def _chunks(
-    heard: asyncio.Queue[Chunk | None], work: asyncio.Future[None], place: LoadedModel, seconds: float
+    heard: asyncio.Queue[Chunk | None], work: asyncio.Future[None], model: LoadedModel, seconds: float
 ) -> AsyncGenerator[Chunk]:
     begun = False
     while (chunk := await _next(heard, seconds, begun=begun)) is not None:
         if "error" in chunk:
             told = chunk["error"]
-            raise fault(PROVIDER, place.file.name, int(told.get("code") or 500), str(told.get("message") or told))
+            raise fault(PROVIDER, model.file.name, int(told.get("code") or 500), str(told.get("message") or told))
         begun = begun or "prompt_progress" not in chunk
         yield chunk
     await work
@@ -111,8 +111,8 @@ def _worker() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="everthread-local")
 
 
-def _run(place: LoadedModel, body: dict[str, Any], hear: Any, left: threading.Event) -> None:
-    server = _loaded(place)
+def _run(model: LoadedModel, body: dict[str, Any], hear: Any, left: threading.Event) -> None:
+    server = _loaded(model)
     if left.is_set():
         return
     try:
@@ -124,43 +124,43 @@ def _run(place: LoadedModel, body: dict[str, Any], hear: Any, left: threading.Ev
 _servers: dict[str, tuple[LoadedModel, Any]] = {}  # by path; only the worker's thread looks at it
 
 
-def _loaded(place: LoadedModel) -> Any:
+def _loaded(model: LoadedModel) -> Any:
     """The server of a file: one for all requests, reloaded only for a larger window or another number of threads.
     Settings may name any number of files, so only a few stay loaded."""
-    path = place.file.path
-    if path in _servers and _serves(_servers[path][0], place):
+    path = model.file.path
+    if path in _servers and _serves(_servers[path][0], model):
         return _servers[path][1]
     _servers.pop(path, None)
     while len(_servers) >= MOST_LOADED:
         del _servers[next(iter(_servers))]
-    _servers[path] = place, _start(place)
+    _servers[path] = model, _start(model)
     return _servers[path][1]
 
 
-def _serves(loaded: LoadedModel, place: LoadedModel) -> bool:
-    return loaded.window >= place.window and (loaded.file, loaded.threads) == (place.file, place.threads)
+def _serves(loaded: LoadedModel, model: LoadedModel) -> bool:
+    return loaded.window >= model.window and (loaded.file, loaded.threads) == (model.file, model.threads)
 
 
-def _start(place: LoadedModel) -> Any:
-    parameters = _parameters(place)
+def _start(model: LoadedModel) -> Any:
+    parameters = _parameters(model)
     short = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_FOLDER else None
     with tempfile.TemporaryDirectory(prefix="everthread-", dir=short) as folder:
         parameters.hostnames = [f"{folder}/model.sock"]  # the ending tells the library that it is not a host
         try:
             return xllamacpp.Server(parameters)
         except (ValueError, RuntimeError) as problem:
-            why = f"llama.cpp cannot load {place.file.path} ({shortened(str(problem))}); name another file"
-            raise NoModelFile(place.file.name, why) from None
+            why = f"llama.cpp cannot load {model.file.path} ({shortened(str(problem))}); name another file"
+            raise NoModelFile(model.file.name, why) from None
 
 
-def _parameters(place: LoadedModel) -> Any:
+def _parameters(model: LoadedModel) -> Any:
     parameters = xllamacpp.CommonParams()
-    parameters.model.path = place.file.path
-    parameters.model_alias = {place.file.name}
-    parameters.n_ctx = place.window
+    parameters.model.path = model.file.path
+    parameters.model_alias = {model.file.name}
+    parameters.n_ctx = model.window
     parameters.n_parallel = 1
     parameters.n_batch = parameters.n_ubatch = _BATCH
-    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = place.threads
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = model.threads
     parameters.cache_ram_mib = 0  # the window itself keeps the newest prompt; older ones would take gigabytes
     parameters.warmup = False  # the first request does that
     parameters.verbosity = -1  # silent: the terminal belongs to the conversation

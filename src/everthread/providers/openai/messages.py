@@ -24,7 +24,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
-from everthread.core.logged import Logged, plain
+from everthread.core.logged import Logged, unwrapped
 from everthread.core.metadata import check_metadata
 from everthread.core.parts import File, Image, Part, Reasoning, Text
 from everthread.errors import BadValue
@@ -48,7 +48,7 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
         role, said = message.get("role"), list[Event]()
         match role:
             case "system" | "developer" | "user":
-                said = [_plain(message, here)]
+                said = [_system_or_user(message, here)]
             case "assistant":
                 said = _assistant(message, here, follows=_is_assistants(events[-1:]))
                 waiting = _ids(said) or waiting
@@ -63,7 +63,7 @@ def from_openai(messages: list[dict[str, Any]], *, where: str = "messages") -> l
 def to_openai(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> list[dict[str, Any]]:
     """The message list of these events; `blob` gives the bytes of images and files by their hash."""
     messages: list[dict[str, Any]] = []
-    for event in plain(events):
+    for event in unwrapped(events):
         match event:
             case System() | User():
                 made = {"role": event.kind, "content": write_content(event.parts, blob)}
@@ -89,7 +89,7 @@ def _with_metadata(event: Event, given: object) -> Event:
         return event
 
 
-def _plain(message: dict[str, Any], here: str) -> System | User:
+def _system_or_user(message: dict[str, Any], here: str) -> System | User:
     parts = read_content(message.get("content"), f"{here}.content")
     fields = left(message, "role", "content")
     if message["role"] == "user":

@@ -91,7 +91,7 @@ def call(name: str, arguments: str | dict[str, Any] = "{}", *, id: str = "") -> 
 
 
 def thought(text: str) -> Thought:
-    """A thought, for a reply."""
+    """Reasoning, for a reply."""
     return Thought(text)
 
 

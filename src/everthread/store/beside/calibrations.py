@@ -12,17 +12,17 @@ from everthread.store.conversations import check_name
 from everthread.store.engine import Ask, Outcome, Script, Tell
 
 
-def calibrate(model: str, step: int) -> Script[Outcome[None]]:
-    """Add one to the count of a step."""
+def calibrate(model: str, twentieths: int) -> Script[Outcome[None]]:
+    """Add a model call whose usage was this many twentieths of its canonical size."""
     check_name("model", model, most=400)
-    if not LOWEST <= step <= HIGHEST:
-        raise BadValue("step", step, f"from {LOWEST} to {HIGHEST}, in twentieths")
+    if not LOWEST <= twentieths <= HIGHEST:
+        raise BadValue("twentieths", twentieths, f"from {LOWEST} to {HIGHEST}")
     yield from ()
-    return Outcome(None, [Tell("calibrate", [{"model": model, "step": step}])])
+    return Outcome(None, [Tell("calibrate", [{"model": model, "step": twentieths}])])
 
 
 def calibrations() -> Script[dict[str, dict[int, int]]]:
     found: dict[str, dict[int, int]] = {}
-    for model, step, count in (yield Ask("calibrations", {})):
-        found.setdefault(model, {})[step] = count
+    for model, twentieths, count in (yield Ask("calibrations", {})):
+        found.setdefault(model, {})[twentieths] = count
     return found

@@ -109,9 +109,9 @@ def _name(text: str) -> str:
     return text[:LONGEST].encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def stored(place: Mapping[str, Any], first: int, last: int) -> Script[list[CallFigures]]:
+def stored(key: Mapping[str, Any], first: int, last: int) -> Script[list[CallFigures]]:
     """The figures that are kept of a branch's model calls from seq `first` to seq `last`."""
-    rows = yield Ask("model_calls", {**place, "first": first, "last": last})
+    rows = yield Ask("model_calls", {**key, "first": first, "last": last})
     return [CallFigures(*row) for row in rows]
 
 

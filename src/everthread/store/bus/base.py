@@ -15,7 +15,7 @@ from typing import Protocol
 INTERVAL = 0.03  # seconds for which messages are gathered
 LARGEST = 6_000  # characters of a topic and a message together, written as ASCII JSON
 
-Heard = Callable[[str, str], None]
+OnMessage = Callable[[str, str], None]
 Lost = Callable[[], None]
 
 
@@ -33,7 +33,7 @@ class Bus(Protocol):
         (a bell) is told once an interval. Too long a message: BadValue. Nothing else is raised.
         """
 
-    def hear(self, heard: Heard, lost: Lost) -> Callable[[], None]:
+    def hear(self, heard: OnMessage, lost: Lost) -> Callable[[], None]:
         """From now on call `heard(topic, message)` for what other processes send, never for what this bus sent itself;
         until what is returned here is called.
 
@@ -57,7 +57,7 @@ class NoBus:
     def send(self, topic: str, message: str = "") -> None:
         pass
 
-    def hear(self, heard: Heard, lost: Lost) -> Callable[[], None]:
+    def hear(self, heard: OnMessage, lost: Lost) -> Callable[[], None]:
         return lambda: None
 
     async def watch(self) -> None:

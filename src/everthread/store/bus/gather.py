@@ -28,7 +28,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, ClassVar, NamedTuple
 
 from everthread.errors import BadValue
-from everthread.store.bus.base import INTERVAL, LARGEST, Heard, Lost
+from everthread.store.bus.base import INTERVAL, LARGEST, Lost, OnMessage
 
 PAYLOAD = 7_999  # bytes, the most that PostgreSQL takes
 ENVELOPE = 50  # of them, at most, for all but the messages
@@ -50,7 +50,7 @@ class GatheringBus(ABC):
         self._dropped = False  # and nobody has been told yet
         self._numbers = count(1)
         self._newest: dict[str, int] = {}  # number of each sender
-        self._hearers: tuple[tuple[Heard, Lost], ...] = ()
+        self._hearers: tuple[tuple[OnMessage, Lost], ...] = ()
         self._sending: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
@@ -87,7 +87,7 @@ class GatheringBus(ABC):
         if self._sending is None:
             self._sending = asyncio.create_task(self._send_all())
 
-    def hear(self, heard: Heard, lost: Lost) -> Callable[[], None]:
+    def hear(self, heard: OnMessage, lost: Lost) -> Callable[[], None]:
         hearer = (heard, lost)
         self._hearers = (*self._hearers, hearer)  # another one, because somebody may be told at this moment
 

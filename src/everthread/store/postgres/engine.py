@@ -39,7 +39,7 @@ from everthread.store.bus.postgres import PostgresBus
 from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.heads import Heads
 from everthread.store.home import Home
-from everthread.store.migrate import Migration, due
+from everthread.store.migrate import Migration, missing
 from everthread.store.postgres.pool import Pool
 
 T = TypeVar("T")
@@ -297,11 +297,11 @@ class PostgresEngine:
 
     async def _migrate(self) -> None:
         async with self._pool.acquire() as connection:
-            if not due(self._shown, "postgres", await self._applied(connection)):
+            if not missing(self._shown, "postgres", await self._applied(connection)):
                 return
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
-                for migration in due(self._shown, "postgres", await self._applied(connection)):
+                for migration in missing(self._shown, "postgres", await self._applied(connection)):
                     await self._apply(connection, migration)
 
     async def _apply(self, connection: Any, migration: Migration) -> None:

@@ -16,8 +16,8 @@ from everthread.core.branches import ENDLESS, Line, Segment
 from everthread.core.logged import Logged, logged
 from everthread.errors import Corrupt
 from everthread.language.dates import days_of
-from everthread.language.ranking import SLOTS, pack_run, pack_seqs, postings_of, runs_of, slots_of, without
-from everthread.language.words import asks, source_of, speakers_of, words_of
+from everthread.language.ranking import SLOTS, pack_run, pack_seqs, postings_of, runs_of, slots_of, without_slot
+from everthread.language.words import has_question, source_of, speakers_of, words_of
 from everthread.store.conversations import NEWEST, Owner
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts.along import told
@@ -167,7 +167,7 @@ def said_in(event: Logged) -> IndexedEvent | None:
     if not words:
         return None
     more = dict.fromkeys((*speakers_of(text), *days_of(event.micros)), 1)
-    return IndexedEvent({**words, **more}, sum(words.values()), asks(text))
+    return IndexedEvent({**words, **more}, sum(words.values()), has_question(text))
 
 
 class _Block:
@@ -274,7 +274,7 @@ def _without(block: int, slots: list[int], rows: Any) -> list[Tell]:
     for word, postings in rows:
         left = postings
         for slot in slots:
-            left = without(left, slot)
+            left = without_slot(left, slot)
         if not left:
             gone.append({"word": word, "block": block})
         elif left != postings:

@@ -21,11 +21,11 @@ from everthread.language.ranking import (
     EVERY,
     NO,
     SLOTS,
+    PostingRow,
     Ranking,
-    Row,
     branch_at,
     code_of,
-    count,
+    count_postings,
     runs_of,
     seq_at,
     slot_after,
@@ -196,26 +196,26 @@ class _Search:
             yield from self._look_up(cut_short)
         return bool(self.ranking.scores)
 
-    def _rows(self, word: str) -> Script[tuple[list[Row], bool]]:
+    def _rows(self, word: str) -> Script[tuple[list[PostingRow], bool]]:
         """The newest postings of a word, and whether they are all."""
-        rows: list[Row] = []
+        rows: list[PostingRow] = []
         before, enough = self._scope.before, ENOUGH
         for limit in chain(PAGES, repeat(PAGES[-1])):
             values = {**self._values, "word": self._number(word), "low": self._scope.first}
-            page = [Row(*row) for row in (yield Ask("recall_rows", {**values, "high": before, "limit": limit}))]
+            page = [PostingRow(*row) for row in (yield Ask("recall_rows", {**values, "high": before, "limit": limit}))]
             yield from self._learn(page)
             for row in page:
                 if enough <= 0:
                     return rows, False
                 if self._scope.reaches(row.block):
                     rows.append(row)
-                    enough -= count(row, kinds=self._kinds, session=self._wanted.session)
+                    enough -= count_postings(row, kinds=self._kinds, session=self._wanted.session)
             if len(page) < limit:
                 break
             before = page[-1].block
         return rows, True
 
-    def _learn(self, rows: list[Row]) -> Script[None]:
+    def _learn(self, rows: list[PostingRow]) -> Script[None]:
         """Find out which slots of these rows' blocks are on the line."""
         if unknown := [row.block for row in rows if not self._scope.learn(row.block, row.runs)]:
             values = {"blocks": _keys(unknown), "tenant": self._values["tenant"], "user": self._values["user"]}
@@ -243,13 +243,13 @@ class _Search:
             rows = yield from self._among_places(number, self.ranking.leading(LOOKED_AT), set())
             self.ranking.add_spoken(rows)
 
-    def _among_places(self, number: int, places: Iterable[int], seen: set[int]) -> Script[list[Row]]:
+    def _among_places(self, number: int, places: Iterable[int], seen: set[int]) -> Script[list[PostingRow]]:
         """A word's postings in the blocks of these places, but for those seen."""
         blocks = {place // SLOTS for place in places} - seen
         if not blocks:
             return []
         asked = {**self._values, "word": number, "blocks": _keys(sorted(blocks))}
-        return [Row(*row) for row in (yield Ask("recall_rows_among", asked))]
+        return [PostingRow(*row) for row in (yield Ask("recall_rows_among", asked))]
 
 
 def _read(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.branches import ENDLESS
+from everthread.core.branches import ENDLESS, Target
 from everthread.core.events import (
     MESSAGES,
     Event,
@@ -27,7 +27,7 @@ from everthread.core.events import (
     encode,
     is_unremembered,
     media_of,
-    remembered,
+    rememberable,
 )
 from everthread.core.ids import make_id
 from everthread.core.importance import MOST, Worth
@@ -58,18 +58,6 @@ from everthread.store.scripts import quote as quoting
 _log = logging.getLogger("everthread.tokens")
 
 
-class Place(NamedTuple):
-    """Where to append: a branch of a conversation, or whichever is current."""
-
-    tenant: str
-    conversation: str
-    branch: int | None = None
-
-    @property
-    def about(self) -> str:
-        return f"{self.tenant}/{self.conversation}"
-
-
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way in. What is not given is set by the log; imports give what was there before."""
 
@@ -80,7 +68,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     session: int | None = None
 
 
-class Item(NamedTuple):
+class EncodedEvent(NamedTuple):
     event: Event
     kind: str
     body: bytes
@@ -145,7 +133,7 @@ class Batch:
 
     def __init__(
         self,
-        items: Sequence[Item],
+        items: Sequence[EncodedEvent],
         blobs: dict[str, bytes] | None = None,
         *,
         key: str = "",
@@ -175,11 +163,11 @@ class Batch:
         return sum([len(item.body) for item in self.items]) + sum(map(len, self.blobs.values()))
 
 
-def _hash(items: Sequence[Item]) -> str:
+def _hash(items: Sequence[EncodedEvent]) -> str:
     """Of what is said, whether or not memory is told of it."""
     whole = hashlib.sha256()
     for item in items:
-        body = encode(remembered(item.event)) if is_unremembered(item.event) else item.body
+        body = encode(rememberable(item.event)) if is_unremembered(item.event) else item.body
         whole.update(len(body).to_bytes(8, "big") + body)
     return whole.hexdigest()
 
@@ -201,7 +189,7 @@ def prepare(
         if largest > max_bytes:
             raise EventTooLarge(size=largest, limit=max_bytes)
         size, important = draft.sizes or _sizes(draft.event, body), _importance(event, worth)
-        items.append(Item(event, event.kind, body, size, important, draft, hashes))
+        items.append(EncodedEvent(event, event.kind, body, size, important, draft, hashes))
     return Batch(items, blobs, key=key, expect=expect)
 
 
@@ -232,13 +220,13 @@ def weight(event: Event) -> int:
     return sum(len(one) for one in (*found, getattr(event, "arguments", "")) if isinstance(one, str | bytes))
 
 
-def markers(events: Sequence[Event], tries: Tries) -> Batch:
+def marker_batch(events: Sequence[Event], tries: Tries) -> Batch:
     """Markers that the log itself writes, with nothing beside them."""
     return Batch([_marker(event) for event in events], tries=tries)
 
 
-def _marker(event: Event) -> Item:
-    return Item(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())
+def _marker(event: Event) -> EncodedEvent:
+    return EncodedEvent(event, event.kind, encode(event), (0, 0), 0, Draft(event=event), ())
 
 
 def _body(event: Event) -> bytes:
@@ -253,9 +241,9 @@ def _body(event: Event) -> bytes:
     raise BadValue("event", event, f"an event as user(…), assistant(…) and their like make them ({why})")
 
 
-def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[Written]]:
+def append(target: Target, batch: Batch, *, now: int, gap: int, asks: bool = False) -> Script[Outcome[Written]]:
     """The events, written. `asks`: where the gap matters, it has to be asked for; Pausing is raised."""
-    where = place._asdict()
+    where = target._asdict()
     if (before := (yield from _written_before(where, batch))) is not None:
         return before
     yield from _check_content(where, batch)
@@ -269,12 +257,12 @@ def append(place: Place, batch: Batch, *, now: int, gap: int, asks: bool = False
     if asks and pause >= min(gap, LEAST_GAP):
         raise Pausing
     begun = [_marker(SessionStarted(session=head.session + 1))] if pause >= gap else []
-    events, heads, writes = number(place._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
+    events, heads, writes = number(target._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
     held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
     if batch.under and batch.gives_back:
         writes.append(give_back(batch.under))
     written = Written(events[len(begun) :], heads[-1] if heads else head)
-    return Outcome(written, writes, to_current=place.branch is None, under=held, news=events)
+    return Outcome(written, writes, to_current=target.branch is None, under=held, news=events)
 
 
 def _written_before(where: dict[str, Any], batch: Batch) -> Script[Outcome[Written] | None]:
@@ -321,7 +309,9 @@ class NumberedEvents(NamedTuple):
     writes: list[Tell]
 
 
-def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[Item] = ()) -> NumberedEvents:
+def number(
+    target: Target, head: Head, batch: Batch, *, now: int, gap: int, begun: Sequence[EncodedEvent] = ()
+) -> NumberedEvents:
     """The events with their numbers, times and ids after `head`, and the statements that write them. `begun`: what
     stands before them, and is not theirs."""
     before, events, heads, rows, calls = head, [], [], [], []
@@ -333,8 +323,8 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun:
         head = advance(head, event, id=id, time=time, sizes=size, importance=important, gap=gap, session=settled)
         heads.append(head)
         if isinstance(event, ModelCall):
-            calls.append(place._asdict() | figures(event, head)._asdict())
-        rows.append((*place, kind, body, *msgspec.structs.astuple(head)))
+            calls.append(target._asdict() | figures(event, head)._asdict())
+        rows.append((*target, kind, body, *msgspec.structs.astuple(head)))
         of_head = (head.time, head.turn, head.session, head.tokens, head.settled)
         events.append(Logged(rows[-1][2], head.seq, id, kind, *of_head, body))
     own = events[len(begun) :]
@@ -344,35 +334,37 @@ def number(place: Place, head: Head, batch: Batch, *, now: int, gap: int, begun:
     if calls:
         writes.append(Tell("insert_model_call", calls))
     if batch.quotes:
-        writes += quoting.note(place._asdict(), events)
+        writes += quoting.note(target._asdict(), events)
     if batch.key or any(item.blobs for item in batch.items):
         writes = [
-            *_blobs(place, batch),
+            *_blobs(target, batch),
             *writes,
-            *_uses(place, batch, own),
-            *_receipt(place, batch, own),
+            *_uses(target, batch, own),
+            *_receipt(target, batch, own),
         ]
     if head.time // MINUTE != before.time // MINUTE:
-        writes.append(conversations.stirred(place._asdict(), head.time, first=not before.seq and place.branch == MAIN))
+        writes.append(
+            conversations.stirred(target._asdict(), head.time, first=not before.seq and target.branch == MAIN)
+        )
     return NumberedEvents(events, heads, writes)
 
 
-def _blobs(place: Place, batch: Batch) -> list[Tell]:
-    rows = [{**place._asdict(), "hash": hash, "data": data} for hash, data in batch.blobs.items()]
+def _blobs(target: Target, batch: Batch) -> list[Tell]:
+    rows = [{**target._asdict(), "hash": hash, "data": data} for hash, data in batch.blobs.items()]
     return [Tell("insert_blob", rows)] if rows else []
 
 
-def _uses(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
+def _uses(target: Target, batch: Batch, events: list[Logged]) -> list[Tell]:
     pairs = [(hash, event.seq) for item, event in zip(batch.items, events, strict=True) for hash in item.blobs]
-    rows = [{**place._asdict(), "hash": hash, "seq": seq} for hash, seq in pairs]
+    rows = [{**target._asdict(), "hash": hash, "seq": seq} for hash, seq in pairs]
     return [Tell("insert_blob_use", rows)] if rows else []
 
 
-def _receipt(place: Place, batch: Batch, events: list[Logged]) -> list[Tell]:
+def _receipt(target: Target, batch: Batch, events: list[Logged]) -> list[Tell]:
     if not batch.key or not events:
         return []
     span = {"key": batch.key, "first": events[0].seq, "last": events[-1].seq, "hash": batch.hash}
-    return [Tell("insert_receipt", [{**place._asdict(), **span}])]
+    return [Tell("insert_receipt", [{**target._asdict(), **span}])]
 
 
 def head_of(row: Row) -> Head:
@@ -428,10 +420,10 @@ def _first_result(where: dict[str, Any], batch: Batch) -> Script[list[Logged] | 
     return (yield from own_events(where, branch, first, last))
 
 
-def kept(place: Place, key: str) -> Script[list[Logged]]:
+def kept(target: Target, key: str) -> Script[list[Logged]]:
     """What was appended with a key."""
-    rows = yield Ask("receipt", {**place._asdict(), "key": key})
-    return (yield from own_events(place._asdict(), *rows[0][:3])) if rows else []
+    rows = yield Ask("receipt", {**target._asdict(), "key": key})
+    return (yield from own_events(target._asdict(), *rows[0][:3])) if rows else []
 
 
 def own_events(where: dict[str, Any], branch: int, first: int, last: int) -> Script[list[Logged]]:

@@ -14,7 +14,7 @@ from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation,
 from everthread.store.conversations import MAIN
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts.along import told
-from everthread.store.scripts.append import Place, Tries, markers, number
+from everthread.store.scripts.append import Tries, marker_batch, number
 from everthread.store.scripts.read import head, newest_markers
 
 Lines = dict[tuple[str, str, int], Line]
@@ -63,7 +63,7 @@ def _line(tenant: str, conversation: str, branch: Branch, known: Lines) -> Scrip
 
 def _line_of_ancestors(tenant: str, conversation: str, branch: Branch) -> Script[Line]:
     key = {"tenant": tenant, "conversation": conversation}
-    rows = yield Ask("lineage", {**key, "branch": branch.number})
+    rows = yield Ask("ancestry", {**key, "branch": branch.number})
     ends = yield from _heads(key, {at: parent for _, parent, at, *_ in rows if parent is not None})
     begun = yield from _heads(key, {ends[at].turn_first: parent for _, parent, at, *_ in rows if at in ends})
     lefts = [_left_of(row, ends, begun) for row in rows]
@@ -80,7 +80,7 @@ def _heads(key: dict[str, str], spots: dict[int, int]) -> Script[dict[int, Head]
 
 
 def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Departure:
-    """From a row of the lineage, the heads where branches were left, and those with which their turns had begun."""
+    """From a row of the ancestry, the heads where branches were left, and those with which their turns had begun."""
     at, marks = row[2], row[3:]
     if at not in ends:  # nothing is shared, or the event is missing
         return Departure(Head(seq=at))
@@ -118,19 +118,18 @@ def rewind(line: Line, to: int | str, act: Act, *, name: str) -> Script[Outcome[
     return (yield from _grow(line, seq, event, act, name=name, point=True))
 
 
-def switch(target: Line, act: Act) -> Script[Outcome[Line]]:
+def switch(line: Line, act: Act) -> Script[Outcome[Line]]:
     """Make a branch the current one."""
-    if (yield from act.tries.landed(_key(target))):
-        return Outcome(target, landed=True)
-    newest = yield from head(target)
-    event = Command(name="switch", arguments={"branch": target.branch.number})
-    return Outcome(target, [*mark(target, newest, [event], act), _point(target)])
+    if (yield from act.tries.landed(_key(line))):
+        return Outcome(line, landed=True)
+    newest = yield from head(line)
+    event = Command(name="switch", arguments={"branch": line.branch.number})
+    return Outcome(line, [*mark(line, newest, [event], act), _point(line)])
 
 
 def mark(line: Line, head: Head, events: Sequence[Event], act: Act) -> list[Tell]:
     """The statements that append the log's own markers."""
-    place = Place(line.tenant, line.conversation, line.branch.number)
-    return number(place, head, markers(events, act.tries), now=act.now, gap=act.gap).writes
+    return number(line.target, head, marker_batch(events, act.tries), now=act.now, gap=act.gap).writes
 
 
 def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:

@@ -17,7 +17,7 @@ from everthread.core.events import Event, ModelCall, Redacted, decode
 from everthread.core.parts import blob_hash
 from everthread.core.turns import Head, advance
 from everthread.store.beside.usage import CallFigures, figures, stored
-from everthread.store.conversations import object_of
+from everthread.store.conversations import stored_object
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.recall import check
 from everthread.store.scripts import check_forgotten
@@ -64,14 +64,14 @@ def _check_row(key: dict[str, Any], grown: list[Branch]) -> Script[list[str]]:
     user, current, erased, settings, metadata = rows[0]
     if erased is not None:
         return [f"it is half-forgotten: it was erased, and {len(grown)} of its branches are there"] if grown else []
-    unread = ["its metadata cannot be read: it is taken for none"] if object_of(metadata) is None else []
+    unread = ["its metadata cannot be read: it is taken for none"] if stored_object(metadata) is None else []
     return [*_check_details(user, current, settings, grown), *unread]
 
 
 def _check_details(user: str, current: int, settings: str, grown: list[Branch]) -> list[str]:
     if not any(branch.number == current for branch in grown):
         return [f"its current branch is {current}, which is missing"]
-    if object_of(settings) is None:
+    if stored_object(settings) is None:
         return ["its settings cannot be read: none are in force"]
     return [] if user else ["it is nobody's"]
 

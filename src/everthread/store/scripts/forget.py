@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from everthread.core.branches import Branch, Line
+from everthread.core.branches import Branch, Line, Target
 from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, redacted, text_of
 from everthread.core.logged import Logged, readable
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
-from everthread.core.verdicts import changed, is_verdict, key_of
+from everthread.core.verdicts import approval_key, changed_arguments, is_verdict
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
-from everthread.language.naming import name_of
+from everthread.language.naming import name_from
 from everthread.store.beside import leases
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.recall import index
 from everthread.store.scripts import quote
 from everthread.store.scripts.along import told
-from everthread.store.scripts.append import Place, kept, own_events
+from everthread.store.scripts.append import kept, own_events
 from everthread.store.scripts.branch import Act, branches, mark
 from everthread.store.scripts.quote import Spot
 from everthread.store.scripts.read import head, onward
@@ -156,7 +156,7 @@ def _gone(tenant: str, here: Mapping[Spot, Redacted]) -> list[Tell]:
 
 def _unnamed(key: Mapping[str, Any], said: Logged) -> list[Tell]:
     """The statements that take the name from a conversation that was named after what was said."""
-    names = [name_of(text_of(one.event)) for one in readable([said]) if isinstance(one.event, User)]
+    names = [name_from(text_of(one.event)) for one in readable([said]) if isinstance(one.event, User)]
     return [Tell("unname", [{**key, "name": name}]) for name in names if name]
 
 
@@ -193,12 +193,12 @@ def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dic
 
 def _changed(key: Mapping[str, str], of: Spot) -> Script[dict[Spot, Redacted]]:
     """The arguments with which somebody let this tool call run, if it is one: they stand right before the verdict."""
-    place = Place(key["tenant"], key["conversation"])
+    target = Target(key["tenant"], key["conversation"])
     found: dict[Spot, Redacted] = {}
-    for verdict in (yield from kept(place, key_of(of.branch, of.seq)))[-1:]:
+    for verdict in (yield from kept(target, approval_key(of.branch, of.seq)))[-1:]:
         before = verdict.seq - 1
-        for one in readable((yield from own_events(place._asdict(), verdict.branch, before, before))):
-            if changed(one.event, of.seq):
+        for one in readable((yield from own_events(target._asdict(), verdict.branch, before, before))):
+            if changed_arguments(one.event, of.seq):
                 found[Spot(of.conversation, one.branch, one.seq)] = Redacted(was=one.kind)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import NamedTuple
 
-from everthread.core.branches import ENDLESS, Line, Piece
+from everthread.core.branches import ENDLESS, Line, Piece, Target
 from everthread.core.deltas import Done
 from everthread.core.ended import done_of
 from everthread.core.events import MEMORY, UNANSWERED, ModelCall
@@ -33,7 +33,7 @@ from everthread.store.scripts.along import (
     span,
     told,
 )
-from everthread.store.scripts.append import Place, head_of, newest_head
+from everthread.store.scripts.append import head_of, newest_head
 
 ENDLESS_SUM = 2**62
 NEWS = 500  # events that those who listen are given at once
@@ -97,8 +97,8 @@ class Standing(NamedTuple):
     document: Document | None
 
 
-def standing(place: Place, wanted: tuple[Owner, str] | None, kept: PartialReply) -> Script[Standing]:
-    branch, found = yield from newest_head(place._asdict())  # raises when the conversation has been erased
+def standing(target: Target, wanted: tuple[Owner, str] | None, kept: PartialReply) -> Script[Standing]:
+    branch, found = yield from newest_head(target._asdict())  # raises when the conversation has been erased
     return Standing(branch, found, kept, (yield from document(*wanted, version=None)) if wanted else None)
 
 

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from everthread.core.branches import Branch
+from everthread.core.branches import Branch, Target
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
-from everthread.core.verdicts import approved, key_of
+from everthread.core.verdicts import approval_key, approved
 from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
 from everthread.store.beside.documents import Document, document, version_of
 from everthread.store.conversations import OWN_ID, Conversation, Owner, by_alias, insert
 from everthread.store.engine import Ask, Outcome, Script, Tell
-from everthread.store.scripts.append import Batch, Draft, Place, number
+from everthread.store.scripts.append import Batch, Draft, number
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> S
             row = {"branch": branch.number, "name": branch.name, "parent": branch.parent}
             writes.append(Tell("insert_branch", [{**key, **row, "at": branch.at, "time": microseconds(branch.time)}]))
         start = _start(branch, heads, {b.number: b for b, _ in whole.branches})
-        numbered = number(Place(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
+        numbered = number(Target(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
         heads[branch.number] = numbered.heads
         writes += numbered.writes
     if approvals := _approvals(whole):
@@ -106,7 +106,7 @@ def _approvals(whole: Whole) -> list[dict[str, str | int]]:
     for branch, drafts in whole.branches:
         for seq, draft in enumerate(drafts, branch.at + 1):
             if call := approved(draft.event):
-                key = key_of(_owner(branches, branch, call), call)
+                key = approval_key(_owner(branches, branch, call), call)
                 found.setdefault(key, {"key": key, "branch": branch.number, "first": seq, "last": seq, "hash": ""})
     return list(found.values())
 

@@ -159,47 +159,47 @@ SELECT branch, name, parent, at, time FROM (
 WHERE branch = coalesce(CAST(:branch AS integer),
     (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
 
--- name: lineage
+-- name: ancestry
 -- A branch and its ancestors, itself first: number, parent, and the last event they share; and the newest marker of each kind
 -- on its parent up to there. Each is looked up by itself, and as the newest up to it: PostgreSQL might read all branches for
 -- every step.
-WITH RECURSIVE lineage (depth, branch, parent, at) AS (
+WITH RECURSIVE ancestry (depth, branch, parent, at) AS (
     SELECT 0, branch, parent, at FROM branches
     WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     UNION ALL
-    SELECT depth + 1, lineage.parent,
+    SELECT depth + 1, ancestry.parent,
         (SELECT b.parent FROM branches b
-            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch <= lineage.parent
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch <= ancestry.parent
             ORDER BY b.branch DESC LIMIT 1),
         (SELECT b.at FROM branches b
-            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch <= lineage.parent
+            WHERE b.tenant = :tenant AND b.conversation = :conversation AND b.branch <= ancestry.parent
             ORDER BY b.branch DESC LIMIT 1)
-    FROM lineage WHERE lineage.parent IS NOT NULL
+    FROM ancestry WHERE ancestry.parent IS NOT NULL
 )
-SELECT lineage.branch, lineage.parent, lineage.at,
+SELECT ancestry.branch, ancestry.parent, ancestry.at,
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
-        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= lineage.at
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'settings' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
-        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= lineage.at
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'pin' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
-        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= lineage.at
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'brief_updated' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
-        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= lineage.at
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
-        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= lineage.at
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
-        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= lineage.at
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
-        AND m.branch = lineage.parent AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= lineage.at
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'mark' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1)
-FROM lineage
-ORDER BY lineage.depth
+FROM ancestry
+ORDER BY ancestry.depth
 
 -- name: left_at
 -- What a branch had come to at one of its own events: the head, the turn that had begun last if it began on this branch, and

@@ -24,7 +24,7 @@ from everthread.errors import (
     Unavailable,
 )
 from everthread.store.home import Inode, open_files
-from everthread.store.migrate import due
+from everthread.store.migrate import missing
 from everthread.store.private_files import make_file, make_folders
 
 MAGIC = b"SQLite format 3\0"
@@ -122,10 +122,10 @@ class SqliteFile:
         return connection
 
     def _migrate(self, connection: apsw.Connection) -> None:
-        if not due(str(self.path), "sqlite", self._applied(connection)):
+        if not missing(str(self.path), "sqlite", self._applied(connection)):
             return
         with _write_transaction(connection):
-            for version, name, sql in due(str(self.path), "sqlite", self._applied(connection)):
+            for version, name, sql in missing(str(self.path), "sqlite", self._applied(connection)):
                 try:
                     connection.execute(sql)
                 except (apsw.SQLError, apsw.ConstraintError) as problem:

@@ -10,10 +10,10 @@ class Calibrations:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def add(self, model: str, step: int) -> None:
-        """Add a model call whose usage was `step` twentieths of its canonical size (`core.calibration.step_of`)."""
-        await self._engine.write(lambda: calibrations.calibrate(model, step), about="calibrations", durable=False)
+    async def add(self, model: str, twentieths: int) -> None:
+        """Add a model call whose usage was this many twentieths of its canonical size (`core.calibration`)."""
+        await self._engine.write(lambda: calibrations.calibrate(model, twentieths), about="calibrations", durable=False)
 
     async def all(self) -> dict[str, dict[int, int]]:
-        """By model, how often each step came."""
+        """By model, how often each number of twentieths came."""
         return await self._engine.read(calibrations.calibrations)

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from everthread.core.events import Assistant, Event, System, ToolCall, ToolResult, User
-from everthread.core.logged import Logged, plain
+from everthread.core.logged import Logged, unwrapped
 from everthread.core.parts import File, Image, Part, Reasoning, Text, file, image
 from everthread.providers.blobs import Blob, bytes_of, from_base64, from_data_url, is_data_url, to_data_url
 from everthread.providers.checks import a_string, an_object, objects, unexpected, unknown
@@ -64,7 +64,7 @@ def from_responses(given: str | dict[str, Any] | list[dict[str, Any]], *, where:
 def to_responses(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> list[dict[str, Any]]:
     """The items of these events; `blob` gives the bytes of images and files by their hash."""
     items: list[dict[str, Any]] = []
-    for event in plain(events):
+    for event in unwrapped(events):
         match event:
             case System() | User():
                 made = {"role": event.kind, "content": _content(event.parts, blob)}

@@ -110,7 +110,7 @@ async def look(
 async def status(runtime: Runtime, conversation: Conversation, branch: int | None = None) -> Status:
     looked = await look(runtime, conversation, branch, as_is=True)
     found, spent = looked.due, looked.spent
-    version, behind = found.standing(looked.settings.strategy)
+    version, behind = found.version_under(looked.settings.strategy)
     return Status(
         covers=max(found.head.cleared, version.covers),
         behind=behind,
