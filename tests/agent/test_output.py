@@ -6,22 +6,26 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Any, TypedDict
 
 import msgspec
 import pydantic
 import pytest
 
-from everthread import Talk, assistant, tool, user
+from everthread import Everthread, Talk, assistant, tool, user
 from everthread.core.deltas import Done, TextDelta
 from everthread.core.events import Assistant, SettingsChanged
 from everthread.errors import BadOutput, BadSetting, BadValue, Overloaded, RequestRefused
 from everthread.providers.client import NO_HEADERS
 from everthread.providers.scripted import client
 from everthread.providers.shapes import shape_of
+from everthread.store.log import Log
+from everthread.store.open import open_log
 from everthread.testing.scripted import call, script
 from tests.agent.conftest import Speak
 from tests.agent.support import calls, failing, heard
+from tests.contract.support import Interleaved
 
 INVOICE = '{"number": 7, "paid": null, "lines": [{"text": "ink", "price": 2.5}]}'
 
@@ -256,6 +260,45 @@ async def test_a_schema_that_is_redacted_is_gone_from_memory_too(talk: Talk) -> 
     await talk.redact(event.seq)
     assert shape_of.cache_info().currsize == 0
     assert "walnuts" not in json.dumps((await talk.context(model="openai:gpt-4o")).request)
+
+
+@pytest.mark.parametrize("verb", ["context", "steps"])
+async def test_a_schema_that_was_read_before_a_redaction_and_shaped_after_it_is_not_remembered(
+    address: str, someone: str, verb: str
+) -> None:
+    """Redacted between any two questions of whoever reads it, until it is redacted after the last."""
+    schema, raced = '{"type": "object", "properties": {"walnuts": {"type": "integer"}}}', 0
+    engine = Interleaved((await open_log(address))._engine)
+    et = Everthread(Log(engine), {"memory": False, "model": "openai:gpt-4o"})
+    try:
+        for turn in range(1, 100):
+            talk = await et.begin(user=someone)
+            [event] = await talk.append(SettingsChanged(values={"output": schema}))
+            await talk.append(user("Hello?"))
+            redacting = Nth(turn, lambda talk=talk, seq=event.seq: talk.redact(seq))  # type: ignore[misc]
+            engine.between = redacting
+            found = await getattr(talk, verb)()
+            engine.between = None
+            if not redacting.done:
+                break
+            assert shape_of.cache_info().currsize == 0
+            raced += verb == "context" and "walnuts" in json.dumps(found.request)
+    finally:
+        await et.close()
+    assert (turn > 3, bool(raced)) == (True, verb == "context")  # it was read before, and sent this once
+
+
+class Nth:
+    """Does something the nth time that it is called."""
+
+    def __init__(self, nth: int, work: Callable[[], Awaitable[None]]) -> None:
+        self._left, self._work, self.done = nth, work, False
+
+    async def __call__(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.done = True
+            await self._work()
 
 
 async def test_what_was_read_before_a_redaction_and_packed_after_it_is_not_remembered(
