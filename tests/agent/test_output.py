@@ -378,6 +378,30 @@ async def test_the_values_of_headers_are_in_no_error_no_record_and_no_repr(talk:
     assert not [event for event in await talk.range(1, 50) if b"secret-secret" in event.body]
 
 
+async def test_a_count_takes_headers_as_a_turn_does(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the provider is behind a proxy that demands one. An error repeats no value, and a client of somebody's own
+    that knows no headers is told of none."""
+    await talk.append(user("Hello?"))
+
+    async def behind_a_proxy(_: Any, _body: Any, *, headers: Any) -> int:
+        if headers.get("X-Team") != "blue-blue":
+            raise RequestRefused("scripted", f"no such team: {headers['X-Team']}")
+        return 7
+
+    monkeypatch.setattr(client._ScriptedClient, "count", behind_a_proxy)
+    assert await talk.count(extra_headers={"X-Team": "blue-blue"}) == 7
+    with pytest.raises(RequestRefused, match="no such team: …"):
+        await talk.count(extra_headers={"X-Team": "secret-secret"})
+    with pytest.raises(BadValue, match="extra_headers"):
+        await talk.count(extra_headers={"Host": "elsewhere"})
+
+    async def knows_none(_: Any, _body: Any) -> int:
+        return 8
+
+    monkeypatch.setattr(client._ScriptedClient, "count", knows_none)
+    assert await talk.count() == 8
+
+
 async def test_a_key_in_a_header_is_not_repeated_without_its_scheme_either(talk: Talk, speak: Speak) -> None:
     speak(RequestRefused("scripted", "Incorrect API key provided: sk-gateway-1"))
     with pytest.raises(RequestRefused, match="provided: …"):

@@ -281,8 +281,9 @@ class Talk:
         limit: int = 20,
     ) -> list[StepLine]:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
-    def count(self, **asked: Unpack[ForContext]) -> int | None:
-        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
+    def count(self, *, extra_headers: Mapping[str, str] | None = None, **asked: Unpack[ForContext]) -> int | None:
+        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes, and
+        `extra_headers` as `say` does: `context` sends nothing, so it needs none."""
     def rebuild(
         self,
         seq: int,
@@ -361,7 +362,8 @@ class Talk:
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
-        history that is older than now, appended oldest first: a time before the branch's newest event is refused."""
+        history that is older than now, appended oldest first: a time before the branch's newest event is refused.
+        Refused, too, is what only `redact`, `fork`, `rewind` and the log itself write."""
     def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:
