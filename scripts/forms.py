@@ -12,7 +12,7 @@ import msgspec
 
 from everthread.agent.personas import Agent, Server, Versioned
 from everthread.agent.prepare import Rebuilt
-from everthread.agent.reply import TurnResult
+from everthread.agent.reply import TurnResult, V
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
 from everthread.core.deltas import Delta, Usage
@@ -51,6 +51,7 @@ _WORDS: dict[Any, str] = {
     datetime: "time",
     NoneType: "null",
     Any: "any",
+    V: "any",
     Event: "Event",
     Part: "Part",
     Quote: "[conversation, branch, seq]",

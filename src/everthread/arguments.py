@@ -325,19 +325,30 @@ class ForContext(TypedDict, total=False):
     settings: GivenSettings | None
 
 
-class ForTurn(TypedDict, total=False):
-    """What `talk.say` and the other verbs that run a turn take in addition."""
-
+class _ForTurn(TypedDict, total=False):
     model: str | None
     strategy: str | Strategy | None
     instructions: str | Mapping[str, str] | None
     tools: Iterable[Any] | None
     tool_choice: str | None
-    output: Any
     settings: GivenSettings | None
     extra_headers: Mapping[str, str] | None
     when_busy: WhenBusy
     detached: bool
+
+
+class ForTurn(_ForTurn, total=False):
+    """What `talk.say` and the other verbs that run a turn take in addition."""
+
+    output: Any
+
+
+class ForMessage(_ForTurn, total=False):
+    """What `talk.say` takes beside the message and `output`."""
+
+    origin: str
+    metadata: dict[str, Any] | None
+    key: str
 
 
 def given(

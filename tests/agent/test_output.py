@@ -7,13 +7,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, TypedDict
+from typing import Any, TypedDict, assert_type
 
 import msgspec
 import pydantic
 import pytest
 
-from everthread import Everthread, Talk, assistant, tool, user
+from everthread import Everthread, Reply, Talk, TurnResult, assistant, sync, tool, user
 from everthread.core.deltas import Done, TextDelta
 from everthread.core.events import Assistant, SettingsChanged
 from everthread.errors import BadOutput, BadSetting, BadValue, Overloaded, RequestRefused
@@ -175,7 +175,7 @@ async def test_a_turn_that_waits_has_no_value_yet(talk: Talk, speak: Speak) -> N
         return "paid"
 
     speak([call("pay")], INVOICE)
-    asked = await talk.say("Pay, and read the invoice.", output=Invoice, tools=[pay])
+    asked: TurnResult = await talk.say("Pay, and read the invoice.", output=Invoice, tools=[pay])
     assert (asked.done.state, asked.value) == ("waiting", None)
     assert (await talk.approve(output=Invoice, tools=[pay])).value.number == 7
 
@@ -316,6 +316,26 @@ async def test_what_was_read_before_a_redaction_and_packed_after_it_is_not_remem
     monkeypatch.setattr(contexts._gaps, "told", redacting)
     await talk.context(model="openai:gpt-4o")
     assert not contexts._turn_cache._kept
+
+
+async def test_type_checkers_know_the_value(talk: Talk, speak: Speak) -> None:
+    """Of `output`'s type; None where nothing was asked for; anything where no type says what."""
+    speak("Hello.", *[INVOICE] * 3)
+    assert_type((await talk.say("Hello.")).value, None)
+    assert_type((await talk.say("Read it.", output=Invoice, metadata={"row": 1})).value, Invoice)
+    schema: dict[str, Any] = {"type": "object"}
+    assert_type((await talk.say("Read it.", output=schema)).value, Any)
+    reply = talk.say("Read it.", output=Invoice)
+    assert_type(reply, Reply[Invoice])
+    anyones: Reply = reply  # whatever it is of
+    assert (await anyones).value == reply.value
+
+
+def _without_await(talk: sync.Talk) -> None:
+    """The same; looked at by type checkers alone."""
+    assert_type(talk.say("Hello.").value, None)
+    assert_type(talk.say("Read it.", output=list[Invoice]).result(), TurnResult[list[Invoice]])
+    assert_type(talk.say("Read it.", output=Invoice), sync.Reply[Invoice])
 
 
 # -- options of one call -----------------------------------------------------------------------------------

@@ -226,7 +226,8 @@ def struct_of(cls: type[T], form: object) -> T:
 def _fields(cls: Any) -> tuple[dict[str, Any], list[str]]:
     """The types of a struct's fields by name, and which of them it cannot do without."""
     fields = msgspec.structs.fields(cls)
-    return {field.name: field.type for field in fields}, [field.name for field in fields if field.required]
+    types = {field.name: Any if isinstance(field.type, TypeVar) else field.type for field in fields}
+    return types, [field.name for field in fields if field.required]
 
 
 def _read(wanted: Any, form: Any, *, outermost: bool) -> Any:

@@ -10,8 +10,9 @@ from everthread import app
 from everthread.agent import reply
 from everthread.agent.personas import Agent, Found, Versioned
 from everthread.agent.prepare import Rebuilt
+from everthread.agent.reply import V
 from everthread.agent.runtime import Summarise
-from everthread.arguments import ForContext, ForTurn, WhenBusy
+from everthread.arguments import ForContext, ForMessage, ForTurn
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.branches import Line
@@ -70,7 +71,9 @@ class Agents:
 class Everthread:
     """An open store of conversations."""
     @overload
-    def run(self, work: Callable[[app.Everthread], AsyncIterator[T]]) -> Stream[T]: ...
+    def run(self, work: Callable[[app.Everthread], AsyncIterator[T]]) -> Stream[T]:
+        """Do something asynchronous with the store: `et.run(lambda et: et.log.strays())`. What comes bit by bit is a
+        `Stream`."""
     @overload
     def run(self, work: Callable[[app.Everthread], Awaitable[T]]) -> T: ...
     def close(self) -> None:
@@ -181,15 +184,15 @@ class Everthread:
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
 
-class Reply(Stream[Delta]):
+class Reply(Stream[Delta], Generic[V]):
     """What `say` gives: the deltas of a turn, `for delta in reply`, or the whole, `reply.result()`.
 
     The turn begins when somebody listens or waits. Leaving the loop early, by `break` or by an error, ends it, and so
     does Ctrl-C; what had come of the reply is kept."""
-    def result(self) -> reply.TurnResult:
+    def result(self) -> reply.TurnResult[V]:
         """Listen to the end: the text of the reply, and what it took."""
     @property
-    def value(self) -> Any: ...
+    def value(self) -> V: ...
     @property
     def is_accepted(self) -> bool:
         """Whether the message is in the log."""
@@ -200,23 +203,8 @@ class Reply(Stream[Delta]):
 
 class Talk:
     """A conversation, on its current branch or on one that was chosen."""
-    def say(
-        self,
-        *pieces: str | Part,
-        model: str | None = None,
-        strategy: str | Strategy | None = None,
-        instructions: str | Mapping[str, str] | None = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: str | None = None,
-        output: Any = None,
-        settings: GivenSettings | None = None,
-        extra_headers: Mapping[str, str] | None = None,
-        when_busy: WhenBusy = "wait",
-        detached: bool = False,
-        origin: str = "",
-        metadata: dict[str, Any] | None = None,
-        key: str = "",
-    ) -> Reply:
+    @overload
+    def say(self, *pieces: str | Part, output: None = None, **given: Unpack[ForMessage]) -> Reply[None]:
         """Say something to the model, and hear its reply: `for delta in talk.say("…")`, or `result()` for the whole.
 
         The message is on disk before its turn does anything else. `strategy`: as for `context`. `tools`: functions with
@@ -227,6 +215,10 @@ class Talk:
         `detached`: begin at once, and go on without the caller; else who stops listening ends the turn. `origin`: who
         speaks, when it is not the user by hand. `metadata`: a JSON object of your own, kept with the message and never
         sent. `key`: said again with the same key, it is appended once. What goes wrong is raised."""
+    @overload
+    def say(self, *pieces: str | Part, output: type[V], **given: Unpack[ForMessage]) -> Reply[V]: ...
+    @overload
+    def say(self, *pieces: str | Part, output: Any, **given: Unpack[ForMessage]) -> Reply: ...
     def resume(self, **given: Unpack[ForTurn]) -> Reply:
         """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
         the message."""
