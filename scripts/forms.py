@@ -90,7 +90,7 @@ def _named(classes: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
 
 def _members(union: Any) -> list[Any]:
     """The classes of events, each kind of happening by itself."""
-    return [one for cls in get_args(union) for one in (HAPPENINGS.values() if cls is Happening else [cls])]
+    return [one for cls in get_args(get_args(union)[0]) for one in (HAPPENINGS.values() if cls is Happening else [cls])]
 
 
 def _event(cls: Any) -> tuple[str, dict[str, Any]]:
