@@ -295,15 +295,29 @@ class Talk:
     def tail(self, *, turns: int = 20, messages: bool = False) -> list[Logged]:
         """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
     def before(
-        self, seq: int = ..., *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+        self,
+        seq: int = ...,
+        *,
+        limit: int = 50,
+        messages: bool = False,
+        metadata: dict[str, Any] | None = None,
+        within: int = ...,
     ) -> list[Logged]:
-        """The page of events that ends just before `seq`; the newest page where none is given. `metadata`: of the
-        messages that have these values under these names, for which it reads back as far as it must."""
+        """The page of events that ends just before `seq`; the newest page where none is given.
+
+        `metadata`: of the messages that have these values under these names. They are not indexed: the `within` events
+        before `seq` are looked through. Where that gives less than a full page, go on from `seq - within`."""
     def after(
-        self, seq: int = 0, *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+        self,
+        seq: int = 0,
+        *,
+        limit: int = 50,
+        messages: bool = False,
+        metadata: dict[str, Any] | None = None,
+        within: int = ...,
     ) -> list[Logged]:
         """The page of events that begins just after `seq`; the first page where none is given. `metadata`: as for
-        `before`."""
+        `before`, among the `within` events after `seq`."""
     def markers(self, kind: str, *, limit: int = 50) -> list[Logged]:
         """The newest markers of a kind, an application's own or one of Everthread's, newest first."""
     def range(self, first: int, last: int) -> list[Logged]:
