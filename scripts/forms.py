@@ -12,7 +12,7 @@ import msgspec
 
 from everthread.agent.personas import Agent, Server, Versioned
 from everthread.agent.prepare import Rebuilt
-from everthread.agent.reply import TurnResult
+from everthread.agent.reply import TurnResult, V
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
 from everthread.core.deltas import Delta, Usage
@@ -51,6 +51,7 @@ _WORDS: dict[Any, str] = {
     datetime: "time",
     NoneType: "null",
     Any: "any",
+    V: "any",
     Event: "Event",
     Part: "Part",
     Quote: "[conversation, branch, seq]",
@@ -89,7 +90,7 @@ def _named(classes: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
 
 def _members(union: Any) -> list[Any]:
     """The classes of events, each kind of happening by itself."""
-    return [one for cls in get_args(union) for one in (HAPPENINGS.values() if cls is Happening else [cls])]
+    return [one for cls in get_args(get_args(union)[0]) for one in (HAPPENINGS.values() if cls is Happening else [cls])]
 
 
 def _event(cls: Any) -> tuple[str, dict[str, Any]]:

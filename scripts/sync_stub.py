@@ -47,7 +47,7 @@ def page() -> str:
 
 
 def _class(cls: type[Mirrored], imports: set[str]) -> str:
-    bases = {"Stream": "(Generic[T])", "Reply": "(Stream[Delta])"}.get(cls.__name__, "")
+    bases = {"Stream": "(Generic[T])", "Reply": "(Stream[Delta], Generic[V])"}.get(cls.__name__, "")
     imports.add("from everthread.core.deltas import Delta")
     body: list[ast.stmt] = []
     for member in _members(cls):
@@ -73,7 +73,16 @@ def _members(cls: type[Mirrored]) -> Iterator[Member]:
 def _of_class(cls: type, *, mirrored: bool) -> list[Member]:
     found = [Member(node, cls.__module__, mirrored) for node in _nodes(cls)]
     overloaded = {one.name for one in found if _said(one, "overload")}
+    _document([one for one in found if one.name in overloaded])
     return [one for one in found if _is_public(one) and (one.name not in overloaded or _said(one, "overload"))]
+
+
+def _document(overloaded: list[Member]) -> None:
+    """Give the first overload the docstring of the function that they are all of."""
+    about = {one.name: ast.get_docstring(one.node) for one in overloaded if not _said(one, "overload")}  # type: ignore[arg-type]
+    for one in overloaded:
+        if _said(one, "overload") and (said := about.pop(one.name, None)):
+            one.node.body = [ast.Expr(ast.Constant(said))]  # type: ignore[union-attr]
 
 
 def _nodes(cls: type) -> list[Function | ast.AnnAssign]:

@@ -32,7 +32,7 @@ class Shouting:
         reply.usage = Usage(input=10, output=2)
         yield reply.whole("stop")
 
-    async def count(self, body: dict[str, Any]) -> int | None:
+    async def count(self, body: dict[str, Any], *, headers: Headers = NO_HEADERS) -> int | None:
         return None  # it has no endpoint for that
 
     async def close(self) -> None:

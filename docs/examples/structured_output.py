@@ -8,6 +8,7 @@ The model is scripted, so this runs without a key; with one, name a model of you
 import asyncio
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
+from typing import assert_type
 
 from everthread import BadOutput, Everthread
 from everthread.testing.scripted import script
@@ -38,7 +39,8 @@ async def main(folder: str) -> None:
         talk = await et.conversation(user="ana")
 
         reply = await talk.say("Invoice 7 for Ana: ink, 2.50.", model=MODEL, output=Invoice)
-        invoice: Invoice = reply.value
+        assert_type(reply.value, Invoice)  # for type checkers; to Python it is nothing
+        invoice = reply.value
         print(invoice.number, invoice.customer, sum(line.price for line in invoice.lines), invoice.paid)
 
         try:

@@ -1,7 +1,7 @@
 """Types: everything comes from `everthread`, deltas narrow by class or by kind, settings are checked as you write."""
 
 import asyncio
-from typing import assert_never
+from typing import assert_never, assert_type
 
 from everthread import (
     CallDelta,
@@ -57,7 +57,7 @@ def priced(delta: Delta) -> float:
 
 
 async def main() -> None:
-    script("baker", [call("oven", {"dish": "cake"})], "Bake it at 180 degrees.", "For forty minutes.")
+    script("baker", [call("oven", {"dish": "cake"})], "Bake it at 180 degrees.", "For forty minutes.", "In the middle.")
     async with Everthread.open("sqlite:///typed.db", settings=SETTINGS, environment=False, tools=[oven]) as et:
         talk: Talk = await et.conversation(user="ana")
         spent = 0.0
@@ -69,6 +69,7 @@ async def main() -> None:
         reply: Reply = talk.say("And how long?", settings={"temperature": 0.2})
         whole: TurnResult = await reply
         print(whole.text, whole.done.state)
+        assert_type((await talk.say("And where?")).value, None)  # with `output=Cake`, it is a Cake
 
         hits: list[Hit] = await talk.recall("cake")
         print(hits[0].text)

@@ -17,7 +17,18 @@ from everthread.config import Source, from_conversation, resolve
 from everthread.context.output import output_of
 from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
-from everthread.core.events import SettingsChanged, User, is_kind, media_of, text_of, tool_call
+from everthread.core.events import (
+    Fork,
+    Redacted,
+    Rewind,
+    SessionStarted,
+    SettingsChanged,
+    User,
+    is_kind,
+    media_of,
+    text_of,
+    tool_call,
+)
 from everthread.core.sections import ORDER
 from everthread.core.settings import GivenSettings
 from everthread.core.strategies import STRATEGIES, Strategy
@@ -165,10 +176,22 @@ def settings_of_conversation(given: object) -> dict[str, Any]:
     return found
 
 
-def settings_of_branch(events: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Events that are to be appended, with the settings among them checked and as the log keeps them: a list or a
-    mapping as JSON. None takes one back."""
+def appended(events: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Events that are to be appended, none of a kind that only Everthread writes, with the settings among them checked
+    and as the log keeps them: a list or a mapping as JSON. None takes one back."""
+    for event in events:
+        if instead := _WRITTEN_BY_US.get(type(event)):
+            kind = event.__struct_config__.tag
+            raise BadValue("an event's kind", kind, f"one that may be appended: this one {instead}")
     return tuple(_spelt(event) if isinstance(event, SettingsChanged) else event for event in events)
+
+
+_WRITTEN_BY_US: dict[type, str] = {  # each tells of something that an append of it does not do
+    Redacted: "is what `talk.redact` leaves of an event",
+    Fork: "begins a branch: see `talk.fork`",
+    Rewind: "begins a branch: see `talk.rewind`",
+    SessionStarted: "comes by itself with the first message after a pause",
+}
 
 
 def _spelt(event: SettingsChanged) -> SettingsChanged:
@@ -302,19 +325,30 @@ class ForContext(TypedDict, total=False):
     settings: GivenSettings | None
 
 
-class ForTurn(TypedDict, total=False):
-    """What `talk.say` and the other verbs that run a turn take in addition."""
-
+class _ForTurn(TypedDict, total=False):
     model: str | None
     strategy: str | Strategy | None
     instructions: str | Mapping[str, str] | None
     tools: Iterable[Any] | None
     tool_choice: str | None
-    output: Any
     settings: GivenSettings | None
     extra_headers: Mapping[str, str] | None
     when_busy: WhenBusy
     detached: bool
+
+
+class ForTurn(_ForTurn, total=False):
+    """What `talk.say` and the other verbs that run a turn take in addition."""
+
+    output: Any
+
+
+class ForMessage(_ForTurn, total=False):
+    """What `talk.say` takes beside the message and `output`."""
+
+    origin: str
+    metadata: dict[str, Any] | None
+    key: str
 
 
 def given(

@@ -24,7 +24,7 @@ import msgspec
 from everthread.core import events
 from everthread.core.values import Value
 from everthread.errors import BadSetting, BadSettingsFile
-from everthread.registered import is_added
+from everthread.registered import is_added, named
 
 PREFIX = "EVERTHREAD_"
 DEFAULT = "the default"
@@ -64,13 +64,13 @@ class OneOf(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """What passes a test; `said` describes it."""
+    """What passes a test; `said` describes it, or gives the description where that may change."""
 
-    said: str
+    said: str | Callable[[], str]
     allows: Callable[[Any], bool]
 
     def words(self, _kind: type) -> str:
-        return self.said
+        return self.said if isinstance(self.said, str) else self.said()
 
 
 def _is_model(text: str) -> bool:
@@ -114,9 +114,7 @@ def _is_extra(text: str) -> bool:
 
 EITHER = Allowed("true or false", lambda _: True)
 TEXT = Allowed("text in valid Unicode", lambda text: not re.search("[\ud800-\udfff]", text))
-MODEL = Allowed(
-    f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}; or empty", _is_model
-)
+MODEL = Allowed(lambda: f"provider:name, where the provider is {named(PROVIDERS)}; or empty", _is_model)
 SCHEMA = Allowed("a JSON object, as text or a mapping, or empty", _is_object)
 TEXTS = Allowed("a list of texts that are not empty, as JSON or a list, or empty", _is_list)
 FIELDS = Allowed(

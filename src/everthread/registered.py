@@ -35,6 +35,12 @@ def is_added(name: str) -> bool:
     return name in registered or (bool(_NAME.fullmatch(name)) and name in _installed())
 
 
+def named(ours: tuple[str, ...]) -> str:
+    """All providers that there are, as an error names them: ours, and those that were added."""
+    *first, last = dict.fromkeys((*ours, *registered, *_installed()))
+    return f"{', '.join(first)} or {last}"
+
+
 def added(name: str) -> Any:
     """A provider that was added to Everthread's own. BadValue: there is none of this name, or the package that brings
     it is broken."""

@@ -18,9 +18,10 @@ from everthread.testing.scripted import call, script
 from everthread.tools import tool
 from tests.waiting import until
 
-PAY, OTHER, LOOK = call("pay", id="a"), call("pay", id="b"), call("look", id="c")
+PAY, OTHER, LOOK = call("pay", {"amount": 20}, id="a"), call("pay", {"amount": 20}, id="b"), call("look", id="c")
 ENDLESS = "word " * 100_000
 PACE = 0.01
+CHANGED = {"amount": 15}  # where the model asked for 20
 
 
 class Point:
@@ -40,6 +41,10 @@ class Point:
 
 def approve(talk: Talk, tools: list[Any]) -> Any:
     return talk.approve("a", tools=tools)
+
+
+def change(talk: Talk, tools: list[Any]) -> Any:
+    return talk.approve("a", arguments=CHANGED, tools=tools)
 
 
 def refuse(talk: Talk, tools: list[Any]) -> Any:
@@ -64,6 +69,12 @@ POINTS = {
     "beside": Point([PAY, LOOK], tool="look"),
     "one of two": Point([PAY, OTHER], tool="pay").answered(approve),
     "late": Point([PAY], "It rains.", tool="pay").answered(approve, parks=True),
+    "changing": Point([PAY], before="command").answered(change),
+    "changed": Point([PAY], after="command").answered(change),
+    "paying changed": Point([PAY], tool="pay").answered(change),
+    "paid changed": Point([PAY], before="tool_result").answered(change),
+    "one of two changed": Point([PAY, OTHER], tool="pay").answered(change),
+    "late changed": Point([PAY], "It rains.", tool="pay").answered(change, parks=True),
 }
 
 
@@ -97,7 +108,7 @@ class Dying:
 
     def _tools(self) -> list[Any]:
         @tool(approval=True)
-        async def pay() -> str:
+        async def pay(amount: int) -> str:
             return await self._stay("pay")
 
         async def look() -> str:

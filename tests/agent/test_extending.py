@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, registered, user
+from everthread.config import Source, resolve
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, ModelCall
 from everthread.errors import BadSetting, BadValue
@@ -145,6 +146,20 @@ async def test_a_provider_of_an_installed_package_is_found_by_its_name(
     monkeypatch.setattr(registered, "_installed", lambda: {"packaged": found})
     async with Everthread.open(address, settings={"model": "packaged:any"}) as et:
         assert await said((await et.begin(user=someone)).say("Hello?")) == "You said: “Hello?”"
+
+
+def test_a_provider_that_there_is_not_is_told_with_all_that_there_are(
+    others: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours, those that were registered, and those of installed packages."""
+    found = EntryPoint(name="packaged", value=f"{__name__}:PACKAGED", group=registered.GROUP)
+    monkeypatch.setattr(registered, "_installed", lambda: {"packaged": found})
+    register(echoing())
+    all = "where the provider is anthropic, openai, .*, scripted, echoing or packaged"
+    with pytest.raises(BadSetting, match=f"model is 'echo:any' in the settings given, but must be .*{all}; or empty"):
+        resolve(Source("the settings given", {"model": "echo:any"}))
+    with pytest.raises(BadValue, match=f"model is 'echo:any', but must be .*{all}"):
+        model("echo:any")
 
 
 PACKAGED = echoing("packaged")

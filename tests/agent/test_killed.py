@@ -12,6 +12,8 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from everthread import Everthread, GivenSettings, Talk
+from everthread.agent.approval import CUT_SHORT
+from everthread.agent.results import NOTE
 from everthread.core.branches import ENDLESS
 from everthread.core.deltas import Done
 from everthread.errors import BadTool, NothingToResume, NotWaiting
@@ -19,19 +21,21 @@ from everthread.testing.scripted import script
 from everthread.tools import tool
 from tests.agent.dying import POINTS
 from tests.agent.processes import ROOT
-from tests.agent.support import assert_valid, results, said, state
+from tests.agent.support import FORMS, assert_valid, results, said, state
 from tests.waiting import PATIENCE
 
 MAY_HAVE_RUN = "may have run"
-LOST = {"called", "running", "ran", "approved", "paying", "paid", "beside", "one of two", "late"}  # tools under way
-WAITS = {"waiting", "approving", "beside", "one of two"}  # something still waits for approval
+CHANGED = {"changed", "paying changed", "paid changed", "one of two changed", "late changed"}  # the same, with others
+LOST = CHANGED | {"called", "running", "ran", "approved", "paying", "paid", "beside", "one of two", "late"}
+WAITS = {"waiting", "approving", "changing", "beside", "one of two", "one of two changed"}  # some for approval
+LATE = {"late", "late changed"}
 RAN: list[str] = []
 
 
 @tool(approval=True)
-def pay() -> str:
+def pay(amount: int) -> str:
     RAN.append("pay")
-    return "paid here"
+    return f"paid {amount} here"
 
 
 def look() -> str:
@@ -115,6 +119,30 @@ async def test_it_is_gone_on_with_once(address: str, someone: str, model: str) -
             await gone_on_with_once(talk, name)
 
 
+async def test_arguments_that_were_changed_are_told_with_the_tool_that_was_cut_short(
+    address: str, someone: str, model: str
+) -> None:
+    """It is not run again, with neither arguments, and the model hears with which ones it may have run: those that the
+    log has. Where they were not in the log yet, nobody has approved anything."""
+    async with left(address, someone, model) as talks:
+        for name in sorted(CHANGED):
+            talk = talks[name]
+            if name not in WAITS:
+                await talk.resume(settings=MODEL)
+            else:
+                await talk.stop()
+            assert [result.text for result in await results(talk)] == [f'{NOTE}{{"amount": 15}}\n{CUT_SHORT}'], name
+            assert RAN == []
+            for form in FORMS:
+                sent = json.dumps((await talk.context(model=form)).request)
+                assert (NOTE in sent, MAY_HAVE_RUN in sent) == (True, True), (name, form)
+            await brought_to_its_end(talk, name)
+        unsaid = talks["changing"]
+        assert len(await unsaid.waiting()) == 1
+        await unsaid.approve(arguments={"amount": 16}, settings=MODEL)
+        assert [result.text for result in await results(unsaid)] == [f'{NOTE}{{"amount": 16}}\npaid 16 here']
+
+
 async def test_something_else_can_be_said(address: str, someone: str, model: str) -> None:
     async with left(address, someone, model) as talks:
         for name, talk in talks.items():
@@ -170,7 +198,7 @@ async def test_what_was_answered_before_is_not_answered_again(
 ) -> None:
     async with left(address, someone, model) as talks:
         for name, talk in talks.items():
-            if POINTS[name].answers and name != "approving":
+            if POINTS[name].answers and name not in ("approving", "changing"):
                 with pytest.raises(NotWaiting, match=MAY_HAVE_RUN if name in LOST else None):
                     await getattr(talk, answer)("a", settings=MODEL)
                 assert RAN == []
@@ -182,7 +210,7 @@ async def test_said_again_with_its_key_it_is_gone_on_with_once(address: str, som
     async with left(address, someone, model) as talks:
         for name, talk in talks.items():
             again = talk.say("Go.", key="go", settings=MODEL)
-            if name in WAITS or name == "late":
+            if name in WAITS | LATE:
                 await again
             else:
                 assert (await said(again)).startswith("Reply"), name

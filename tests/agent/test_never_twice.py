@@ -227,7 +227,7 @@ async def test_a_message_that_waited_goes_to_the_branch_that_is_current_then(
 
 async def test_a_bad_setting_is_refused_before_anything_is_appended(talk: Talk) -> None:
     with pytest.raises(BadSetting, match="budget is 'foo'"):
-        await talk.say("Hello", settings={"budget": "foo"})  # type: ignore[arg-type]
+        await talk.say("Hello", settings={"budget": "foo"})  # type: ignore[call-overload]
     with pytest.raises(BadSetting, match="model is 'bogus'"):
         await talk.say("Hello", model="bogus")
     assert await kinds(talk) == []

@@ -6,22 +6,26 @@ import dataclasses
 import json
 import subprocess
 import sys
-from typing import Any, TypedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, TypedDict, assert_type
 
 import msgspec
 import pydantic
 import pytest
 
-from everthread import Talk, assistant, tool, user
+from everthread import Everthread, Reply, Talk, TurnResult, assistant, sync, tool, user
 from everthread.core.deltas import Done, TextDelta
 from everthread.core.events import Assistant, SettingsChanged
 from everthread.errors import BadOutput, BadSetting, BadValue, Overloaded, RequestRefused
 from everthread.providers.client import NO_HEADERS
 from everthread.providers.scripted import client
 from everthread.providers.shapes import shape_of
+from everthread.store.log import Log
+from everthread.store.open import open_log
 from everthread.testing.scripted import call, script
 from tests.agent.conftest import Speak
 from tests.agent.support import calls, failing, heard
+from tests.contract.support import Interleaved
 
 INVOICE = '{"number": 7, "paid": null, "lines": [{"text": "ink", "price": 2.5}]}'
 
@@ -171,7 +175,7 @@ async def test_a_turn_that_waits_has_no_value_yet(talk: Talk, speak: Speak) -> N
         return "paid"
 
     speak([call("pay")], INVOICE)
-    asked = await talk.say("Pay, and read the invoice.", output=Invoice, tools=[pay])
+    asked: TurnResult = await talk.say("Pay, and read the invoice.", output=Invoice, tools=[pay])
     assert (asked.done.state, asked.value) == ("waiting", None)
     assert (await talk.approve(output=Invoice, tools=[pay])).value.number == 7
 
@@ -258,6 +262,45 @@ async def test_a_schema_that_is_redacted_is_gone_from_memory_too(talk: Talk) -> 
     assert "walnuts" not in json.dumps((await talk.context(model="openai:gpt-4o")).request)
 
 
+@pytest.mark.parametrize("verb", ["context", "steps"])
+async def test_a_schema_that_was_read_before_a_redaction_and_shaped_after_it_is_not_remembered(
+    address: str, someone: str, verb: str
+) -> None:
+    """Redacted between any two questions of whoever reads it, until it is redacted after the last."""
+    schema, raced = '{"type": "object", "properties": {"walnuts": {"type": "integer"}}}', 0
+    engine = Interleaved((await open_log(address))._engine)
+    et = Everthread(Log(engine), {"memory": False, "model": "openai:gpt-4o"})
+    try:
+        for turn in range(1, 100):
+            talk = await et.begin(user=someone)
+            [event] = await talk.append(SettingsChanged(values={"output": schema}))
+            await talk.append(user("Hello?"))
+            redacting = Nth(turn, lambda talk=talk, seq=event.seq: talk.redact(seq))  # type: ignore[misc]
+            engine.between = redacting
+            found = await getattr(talk, verb)()
+            engine.between = None
+            if not redacting.done:
+                break
+            assert shape_of.cache_info().currsize == 0
+            raced += verb == "context" and "walnuts" in json.dumps(found.request)
+    finally:
+        await et.close()
+    assert (turn > 3, bool(raced)) == (True, verb == "context")  # it was read before, and sent this once
+
+
+class Nth:
+    """Does something the nth time that it is called."""
+
+    def __init__(self, nth: int, work: Callable[[], Awaitable[None]]) -> None:
+        self._left, self._work, self.done = nth, work, False
+
+    async def __call__(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.done = True
+            await self._work()
+
+
 async def test_what_was_read_before_a_redaction_and_packed_after_it_is_not_remembered(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +316,26 @@ async def test_what_was_read_before_a_redaction_and_packed_after_it_is_not_remem
     monkeypatch.setattr(contexts._gaps, "told", redacting)
     await talk.context(model="openai:gpt-4o")
     assert not contexts._turn_cache._kept
+
+
+async def test_type_checkers_know_the_value(talk: Talk, speak: Speak) -> None:
+    """Of `output`'s type; None where nothing was asked for; anything where no type says what."""
+    speak("Hello.", *[INVOICE] * 3)
+    assert_type((await talk.say("Hello.")).value, None)
+    assert_type((await talk.say("Read it.", output=Invoice, metadata={"row": 1})).value, Invoice)
+    schema: dict[str, Any] = {"type": "object"}
+    assert_type((await talk.say("Read it.", output=schema)).value, Any)
+    reply = talk.say("Read it.", output=Invoice)
+    assert_type(reply, Reply[Invoice])
+    anyones: Reply = reply  # whatever it is of
+    assert (await anyones).value == reply.value
+
+
+def _without_await(talk: sync.Talk) -> None:
+    """The same; looked at by type checkers alone."""
+    assert_type(talk.say("Hello.").value, None)
+    assert_type(talk.say("Read it.", output=list[Invoice]).result(), TurnResult[list[Invoice]])
+    assert_type(talk.say("Read it.", output=Invoice), sync.Reply[Invoice])
 
 
 # -- options of one call -----------------------------------------------------------------------------------
@@ -333,6 +396,30 @@ async def test_the_values_of_headers_are_in_no_error_no_record_and_no_repr(talk:
     assert "secret-secret" not in str(caught.value)
     assert "no such team: …" in str(caught.value)
     assert not [event for event in await talk.range(1, 50) if b"secret-secret" in event.body]
+
+
+async def test_a_count_takes_headers_as_a_turn_does(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the provider is behind a proxy that demands one. An error repeats no value, and a client of somebody's own
+    that knows no headers is told of none."""
+    await talk.append(user("Hello?"))
+
+    async def behind_a_proxy(_: Any, _body: Any, *, headers: Any) -> int:
+        if headers.get("X-Team") != "blue-blue":
+            raise RequestRefused("scripted", f"no such team: {headers['X-Team']}")
+        return 7
+
+    monkeypatch.setattr(client._ScriptedClient, "count", behind_a_proxy)
+    assert await talk.count(extra_headers={"X-Team": "blue-blue"}) == 7
+    with pytest.raises(RequestRefused, match="no such team: …"):
+        await talk.count(extra_headers={"X-Team": "secret-secret"})
+    with pytest.raises(BadValue, match="extra_headers"):
+        await talk.count(extra_headers={"Host": "elsewhere"})
+
+    async def knows_none(_: Any, _body: Any) -> int:
+        return 8
+
+    monkeypatch.setattr(client._ScriptedClient, "count", knows_none)
+    assert await talk.count() == 8
 
 
 async def test_a_key_in_a_header_is_not_repeated_without_its_scheme_either(talk: Talk, speak: Speak) -> None:

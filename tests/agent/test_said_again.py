@@ -55,7 +55,7 @@ async def test_so_does_the_error_of_a_turn_that_failed_again_or_after_a_tool(tal
 
 async def test_an_error_before_anything_was_said_promises_nothing(talk: Talk) -> None:
     with pytest.raises(EverthreadError) as raised:
-        await talk.say("Hello", settings={"budget": "foo"})  # type: ignore[arg-type]
+        await talk.say("Hello", settings={"budget": "foo"})  # type: ignore[call-overload]
     assert not raised.value.kept
     assert "kept" not in str(raised.value)
 

@@ -249,11 +249,11 @@ async def test_a_turn_ends_at_its_limit_of_cost(
 
 async def test_what_cannot_be_said_is_refused_before_anything_happens(talk: Talk) -> None:
     with pytest.raises(BadValue, match="a piece of a message is 3"):
-        talk.say(3)  # type: ignore[arg-type]
+        talk.say(3)  # type: ignore[call-overload]
     with pytest.raises(BadValue, match="when_busy is 'shout'"):
-        talk.say("Hello", when_busy="shout")  # type: ignore[arg-type]
+        talk.say("Hello", when_busy="shout")  # type: ignore[call-overload]
     with pytest.raises(BadValue, match="settings is 'loud'"):
-        talk.say("Hello", settings="loud")  # type: ignore[arg-type]
+        talk.say("Hello", settings="loud")  # type: ignore[call-overload]
     assert await kinds(talk) == []
 
 

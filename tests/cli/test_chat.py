@@ -251,6 +251,23 @@ def test_a_tool_call_waits_for_approval_across_chats(do: Do, till: tuple[str, ..
     assert "✗ The user refused this tool call: it's too much" in third.stderr
 
 
+@pytest.mark.parametrize("named", ["/approve 2", "/approve"])
+def test_an_approval_may_change_the_arguments(do: Do, till: tuple[str, ...], named: str) -> None:
+    script("till", [call("pay", {"amount": 3})], "It is paid.")
+    bad = ('{"amount": 2', "{} {}", '{"amount": "lots"}', "{}")
+    said = _chat(do, "Pay it.", *(f"{named} {one}" for one in bad), f'{named} {{"amount": 7}}', given=till)
+    assert said.stdout == "It is paid.\n"
+    assert said.stderr.count("but must be a JSON object with all arguments of the tool call, as in") == 2
+    assert said.stderr.count("but must be what pay takes (the argument `amount`") == 2
+    assert "7 paid" in said.stderr
+
+
+def test_arguments_that_are_no_object_are_refused(do: Do, till: tuple[str, ...]) -> None:
+    script("till", [call("pay", {"amount": 3})])
+    said = _chat(do, "Pay it.", "/approve 2 [7]", "/approve 2 7", "/approve 2 amount=7", given=till)
+    assert said.stderr.count("but must be a JSON object with all arguments of the tool call, as in") == 3
+
+
 def test_ask_says_how_to_approve(do: Do, till: tuple[str, ...]) -> None:
     script("till", [call("pay", {"amount": 3})])
     said = do("ask", "Pay it.", *till)

@@ -228,6 +228,15 @@ def test_all_conversations_are_exported_into_one_file(run: Run, filled: str, tmp
     assert report["conversations"] == 2
 
 
+@pytest.mark.parametrize("said", [(), ("--format", "gemini")], ids=["found out", "said"])
+def test_contents_of_gemini_are_imported(run: Run, tmp_path: Path, said: tuple[str, ...]) -> None:
+    history = tmp_path / "history.json"
+    contents = [{"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Hello."}]}]
+    history.write_text(json.dumps({"contents": contents}))
+    assert "Imported 1 conversation, 2 events." in run("import", str(history), *said).output
+    assert "Hello." in run("show").output
+
+
 def test_a_bad_file_imports_nothing_and_says_which_line(run: Run, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"messages":[{"role":"user","content":"Hi"}]}\n{"messages":[{"role":"clown"}]}\n')

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from everthread import Explanation, Talk, assistant, user
+import random
+
+from everthread import Explanation, GivenSettings, Talk, assistant, user
 
 
 async def explained(talk: Talk, budget: int) -> Explanation:
@@ -26,6 +28,31 @@ async def test_it_says_what_is_in_a_context_what_is_not_and_why(talk: Talk) -> N
     assert "the newest turn  Cake 11? Flour and eggs." in window
     assert "should come from the provider's cache" in window
     assert '\n  clock = "off"   (' in window
+
+
+async def test_it_says_in_which_turn_the_cutoff_moved_to_where_it_is(talk: Talk) -> None:
+    """As the steps have it, which are read from the log; and nothing before the first step, or after a clear."""
+    sizes, told = random.Random(7), list[int]()
+    for number in range(60):
+        await talk.append(user(f"Cake {number}? " + "flour " * sizes.choice((5, 60, 300))), assistant("Yes. " * 20))
+        if number == 40:
+            await talk.clear()
+        about = await explained(talk, 4_000)
+        asked: GivenSettings = {"clock": "off", "memory": False}
+        steps = await talk.steps(model="anthropic:claude-sonnet-4-6", budget=4_000, settings=asked)
+        assert about.stepped == (steps[-1].turn if steps else 0)
+        line = f"\nStep: the cutoff moved to event {about.cutoff} in turn {about.stepped}."
+        assert (line in str(about)) == bool(steps)
+        assert ("Step" in str(about)) == bool(steps)
+        told += [about.stepped] if about.stepped not in told else []
+    assert len(told) > 4
+
+
+async def test_a_strategy_that_does_not_step_says_nothing_of_steps(talk: Talk) -> None:
+    await talk.append(*(said for number in range(40) for said in (user(f"Cake {number}?"), assistant("Yes."))))
+    about = (await talk.context(model="anthropic:claude-sonnet-4-6", strategy="messages")).explain()
+    assert (about.stepped, "Step" in str(about)) == (0, False)
+    assert about.cutoff > 1
 
 
 async def test_every_section_is_in_it(talk: Talk) -> None:

@@ -62,7 +62,7 @@ def test_any_event_survives_the_database(address: str, someone: str, batch: list
     async def go() -> None:
         async with Everthread.open(address) as et:
             talk = await et.begin(user=someone)
-            written = await talk.append(*batch)
+            written = await et.log.append(talk._target, batch)  # kinds that `talk.append` refuses as well
             found = await everything(talk)
             assert found == written
             # The bytes of images and files are put aside; everything else is to the letter.
@@ -344,7 +344,7 @@ async def test_a_cancelled_append_is_whole_or_absent(et: Everthread, talk: Talk)
     await assert_sound(et, talk)
 
 
-async def test_an_event_may_name_a_branch_without_being_one(talk: Talk) -> None:
-    """Markers are plain events to the log: one that lies about a fork makes no branch."""
-    await talk.append(Fork(branch=7, at=7))
+async def test_an_event_may_name_a_branch_without_being_one(et: Everthread, talk: Talk) -> None:
+    """Markers are plain events to the log: one that lies about a fork makes no branch. `talk.append` refuses it."""
+    await et.log.append(talk._target, [Fork(branch=7, at=7)])
     assert len(await talk.branches()) == 1

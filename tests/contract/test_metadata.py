@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, system, tool_call, tool_result, user
-from everthread.core.events import User
+from everthread.core.events import Mark, User
 from everthread.core.parts import Text
 from everthread.errors import BadValue
 from everthread.providers.openai.messages import from_openai, to_openai
@@ -70,6 +70,35 @@ async def test_messages_keep_their_metadata_and_are_found_by_it(talk: Talk) -> N
     assert await talk.before(metadata={"row": "2"}) == []
     side = await talk.fork(at=4)
     assert [one.seq for one in await side.before(metadata={"row": 2})] == [3, 4]
+
+
+@pytest.mark.parametrize("way", ["before", "after"])
+async def test_what_is_looked_through_for_metadata_has_a_bound(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """So many events and no more, where nothing matches; going on from there, all that match are found once."""
+    rows = {4, 600, 601, 1_204}
+    await talk.append(*(user(f"{n}", metadata={"row": n in rows}) for n in range(1, 1_206)), Mark(name="end"))
+    looked, look = 0, getattr(talk._log, way)
+
+    async def counted(*given: Any, **how: Any) -> Any:
+        nonlocal looked
+        looked += 1
+        return await look(*given, **how)
+
+    monkeypatch.setattr(talk._log, way, counted)
+    verb, seqs = getattr(talk, way), set[int]()
+    seq, step = (1_207, -201) if way == "before" else (0, 201)
+    while 0 <= seq <= 1_207:
+        looked = 0
+        seqs |= {one.seq for one in await verb(seq, metadata={"row": True}, within=201)}
+        assert looked <= 2  # a page of 500, and perhaps the end
+        seq += step
+    assert seqs == rows
+    assert [one.seq for one in await verb(metadata={"row": True}, within=605)] in ([4, 600, 601], [1_204])
+    assert len(await verb(metadata={"row": True})) == 4
+    with pytest.raises(BadValue, match="within"):
+        await verb(metadata={"row": True}, within=0)
 
 
 BAD: dict[str, Any] = {

@@ -50,7 +50,7 @@ class Store:
     def begin(self, events: list[Event]) -> Talk:
         """A new conversation in which all this was said."""
         talk = self.do(self.et.begin(user="somebody"))
-        self.do(talk.append(*events))
+        self.do(self.et.log.append(talk._target, events))
         return talk
 
     def look(self, talk: Talk, strategy: str, budget: int, **more: Any) -> Context:

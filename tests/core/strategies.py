@@ -119,7 +119,7 @@ happenings: st.SearchStrategy[Event] = st.builds(
     ),
 )
 events: st.SearchStrategy[Event] = st.one_of(messages, markers, happenings, others)
-# Events as an application would append them.
+# Events as a log may hold them.
 _allowed: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={

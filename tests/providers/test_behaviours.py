@@ -245,6 +245,9 @@ async def test_the_provider_counts_a_request(name: str) -> None:
         options: dict[str, Any] = {"tools": TOOLS, "instructions": (LONG,), "effort": "low", "output": SCHEMA}
         short = await wire.client.count(wire.body("Go.", **options))
         long = await wire.client.count(wire.body("Go.", LONG, **options))
+        assert "x-team" not in wire.server.asked[-1].headers
+        assert await wire.client.count(wire.body("Go.", **options), headers=Headers({"X-Team": "blue"})) == short
+        assert wire.server.asked[-1].headers["x-team"] == "blue"
         with pytest.raises(UnknownModel):
             await wire.client.count(wire.body(model_name="unknown-1"))
     assert short

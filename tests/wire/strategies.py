@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
@@ -51,6 +51,8 @@ def values(wanted: Any) -> st.SearchStrategy[Any]:
         return st.lists(values(given[0]), max_size=3).map(tuple)
     if origin is dict:
         return st.dictionaries(values(given[0]), values(given[1]), max_size=3)
+    if isinstance(wanted, TypeVar):  # what `output` asks for
+        return values(Any)
     return _SIMPLE[wanted] if wanted in _SIMPLE else _structs(wanted)
 
 

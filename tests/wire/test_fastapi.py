@@ -167,7 +167,23 @@ async def test_what_a_client_sends_becomes_a_value(talk: Talk) -> None:
     client = TestClient(app)
     assert client.post("/", json=wire.plain(user("hi"))).json() == 1
     assert heard == [user("hi")]
-    assert client.post("/", json={"no": "kind"}).status_code == 422
+    for body, said in BAD.items():
+        refused = client.post("/", content=body, headers={"content-type": "application/json"})
+        assert refused.status_code == 422
+        (one,) = refused.json()["detail"]  # and not one for each kind of event
+        assert said in one["msg"]
+        assert one["loc"] == ["body"]
+
+
+AS_WRITTEN = "must be as everthread.wire writes it"
+BAD = {
+    '{"kind": "user", "parts": 3}': "the form of an event of the kind 'user' is",
+    '{"kind": "pin"}': f"an event of the kind 'pin' is {{'kind': 'pin'}}, but {AS_WRITTEN} ('turn' is missing)",
+    '{"no": "kind"}': f"the form of an event is {{'no': 'kind'}}, but {AS_WRITTEN} ('kind' is missing)",
+    "7": f"the form of an event is 7, but {AS_WRITTEN} (int in place of an object)",
+    '{"kind": "No Kind"}': "kind is 'No Kind', but must be a lower-case name",
+    '{"kind": 4}': "of the kind 4",
+}
 
 
 def test_neither_pydantic_nor_fastapi_is_imported_unasked() -> None:

@@ -114,14 +114,9 @@ class Calling:
         left = self._sent.settings.retries - self._tries
         return problem.again and not self._said and left >= 0 and pause <= MOST_PATIENCE
 
-    @property
-    def _beside(self) -> dict[str, Any]:
-        """Headers, where there are any: clients that know nothing of them are not told."""
-        return {"headers": self._sent.headers} if self._sent.headers else {}
-
     async def _once(self, client: Client) -> Replied:
         replied: Replied | None = None
-        async with client.reply(self._sent.request, **self._beside) as pieces:
+        async with client.reply(self._sent.request, **_beside(self._sent.headers)) as pieces:
             async for piece in pieces:  # to the very end, or the connection could not be used again
                 self._first = self._first or time.monotonic()
                 replied = self._heard(piece) or replied
@@ -176,6 +171,21 @@ class Calling:
             ms=round((now - self._began) * 1000),
             tries=max(1, self._tries),
         )
+
+
+async def counted(runtime: Runtime, context: Context, headers: Headers) -> int | None:
+    """The provider's own count of a context, where it has an endpoint for that. Raises ModelError."""
+    client = await runtime.reach(context.model, context.settings)
+    try:
+        return await client.count(context.request, **_beside(headers))
+    except ModelError as problem:
+        problem.args = (headers.hidden_in(problem.sentence),)
+        raise
+
+
+def _beside(headers: Headers) -> dict[str, Any]:
+    """Headers, where there are any: clients that know nothing of them are not told."""
+    return {"headers": headers} if headers else {}
 
 
 def recorded(runtime: Runtime, context: Context, reply: Any, took: tuple[float, float], error: str) -> ModelCall:

@@ -16,7 +16,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import msgspec
 
@@ -26,18 +26,27 @@ from everthread.core.logged import Logged
 from everthread.core.values import Value, inner_form
 from everthread.errors import BadValue, TurnCancelled
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    V = TypeVar("V")
+
 HOW = "`await talk.say(…)`, `async for delta in talk.say(…)`, or `talk.say(…, detached=True)`"
 
 Work = Callable[[Callable[[Delta], None], Callable[[Logged], None]], Coroutine[Any, Any, None]]
 
 
-class TurnResult(msgspec.Struct, Value, frozen=True):
+class TurnResult(msgspec.Struct, Value, Generic[V], frozen=True):
     """A turn's outcome: the text of its reply, what it took, and what `output` asked for: None where it asked for
     nothing, or the turn waits."""
 
     text: str
     done: Done
-    value: Any = None
+    value: V = None  # type: ignore[assignment]
 
     def _form(self) -> dict[str, Any]:
         return {"text": self.text, "done": inner_form(self.done), "value": plain_of(self.value)}
@@ -46,8 +55,9 @@ class TurnResult(msgspec.Struct, Value, frozen=True):
         return self.text
 
 
-class Reply:
-    """`value`: what `output` asked for, once the last delta has come."""
+class Reply(Generic[V]):
+    """`value`: what `output` asked for, once the last delta has come. Type checkers take it for that; while the turn
+    waits it is None."""
 
     # Slots, so that a web framework that is handed one does not write what is inside as JSON.
     __slots__ = (
@@ -55,11 +65,11 @@ class Reply:
         *("_how", "_last", "_output", "_task", "_text", "_work", "value"),
     )
 
-    value: Any
+    value: V
 
     def __init__(self, work: Work, *, detached: bool = False, output: Output | None = None) -> None:
         self._work, self._detached, self._output = work, detached, output
-        self._how, self.value = HOW, None
+        self._how, self.value = HOW, None  # type: ignore[assignment]
         self._deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._accepted: asyncio.Future[Logged] | None = None
@@ -139,10 +149,10 @@ class Reply:
         if self._output and self._done and self._done.state == "idle" and self.value is None:
             self.value = self._output.parse("".join(self._last), self._done.finish)
 
-    def __await__(self) -> Generator[Any, None, TurnResult]:
+    def __await__(self) -> Generator[Any, None, TurnResult[V]]:
         return self._whole().__await__()
 
-    async def _whole(self) -> TurnResult:
+    async def _whole(self) -> TurnResult[V]:
         async for _ in self:
             pass
         assert self._task is not None

@@ -196,10 +196,6 @@ class Runtime:
 
     # -- models ------------------------------------------------------------------------------------------------
 
-    async def client(self, context: Context) -> Client:
-        """The client for a context's model."""
-        return await self.reach(context.model, context.settings)
-
     async def reach(self, model: str, settings: Settings) -> Client:
         """The client for a model, with the address and the patience of these settings."""
         access = access_of(

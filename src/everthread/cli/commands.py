@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 import shlex
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 FOR_PROGRAMS = ("approve", "refuse", "retry", "quit")  # those that answer in deltas, or not at all
 NONE_WAITS = "No tool call waits for approval."
-TAKES = {"config": "[set NAME [VALUE]]"}  # where the parameters do not say it well
+TAKES = {  # where the parameters do not say it well
+    "config": "[set NAME [VALUE]]",
+    "approve": '[CALL] [{"NAME": VALUE …}]',
+}
 AFTERWORD = (
     "Anything else is said to the agent. A line that ends in \\ goes on in the next; one that is to begin with a slash "
     "has two."
@@ -177,10 +181,12 @@ class Commands:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    async def approve(self, call: str = "") -> None:
-        """let a tool call that waits run"""
-        chat, seq = self._chat, await self._waiting(call)
-        await chat.hear(chat.talk.approve(seq, model=chat.model, settings=chat.settings))
+    async def approve(self, call: str = "", arguments: str = "") -> None:
+        """let a tool call that waits run, with other arguments where they are given"""
+        if call.startswith("{"):
+            call, arguments = "", call + arguments
+        chat, changed, seq = self._chat, _arguments(arguments), await self._waiting(call)
+        await chat.hear(chat.talk.approve(seq, arguments=changed, model=chat.model, settings=chat.settings))
 
     async def refuse(self, call: str = "", *why: str) -> None:
         """refuse it, and say why"""
@@ -213,11 +219,26 @@ class NoSuchCall(Conflict):
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line, split as a shell would; where a quote is not closed, split at spaces."""
+    """The words of a line, split as a shell would; where a quote is not closed, split at spaces. The JSON object of an
+    /approve is one word, as it is written."""
+    if line.startswith("approve ") and "{" in line:
+        before, brace, rest = line.partition("{")
+        return [*before.split(), brace + rest]
     try:
         return shlex.split(line)
     except ValueError:
         return line.split()
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    """The arguments of a tool call, from JSON; None where there are none."""
+    try:
+        found = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        found = text
+    if found is not None and not isinstance(found, dict):
+        raise BadValue("arguments", text, 'a JSON object with all arguments of the tool call, as in {"amount": 20}')
+    return found
 
 
 def _is_number(text: str) -> bool:

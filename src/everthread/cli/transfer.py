@@ -29,7 +29,8 @@ from everthread.errors import Outdated
 from everthread.store.conversations import Conversation, Owner, check_name, owner_of
 from everthread.store.private_files import private_file
 from everthread.transfer import document_lines, export_lines, mirror, read_all
-from everthread.transfer.read import Contents, Format
+from everthread.transfer.detect import FORMATS, Format
+from everthread.transfer.read import Contents
 from everthread.transfer.write import part_of
 
 AGAIN = 4  # how often an export into a file begins anew when something was redacted meanwhile
@@ -41,15 +42,15 @@ AGAIN = 4  # how often an export into a file begins anew when something was reda
 @click.option(
     "--format",
     "given",
-    type=click.Choice(["everthread", "openai", "anthropic", "chatgpt", "claude"]),
+    type=click.Choice(FORMATS),
     help="Found out by default.",
 )
 @click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")
 def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> None:
     """Import conversations from FILE: an Everthread export (same ids and times), a data export of ChatGPT or Claude
-    (conversations.json), or message lists in OpenAI's or Anthropic's format, one conversation a line or in one JSON
-    value. Either all of it is imported or nothing. An Everthread export goes back to the users it came from, with their
-    MEMORY.md, unless --user names another."""
+    (conversations.json), or message lists in OpenAI's format, Anthropic's, the Responses API's or Gemini's, one
+    conversation a line or in one JSON value. Either all of it is imported or nothing. An Everthread export goes back to
+    the users it came from, with their MEMORY.md, unless --user names another."""
     where = scope_of(**scope)
     keep_users = click.get_current_context().get_parameter_source("user") is ParameterSource.DEFAULT
 

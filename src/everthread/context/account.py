@@ -26,7 +26,7 @@ def account(about: Explanation) -> str:
         [headline(about), fullness(about)],
         [f"  {name}: {tokens:,}" for name, tokens in shares(about)],
         list(_turns(about)),
-        [cost(about), *notes(about)],
+        [*steps(about), cost(about), *notes(about)],
         ["Settings that are not the default:", *(f"  {one}" for one in changed(about) or ["none"])],
     ]
     return printable("\n\n".join("\n".join(part) for part in parts))
@@ -130,6 +130,12 @@ def cost(about: Explanation) -> str:
     if about.price is None or about.price_uncached is None:
         return f"Cost: {read}. (Prices: pip install 'everthread[prices]'.)"
     return f"Cost: {read}; ${about.price:.4f} for the input, ${about.price_uncached:.4f} without a cache."
+
+
+def steps(about: Explanation) -> list[str]:
+    """When the cutoff moved, where it has."""
+    where = f"the cutoff moved to event {about.cutoff} in turn {about.stepped}"
+    return [f"Step: {where}. (Those before it: await talk.steps().)"] if about.stepped else []
 
 
 def notes(about: Explanation) -> list[str]:

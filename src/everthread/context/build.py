@@ -36,6 +36,7 @@ from everthread.core.tokens import BROKEN, WRAPPING, Counter
 from everthread.core.values import Value, form_of, struct_of
 from everthread.core.window import Lookups, Move, Start, moves
 from everthread.errors import BadValue, BeyondModel, UnknownBlob
+from everthread.providers import shapes
 from everthread.providers.registry import provider
 from everthread.store.log import HEAVY, LARGE, Log
 from everthread.store.scripts.outlook import Outlook
@@ -228,7 +229,8 @@ class Contexts:
         form_tokens = tried = 0
         while True:
             forgotten = self._turn_cache.forgotten
-            seen, made = await log.window(way, at=known.at, plan=planning, notes=asked.notes_of)
+            with shapes.reading():
+                seen, made = await log.window(way, at=known.at, plan=planning, notes=asked.notes_of)
             line = way = seen.outlook.line  # from now on it stays the same branch
             gap = await self._gaps.told(log, line, made, seen)
             changed = await _changed(log, line, made, seen)
@@ -271,11 +273,12 @@ class Contexts:
             found = yield from moves(outlook.newest, made.size, made.room, limit)
             return [_step_line(move, made.measure) for move in found]
 
-        return await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
+        with shapes.reading():
+            return await log.look(way, at=asked.at, ask=ask, nothing=none, notes=asked.notes_of)
 
     def forget(self) -> None:
         """Drop what is remembered of turns, because something in them is to be gone."""
-        from everthread.providers import pictures, shapes
+        from everthread.providers import pictures
 
         self._turn_cache.forget()
         self._gaps.forget()

@@ -52,7 +52,8 @@ class StepLine(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 class Explanation(msgspec.Struct, Value, frozen=True, kw_only=True):
     """`sections` + the turns that are sent = `estimate`. Prices are in US dollars, for the input alone; None where
-    the package genai-prices is not installed or does not know the model. `print` it for an account in words."""
+    the package genai-prices is not installed or does not know the model. `stepped`: the turn in which the cutoff moved
+    to where it is; 0 where it has not moved, or does not move by steps. `print` it for an account in words."""
 
     model: str
     strategy: str
@@ -63,6 +64,7 @@ class Explanation(msgspec.Struct, Value, frozen=True, kw_only=True):
     factor: float
     over_budget: int
     cutoff: int
+    stepped: int = 0
     sections: dict[str, int]
     turns: tuple[TurnLine, ...]
     cache_read: int
@@ -94,6 +96,7 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
         factor=plan.measure.factor,
         over_budget=estimate if estimate > plan.budget else 0,
         cutoff=cutoff,
+        stepped=_stepped(packing),
         sections=packing.section_tokens(),
         turns=turn_lines(packing),
         cache_read=read,
@@ -105,6 +108,14 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
         settings=msgspec.to_builtins(plan.settings),
         source_of=plan.resolved.source_of,
     )
+
+
+def _stepped(packing: Packing) -> int:
+    """The first turn at whose end the window began where it does now. The log need not be asked: the cutoff has moved
+    there in one of the turns that are sent."""
+    if packing.plan.strategy != "budget" or not packing.turns or not packing.turns[0].start.before:
+        return 0
+    return next((turn.start.number for turn in packing.turns if packing.held(turn, turn.last + 1)), 0)
 
 
 def turn_lines(packing: Packing) -> tuple[TurnLine, ...]:

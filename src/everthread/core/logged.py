@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from everthread.core.events import Event, decode, encode, is_unremembered, text_of
+from everthread.core.events import Event, Marker, Message, Other, decode, encode, is_unremembered, text_of
+from everthread.core.happenings import Happening
 from everthread.core.times import microseconds, moment
 from everthread.core.values import Value, inner_form, inside
 from everthread.errors import BadValue, Corrupt
@@ -122,7 +123,7 @@ def unwrapped(events: Iterable[Event | Logged]) -> Iterator[Event]:
     for event in events:
         if isinstance(event, Logged):
             yield event.event
-        elif isinstance(event, Event):
+        elif isinstance(event, Message | Marker | Happening | Other):
             yield event
         else:
             raise BadValue("event", event, "an event, or one as the log gives it")

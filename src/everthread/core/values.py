@@ -83,6 +83,25 @@ class Value:
         return _serializer()
 
 
+class Family:
+    """Beside a union of values, as in `Annotated[Mark | Pin, Family("an event")]`: what one of them is called. To
+    Pydantic they are one thing, so that what is wrong with a form is told once, and not once for each of them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import core_schema
+
+        def checked(given: Any, _: Any) -> Any:
+            try:
+                return given if isinstance(given, source) else read(Annotated[source, self], given)
+            except BadValue as problem:
+                raise ValueError(str(problem)) from None
+
+        return core_schema.no_info_wrap_validator_function(checked, handler(source), serialization=_written())
+
+
 def _written() -> Any:
     from pydantic_core import core_schema
 
@@ -203,8 +222,17 @@ def read(wanted: Any, form: object) -> Any:
     try:
         return _read(wanted, form, outermost=True)
     except (ValueError, TypeError, KeyError, RecursionError) as problem:  # those of msgspec and base64 are ValueErrors
-        name = wanted.__name__ if isinstance(wanted, type) else str(wanted)
-        raise BadValue(f"the form of {name}", form, f"as everthread.wire writes it ({problem})") from None
+        why = f"{problem} is missing" if isinstance(problem, KeyError) else problem
+        raise BadValue(f"the form of {_called(wanted, form)}", form, f"as everthread.wire writes it ({why})") from None
+
+
+def _called(wanted: Any, form: object) -> str:
+    """What an error calls something that could not be read."""
+    for one in getattr(wanted, "__metadata__", ()):
+        if isinstance(one, Family):
+            kind = form.get("kind") if isinstance(form, dict) else None
+            return one.name if kind is None else f"{one.name} of the kind {kind!r:.80}"
+    return wanted.__name__ if isinstance(wanted, type) else str(wanted)
 
 
 def inside(wanted: Any, form: object) -> Any:
@@ -226,7 +254,8 @@ def struct_of(cls: type[T], form: object) -> T:
 def _fields(cls: Any) -> tuple[dict[str, Any], list[str]]:
     """The types of a struct's fields by name, and which of them it cannot do without."""
     fields = msgspec.structs.fields(cls)
-    return {field.name: field.type for field in fields}, [field.name for field in fields if field.required]
+    types = {field.name: Any if isinstance(field.type, TypeVar) else field.type for field in fields}
+    return types, [field.name for field in fields if field.required]
 
 
 def _read(wanted: Any, form: Any, *, outermost: bool) -> Any:

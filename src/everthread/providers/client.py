@@ -86,8 +86,9 @@ class Client(Protocol):
         """
         ...
 
-    async def count(self, body: dict[str, Any]) -> int | None:
-        """The provider's own count of a request's input, where it has an endpoint for that; else None."""
+    async def count(self, body: dict[str, Any], *, headers: Headers = NO_HEADERS) -> int | None:
+        """The provider's own count of a request's input, where it has an endpoint for that; else None. `headers`: as
+        for `reply`."""
         ...
 
     async def close(self) -> None: ...

@@ -21,7 +21,7 @@ from everthread.core.tokens import Encoding
 from everthread.core.values import Value
 from everthread.errors import BadValue, NoModelFile
 from everthread.providers.registry import provider as known_provider
-from everthread.registered import is_added
+from everthread.registered import is_added, named
 
 _log = logging.getLogger("everthread.models")
 _DATE = r"\d{4}-?\d\d-?\d\d"
@@ -114,8 +114,7 @@ def model(spec: str) -> Model:
     """What is known of a model, named as provider:name."""
     provider, colon, name = spec.partition(":")
     if not (colon and name) or not (provider in PROVIDERS or is_added(provider)):
-        allowed = f"provider:name, where the provider is {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}"
-        raise BadValue("model", spec, allowed)
+        raise BadValue("model", spec, f"provider:name, where the provider is {named(PROVIDERS)}")
     bare = name.rpartition("/")[2]
     for entry in _entries(provider):
         if entry.fits(bare):

@@ -6,13 +6,14 @@ unions spelt as `anyOf`; a property that may be left out may be null instead, wh
 dialect has no word for is told in the description. What cannot be said at all (an object of any names, say) leaves no
 shape, and `why` says so: then the schema is told to the model in words. Whoever reads the reply checks it by the
 schema, so it does not matter that a shape allows more. Shapes are kept for a while, in this process alone, until
-something is redacted or erased.
+something is redacted or erased: a schema may be a setting of a branch, and so what somebody wrote in a conversation.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -79,9 +80,26 @@ def shape_of(schema: str, dialect: Dialect) -> Shape:
         return Shape(why="it is no JSON Schema")
 
 
+class _Forgotten:
+    times = 0
+
+
 def forget() -> None:
     """Drop the shapes that were made: a setting of a branch may be redacted, and its schema with it."""
+    _Forgotten.times += 1
     shape_of.cache_clear()
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Where a log is read and a schema of its settings shaped: of what may have been read before something was
+    forgotten, and shaped after that, nothing stays."""
+    before = _Forgotten.times
+    try:
+        yield
+    finally:
+        if _Forgotten.times != before:
+            shape_of.cache_clear()
 
 
 class _Shaping:

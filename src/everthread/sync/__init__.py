@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 from everthread import app, talk
 from everthread.agent import personas, reply
+from everthread.agent.reply import V
 from everthread.core.deltas import Delta
 from everthread.sync.mirrored import Mirrored, Stream, derived, form
 from everthread.sync.thread import LoopThread, close_at_exit, close_now
@@ -30,7 +31,7 @@ T = TypeVar("T")
 HOW = "`talk.say(…).result()`, `for delta in talk.say(…)`, or `talk.say(…, detached=True)`"
 
 
-class Reply(Stream[Delta], of=reply.Reply):
+class Reply(Stream[Delta], Generic[V], of=reply.Reply):
     """What `say` gives: the deltas of a turn, `for delta in reply`, or the whole, `reply.result()`.
 
     The turn begins when somebody listens or waits. Leaving the loop early, by `break` or by an error, ends it, and so
@@ -41,7 +42,7 @@ class Reply(Stream[Delta], of=reply.Reply):
         super().__init__(mirrored, thread)
         mirrored._how = HOW
 
-    def result(self) -> reply.TurnResult:
+    def result(self) -> reply.TurnResult[V]:
         """Listen to the end: the text of the reply, and what it took."""
         return self._thread.run(lambda: self._mirrored._whole())
 

@@ -10,8 +10,9 @@ from everthread import app
 from everthread.agent import reply
 from everthread.agent.personas import Agent, Found, Versioned
 from everthread.agent.prepare import Rebuilt
+from everthread.agent.reply import V
 from everthread.agent.runtime import Summarise
-from everthread.arguments import ForContext, ForTurn, WhenBusy
+from everthread.arguments import ForContext, ForMessage, ForTurn
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.branches import Line
@@ -43,8 +44,8 @@ class Stream(Generic[T]):
     the loop."""
     def __iter__(self) -> Iterator[T]: ...
     def pulse(self, seconds: float) -> Iterator[T | None]:
-        """The same, and None whenever nothing has come for so many seconds: to send a sign of life, or to look whether
-        anybody is still there."""
+        """The same items, and None whenever nothing has come for `seconds`: time to send a sign of life, or to see
+        whether anybody is still there."""
     def close(self) -> None:
         """Stop listening."""
     def __enter__(self) -> Self: ...
@@ -70,7 +71,9 @@ class Agents:
 class Everthread:
     """An open store of conversations."""
     @overload
-    def run(self, work: Callable[[app.Everthread], AsyncIterator[T]]) -> Stream[T]: ...
+    def run(self, work: Callable[[app.Everthread], AsyncIterator[T]]) -> Stream[T]:
+        """Do something asynchronous with the store: `et.run(lambda et: et.log.strays())`. What comes bit by bit is a
+        `Stream`."""
     @overload
     def run(self, work: Callable[[app.Everthread], Awaitable[T]]) -> T: ...
     def close(self) -> None:
@@ -181,15 +184,15 @@ class Everthread:
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
 
-class Reply(Stream[Delta]):
+class Reply(Stream[Delta], Generic[V]):
     """What `say` gives: the deltas of a turn, `for delta in reply`, or the whole, `reply.result()`.
 
     The turn begins when somebody listens or waits. Leaving the loop early, by `break` or by an error, ends it, and so
     does Ctrl-C; what had come of the reply is kept."""
-    def result(self) -> reply.TurnResult:
+    def result(self) -> reply.TurnResult[V]:
         """Listen to the end: the text of the reply, and what it took."""
     @property
-    def value(self) -> Any: ...
+    def value(self) -> V: ...
     @property
     def is_accepted(self) -> bool:
         """Whether the message is in the log."""
@@ -200,39 +203,29 @@ class Reply(Stream[Delta]):
 
 class Talk:
     """A conversation, on its current branch or on one that was chosen."""
-    def say(
-        self,
-        *pieces: str | Part,
-        model: str | None = None,
-        strategy: str | Strategy | None = None,
-        instructions: str | Mapping[str, str] | None = None,
-        tools: Iterable[Any] | None = None,
-        tool_choice: str | None = None,
-        output: Any = None,
-        settings: GivenSettings | None = None,
-        extra_headers: Mapping[str, str] | None = None,
-        when_busy: WhenBusy = "wait",
-        detached: bool = False,
-        origin: str = "",
-        metadata: dict[str, Any] | None = None,
-        key: str = "",
-    ) -> Reply:
+    @overload
+    def say(self, *pieces: str | Part, output: None = None, **given: Unpack[ForMessage]) -> Reply[None]:
         """Say something to the model, and hear its reply: `for delta in talk.say("…")`, or `result()` for the whole.
 
         The message is on disk before its turn does anything else. `strategy`: as for `context`. `tools`: functions with
         type hints, objects with name, schema and execute, MCP servers; without any, the agent's. `tool_choice`: of the
         first model call: auto, none, required, or the name of a tool. `output`: what the reply must be, as a Pydantic
-        model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is that. `extra_headers`: for
-        the provider; kept nowhere. `when_busy`: wait for a turn of this branch that is under way, or "refuse".
-        `detached`: begin at once, and go on without the caller; else who stops listening ends the turn. `origin`: who
-        speaks, when it is not the user by hand. `metadata`: a JSON object of your own, kept with the message and never
-        sent. `key`: said again with the same key, it is appended once. What goes wrong is raised."""
+        model, dataclass, msgspec Struct, TypedDict or JSON Schema; the reply's `value` is one. `extra_headers`: for the
+        provider; kept nowhere. `when_busy`: "wait" for a turn of this branch that is under way, or "refuse".
+        `detached`: begin at once, and go on without the caller; otherwise the turn ends when the caller stops
+        listening. `origin`: who speaks, if not the user in person. `metadata`: a JSON object of your own, kept with the
+        message and never sent. `key`: a message that is said again with the same key is appended only once. Errors are
+        raised where the reply is awaited or read."""
+    @overload
+    def say(self, *pieces: str | Part, output: type[V], **given: Unpack[ForMessage]) -> Reply[V]: ...
+    @overload
+    def say(self, *pieces: str | Part, output: Any, **given: Unpack[ForMessage]) -> Reply: ...
     def resume(self, **given: Unpack[ForTurn]) -> Reply:
-        """Go on with a turn that failed or was interrupted, without saying anything anew. Takes what `say` takes beside
+        """Go on with a turn that failed or was interrupted, without a new message. Takes what `say` takes beside
         the message."""
     def stop(self) -> bool:
-        """End the turn that runs on this branch, in whichever process; what had come of the reply is kept. Whether
-        there was one. Returns when it has ended."""
+        """End the turn that runs on this branch, in whichever process, and return when it has ended. What has come of
+        its reply is kept. Returns whether there was a turn."""
     def waiting(self) -> list[Logged]:
         """The tool calls that wait for approval, oldest first."""
     def approve(
@@ -241,10 +234,10 @@ class Talk:
         """Let a waiting tool call run (by its id or seq; the only one, where none is named) and go on. Takes what `say`
         takes: give it the same tools.
 
-        `arguments`: all of those with which it runs, in place of the model's. The log keeps both, and the model is told
-        with the result. Redacting the tool call forgets them as well."""
+        `arguments`: what it runs with, in place of all the model's arguments. The log keeps both, and the model is told
+        with the result. Redacting the tool call forgets both."""
     def refuse(self, call: str | int | None = None, why: str = "", **given: Unpack[ForTurn]) -> Reply:
-        """Refuse it; the model is told why, and goes on."""
+        """Refuse a waiting tool call; the model is told why, and goes on."""
     def context(
         self,
         *,
@@ -281,8 +274,9 @@ class Talk:
         limit: int = 20,
     ) -> list[StepLine]:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
-    def count(self, **asked: Unpack[ForContext]) -> int | None:
-        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
+    def count(self, *, extra_headers: Mapping[str, str] | None = None, **asked: Unpack[ForContext]) -> int | None:
+        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes, and
+        `extra_headers` as `say` does: `context` sends nothing, so it needs none."""
     def rebuild(
         self,
         seq: int,
@@ -302,15 +296,29 @@ class Talk:
     def tail(self, *, turns: int = 20, messages: bool = False) -> list[Logged]:
         """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
     def before(
-        self, seq: int = ..., *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+        self,
+        seq: int = ...,
+        *,
+        limit: int = 50,
+        messages: bool = False,
+        metadata: dict[str, Any] | None = None,
+        within: int = ...,
     ) -> list[Logged]:
-        """The page of events that ends just before `seq`; the newest page where none is given. `metadata`: of the
-        messages that have these values under these names, for which it reads back as far as it must."""
+        """The page of events that ends just before `seq`; the newest page where none is given.
+
+        `metadata`: of the messages that have these values under these names. They are not indexed: the `within` events
+        before `seq` are looked through. Where that gives less than a full page, go on from `seq - within`."""
     def after(
-        self, seq: int = 0, *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+        self,
+        seq: int = 0,
+        *,
+        limit: int = 50,
+        messages: bool = False,
+        metadata: dict[str, Any] | None = None,
+        within: int = ...,
     ) -> list[Logged]:
         """The page of events that begins just after `seq`; the first page where none is given. `metadata`: as for
-        `before`."""
+        `before`, among the `within` events after `seq`."""
     def markers(self, kind: str, *, limit: int = 50) -> list[Logged]:
         """The newest markers of a kind, an application's own or one of Everthread's, newest first."""
     def range(self, first: int, last: int) -> list[Logged]:
@@ -361,7 +369,8 @@ class Talk:
         `key` makes it safe to repeat: the same key and events again give the first result. `expect` is the
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
-        history that is older than now, appended oldest first: a time before the branch's newest event is refused."""
+        history that is older than now, appended oldest first: a time before the branch's newest event is refused.
+        Refused, too, is what only `redact`, `fork`, `rewind` and the log itself write."""
     def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:

@@ -20,6 +20,7 @@ from everthread.store.times import FOREVER
 from everthread.talk.bound import Bound
 
 LOOKED = 500  # messages that are looked at together where metadata is asked for
+WITHIN = 100_000  # events among which they are looked for, unless told otherwise: half a second at most
 
 
 class Reading(Bound):
@@ -29,30 +30,50 @@ class Reading(Bound):
         return [one for one in found if one.kind in MESSAGES] if messages else found
 
     async def before(
-        self, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+        self,
+        seq: int = ENDLESS,
+        *,
+        limit: int = 50,
+        messages: bool = False,
+        metadata: dict[str, Any] | None = None,
+        within: int = WITHIN,
     ) -> list[Logged]:
-        """The page of events that ends just before `seq`; the newest page where none is given. `metadata`: of the
-        messages that have these values under these names, for which it reads back as far as it must."""
+        """The page of events that ends just before `seq`; the newest page where none is given.
+
+        `metadata`: of the messages that have these values under these names. They are not indexed: the `within` events
+        before `seq` are looked through. Where that gives less than a full page, go on from `seq - within`.
+        """
         line, seq, limit = await self.line(), arguments.seq("seq", seq), arguments.count("limit", limit)
         if metadata is None:
             return await self._log.before(line, seq, limit=limit, messages=messages)
-        wanted, found = check_metadata(metadata), list[Logged]()
+        wanted, found, within = check_metadata(metadata), list[Logged](), arguments.count("within", within)
+        first = min(seq, (await self._log.head(line)).seq + 1) - within
         while len(found) < limit and (page := await self._log.before(line, seq, limit=LOOKED, messages=True)):
             found, seq = [*_having(wanted, page), *found], page[0].seq
-        return found[-limit:]
+            if seq <= first:
+                break
+        return [one for one in found if one.seq >= first][-limit:]
 
     async def after(
-        self, seq: int = 0, *, limit: int = 50, messages: bool = False, metadata: dict[str, Any] | None = None
+        self,
+        seq: int = 0,
+        *,
+        limit: int = 50,
+        messages: bool = False,
+        metadata: dict[str, Any] | None = None,
+        within: int = WITHIN,
     ) -> list[Logged]:
         """The page of events that begins just after `seq`; the first page where none is given. `metadata`: as for
-        `before`."""
+        `before`, among the `within` events after `seq`."""
         line, seq, limit = await self.line(), arguments.seq("seq", seq), arguments.count("limit", limit)
         if metadata is None:
             return await self._log.after(line, seq, limit=limit, messages=messages)
-        wanted, found = check_metadata(metadata), list[Logged]()
+        wanted, found, last = check_metadata(metadata), list[Logged](), seq + arguments.count("within", within)
         while len(found) < limit and (page := await self._log.after(line, seq, limit=LOOKED, messages=True)):
             found, seq = [*found, *_having(wanted, page)], page[-1].seq
-        return found[:limit]
+            if seq >= last:
+                break
+        return [one for one in found if one.seq <= last][:limit]
 
     async def markers(self, kind: str, *, limit: int = 50) -> list[Logged]:
         """The newest markers of a kind, an application's own or one of Everthread's, newest first."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from everthread import arguments
+from everthread.agent.call import counted
 from everthread.agent.prepare import GivenThen, Rebuilt, prepared, rebuilt
 from everthread.arguments import ForContext
 from everthread.context.build import Context
@@ -71,10 +72,11 @@ class Seeing(Bound):
             steps = partial(self._runtime.contexts.steps, self._log, way, limit=limit)
             return (await self._runtime.with_a_model(ready.asked, steps))[0]
 
-    async def count(self, **asked: Unpack[ForContext]) -> int | None:
-        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes."""
-        context = await self.context(**asked)
-        return await (await self._runtime.client(context)).count(context.request)
+    async def count(self, *, extra_headers: Mapping[str, str] | None = None, **asked: Unpack[ForContext]) -> int | None:
+        """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes, and
+        `extra_headers` as `say` does: `context` sends nothing, so it needs none."""
+        headers = arguments.check_headers(extra_headers)
+        return await counted(self._runtime, await self.context(**asked), headers)
 
     async def rebuild(
         self,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from everthread import arguments as check
 from everthread.agent.approval import waiting
-from everthread.agent.reply import Reply
+from everthread.agent.reply import Reply, V
 from everthread.agent.start import TurnAct, settling, start
 from everthread.agent.stop import stop
 from everthread.agent.turn import TurnRunner
-from everthread.arguments import ForTurn, WhenBusy
+from everthread.arguments import ForMessage, ForTurn, WhenBusy
 from everthread.core.events import user
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
@@ -21,6 +21,12 @@ from everthread.talk.bound import Bound
 
 
 class Speaking(Bound):
+    @overload
+    def say(self, *pieces: str | Part, output: None = None, **given: Unpack[ForMessage]) -> Reply[None]: ...
+    @overload
+    def say(self, *pieces: str | Part, output: type[V], **given: Unpack[ForMessage]) -> Reply[V]: ...
+    @overload
+    def say(self, *pieces: str | Part, output: Any, **given: Unpack[ForMessage]) -> Reply: ...
     def say(
         self,
         *pieces: str | Part,

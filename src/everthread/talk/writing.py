@@ -41,11 +41,12 @@ class Writing(Bound):
         seq of the newest message that you know of: if somebody has said more since, `Moved` is raised. A result of
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
         history that is older than now, appended oldest first: a time before the branch's newest event is refused.
+        Refused, too, is what only `redact`, `fork`, `rewind` and the log itself write.
         """
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
-        events = arguments.settings_of_branch(_events(events))
+        events = arguments.appended(_events(events))
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         when = None if at is None else arguments.past("at", at)

@@ -1,5 +1,5 @@
-"""Reading conversations from files: Everthread's own lines, message lists of OpenAI and Anthropic, data exports of
-ChatGPT and Claude.
+"""Reading conversations from files: Everthread's own lines, message lists of OpenAI, Anthropic and Gemini, data exports
+of ChatGPT and Claude.
 
 Everything is read and checked before anything is written. What cannot be understood is named by line and
 reason; what can be, and is merely unusual, is taken as it is.
@@ -22,7 +22,9 @@ from everthread.core.ids import make_id
 from everthread.core.times import microseconds, moment
 from everthread.errors import BadFormat
 from everthread.providers.anthropic.messages import from_anthropic
+from everthread.providers.google.contents import from_gemini
 from everthread.providers.openai.messages import from_openai
+from everthread.providers.openai.responses.items import from_responses
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
 from everthread.store.scripts.append import Draft
@@ -30,15 +32,15 @@ from everthread.store.scripts.restore import OwnedDocument, Whole
 from everthread.transfer.chatgpt import from_chatgpt
 from everthread.transfer.claude import from_claude
 from everthread.transfer.detect import Format as Format
-from everthread.transfer.detect import detect
+from everthread.transfer.detect import detect, is_message
 from everthread.transfer.exported import whole_of
 from everthread.transfer.lines import JsonLine, read_lines
 from everthread.transfer.times import times_of
 
 _EXPORTS = {"chatgpt": from_chatgpt, "claude": from_claude}
 _UNKNOWN = (
-    "this is neither an Everthread export, nor a list of OpenAI or Anthropic messages, nor a ChatGPT or Claude data"
-    " export"
+    "this is neither an Everthread export, nor a list of OpenAI or Anthropic messages, Responses items or Gemini"
+    " contents, nor a ChatGPT or Claude data export"
 )
 
 Progress = Callable[[int], None]  # called with the number of lines read since it was last called
@@ -144,7 +146,7 @@ def _json(text: str, where: str) -> Any:
 def _format(values: list[JsonLine]) -> Format | None:
     """The format of the first value that has one."""
     first = values[0].value
-    if first == [] or _is_message(first):
+    if first == [] or is_message(first):
         return detect([numbered.value for numbered in values]) or "openai"
     return next(filter(None, (_format_of(numbered.value) for numbered in values)), None)
 
@@ -153,10 +155,6 @@ def _format_of(value: object) -> Format | None:
     """The format of a conversation, or of a list of them."""
     items = value if isinstance(value, list) else []
     return next(filter(None, map(detect, (value, *items))), None)
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and "role" in value and "messages" not in value
 
 
 # -- histories of other programs ---------------------------------------------------------------------------
@@ -170,7 +168,7 @@ def _foreign(format: Format, values: list[JsonLine], owner: Owner, agent: str) -
 
 def _bodies(values: list[JsonLine]) -> Iterator[JsonLine]:
     """The conversations in a file: one a line, one of lines that are messages each, or a list of them."""
-    if _is_message(values[0].value):
+    if is_message(values[0].value):
         yield JsonLine(f"{values[0].where} on", [numbered.value for numbered in values])
         return
     for where, value in values:
@@ -181,7 +179,7 @@ def _bodies(values: list[JsonLine]) -> Iterator[JsonLine]:
 
 
 def _is_list_of_conversations(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and not _is_message(value[0])
+    return isinstance(value, list) and bool(value) and not is_message(value[0])
 
 
 def _exported(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole:
@@ -210,8 +208,13 @@ def _of_messages(format: Format, body: JsonLine, owner: Owner, agent: str) -> Wh
 
 def _events(format: Format, body: JsonLine) -> list[Event]:
     where = f"{body.where}, messages"
-    if format == "anthropic":
-        return from_anthropic(body.value, where=where)
+    match format:
+        case "anthropic":
+            return from_anthropic(body.value, where=where)
+        case "responses":
+            return from_responses(body.value, where=f"{body.where}, input")
+        case "gemini":
+            return from_gemini(body.value, where=f"{body.where}, contents")
     messages = body.value.get("messages") if isinstance(body.value, dict) else body.value
     if not isinstance(messages, list):
         raise BadFormat("there is no list of messages", where=body.where)

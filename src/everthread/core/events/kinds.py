@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.core.parts import Part
 from everthread.core.quotes import Quote
-from everthread.core.values import Value, stored_form
+from everthread.core.values import Family, Value, stored_form
 from everthread.errors import BadValue
 
 _KIND = re.compile(r"[a-z][a-z0-9_.:-]{0,63}")
@@ -278,7 +278,7 @@ Marker = (
     Clear | Mark | Fork | Rewind | Command | SettingsChanged | Pin
     | BriefUpdated | SessionEnded | Summary | SessionStarted | AgentKilled | ModelCall | Redacted
 )  # fmt: skip
-Event = Message | Marker | Happening | Other
+Event = Annotated[Message | Marker | Happening | Other, Family("an event")]
 
 MESSAGES = ("system", "user", "assistant", "tool_call", "tool_result")
 _CLASSES: dict[str, type[Message | Marker]] = {

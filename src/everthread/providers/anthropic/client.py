@@ -149,10 +149,10 @@ class _AnthropicClient:
             raise self._error(event, model)
         return reading.take(event)
 
-    async def count(self, body: dict[str, Any]) -> int | None:
+    async def count(self, body: dict[str, Any], *, headers: Headers = NO_HEADERS) -> int | None:
         taken = {name: body[name] for name in _COUNTED if name in body}
         try:
-            return int((await self._sdk.messages.count_tokens(**taken)).input_tokens)
+            return int((await self._sdk.messages.count_tokens(**taken, extra_headers=headers)).input_tokens)
         except (TypeError, ValueError, AttributeError):
             raise BrokenOff(PROVIDER, "its count is not a number") from None
         except (AnthropicError, *_CONNECTION) as problem:

@@ -117,11 +117,12 @@ class _GoogleClient:
                 for response in opened:
                     await response.aclose()
 
-    async def count(self, body: dict[str, Any]) -> int | None:
+    async def count(self, body: dict[str, Any], *, headers: Headers = NO_HEADERS) -> int | None:
         """The count of the contents alone. Instructions and tools, which the endpoint does not take, are estimated."""
         opened: list[httpx2.Response] = []
         with self._telling(body["model"], opened), _noting(opened):
-            counted = await self._sdk.aio.models.count_tokens(model=body["model"], contents=body["contents"])
+            asked = _with_headers({"model": body["model"], "contents": body["contents"]}, headers)
+            counted = await self._sdk.aio.models.count_tokens(**asked)
         return counted.total_tokens
 
     async def close(self) -> None:

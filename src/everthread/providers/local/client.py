@@ -54,7 +54,7 @@ class _LocalClient:
         async with aclosing(self._pieces(body)) as pieces:
             yield pieces
 
-    async def count(self, _body: Body) -> int | None:
+    async def count(self, _body: Body, *, headers: Headers = NO_HEADERS) -> int | None:
         return None
 
     async def close(self) -> None:

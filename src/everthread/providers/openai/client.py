@@ -84,7 +84,7 @@ class _ChatClient:
         ):
             yield pieces
 
-    async def count(self, _body: dict[str, Any]) -> int | None:
+    async def count(self, _body: dict[str, Any], *, headers: Headers = NO_HEADERS) -> int | None:
         return None
 
     async def close(self) -> None:

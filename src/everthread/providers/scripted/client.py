@@ -115,7 +115,7 @@ class _ScriptedClient:
         async with aclosing(_pieces(body)) as pieces:
             yield pieces
 
-    async def count(self, body: Body) -> int | None:
+    async def count(self, body: Body, *, headers: Headers = NO_HEADERS) -> int | None:
         return _input(body)
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from everthread.core.deltas import ReasoningDelta, TextDelta
@@ -55,11 +56,11 @@ class _ResponsesClient:
         async with begun as stream, aclosing(self._pieces(model, stream)) as pieces:
             yield pieces
 
-    async def count(self, body: dict[str, Any]) -> int | None:
+    async def count(self, body: dict[str, Any], *, headers: Headers = NO_HEADERS) -> int | None:
         asked = {name: body[name] for name in _COUNTED if name in body}
-        count = self._caller.sdk.responses.input_tokens.count
+        ask = partial(self._caller.sdk.responses.input_tokens.count, extra_body=asked, extra_headers=headers)
         try:
-            counted = await self._caller.safely(str(body.get("model", "")), lambda: count(extra_body=asked))
+            counted = await self._caller.safely(str(body.get("model", "")), ask)
         except (UnknownModel, RequestRefused) as problem:
             if "model_not_found" in str(problem) or not _ABSENT.search(str(problem)):
                 raise
