@@ -78,6 +78,8 @@ class Live:
             run.moves()  # whatever was told is an event by now, or was in vain
             del self._runs[place]
             self._tidy(place)
+            if channel := self._channels.get(place):
+                channel.look()  # how the turn ended is told once nobody runs it, and its last bell has rung by now
 
     def running(self, place: BranchTopic) -> LiveTurn | None:
         return self._runs.get(place)
