@@ -17,6 +17,9 @@ PYTEST   := $(BIN)/python -m pytest -n $(WORKERS)
 UV       := uv==0.13.7
 EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp images,--extra $(name))
 
+# Programs that tests start would compile the package anew each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run tour check test test-all test-wheel test-redis test-lowest prove test-live
