@@ -2,7 +2,8 @@
 # both set up .venv the first time.
 
 PYTHON  ?= python3
-WORKERS ?= 2
+# One more than the two cores of our machines: tests also wait, for disks, servers and other programs.
+WORKERS ?= 3
 
 BIN      := .venv/bin
 INSTALL  := bin/python -m pip --disable-pip-version-check install -qq
