@@ -2,7 +2,8 @@
 # both set up .venv the first time.
 
 PYTHON  ?= python3
-WORKERS ?= 2
+# One more than the two cores of our machines: tests also wait, for disks, servers and other programs.
+WORKERS ?= 3
 
 BIN      := .venv/bin
 INSTALL  := bin/python -m pip --disable-pip-version-check install -qq
@@ -16,6 +17,9 @@ UNIT     := $(addprefix tests/,core language context transfer config tools docs 
 PYTEST   := $(BIN)/python -m pytest -n $(WORKERS)
 UV       := uv==0.13.7
 EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp images,--extra $(name))
+
+# Programs that tests start would compile the package anew each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -98,7 +98,9 @@ def _calls(options: argparse.Namespace) -> list[Result]:
 
 def _listeners(options: argparse.Namespace) -> list[Result]:
     with _store(options) as address:
-        measuring = listeners.Measuring(address, most=options.listeners, seconds=options.seconds, say=_say)
+        measuring = listeners.Measuring(
+            address, most=options.listeners, seconds=options.seconds, blocks=options.blocks, say=_say
+        )
         return [Result(options.engine, **measured._asdict()) for measured in asyncio.run(measuring.run())]
 
 
@@ -375,6 +377,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--starts", type=int, default=15, help="of each kind of process")
     parser.add_argument("--listeners", type=int, default=200, help="the most that listen at once")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each reply that is listened to")
+    blocks = "blocks of appends while some listen, and as many while nobody does"
+    parser.add_argument("--blocks", type=int, default=listeners.BLOCKS, help=blocks)
     parser.add_argument("--folder", help="where the database goes for the time being: the disk that is measured")
     parser.add_argument("--json", action="store_true", help="write JSON for programs")
     return parser.parse_args()

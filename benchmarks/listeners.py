@@ -34,7 +34,7 @@ from everthread.providers.scripted import client as scripted_client
 APART = 0.03  # seconds between two deltas of a stream
 WRITERS = 64
 EACH = 50  # events that a writer appends in a block: long enough that the end of a block does not weigh
-BLOCKS = 16  # with listeners, and as many without
+BLOCKS = 16  # with listeners, and as many without, unless it is told otherwise
 MOST = 1.2  # times as long may appends take while somebody listens
 PATIENCE = 120.0  # seconds, only so that what is broken fails instead of hanging
 ANA = "ana"
@@ -55,10 +55,10 @@ class Measured(NamedTuple):
 
 
 class Measuring:
-    """`most`: how many listen at most; `seconds`: of each reply."""
+    """`most`: how many listen at most; `seconds`: of each reply; `blocks`: of appends, with listeners and without."""
 
-    def __init__(self, address: str, *, most: int, seconds: float, say: Callable[[str], None]) -> None:
-        self._address, self._most, self._say = address, most, say
+    def __init__(self, address: str, *, most: int, seconds: float, blocks: int, say: Callable[[str], None]) -> None:
+        self._address, self._most, self._blocks, self._say = address, most, blocks, say
         self._deltas = max(2, round(seconds / APART))
         self._results: list[Measured] = []
 
@@ -129,12 +129,12 @@ class Measuring:
         talks = [await self._begun() for _ in range(WRITERS)]
         await self._block(talks, 0)  # opens connections
         spent: dict[int, list[float]] = {self._most: [], 0: []}
-        for block in range(BLOCKS):
+        for block in range(self._blocks):
             for listeners, times in list(spent.items())[:: 1 if block % 2 else -1]:
                 times.append(await self._block(talks, listeners))
         ratio = statistics.median(one / other for one, other in zip(*spent.values(), strict=True))
         listened, alone = (statistics.median(times) * 1000 for times in spent.values())
-        note = f"{listened:.3f} ms and {alone:.3f} ms; medians of {BLOCKS} blocks"
+        note = f"{listened:.3f} ms and {alone:.3f} ms; medians of {self._blocks} blocks"
         self._results.append(Measured(what, ratio, unit="×", bar=MOST, note=note))
 
     async def _block(self, talks: list[Talk], listeners: int) -> float:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Generator, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -18,10 +21,46 @@ from tests.redis_server import RedisServer
 
 _numbers = count(1)
 
+# What coverage costs is spent where it finds something. A program that a test starts runs the same lines as the tests
+# in this process, or is killed before it can tell: it is measured only where `measured` is asked for. And of the cases
+# of one test, on one store, the first few.
+MEASURED = "COVERAGE_PROCESS_CONFIG"
+MEASURED_CASES = 4
+_measures = os.environ.pop(MEASURED, "") if "PYTEST_XDIST_WORKER" in os.environ else os.environ.get(MEASURED, "")
+_repeats = pytest.StashKey[bool]()
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("sampled")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cases = Counter[tuple[str, str]]()
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        case = (item.nodeid.partition("[")[0], str(callspec.params.get("engine")) if callspec else "")
+        cases[case] += 1
+        item.stash[_repeats] = cases[case] > MEASURED_CASES
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    tracer = sys.gettrace() if item.stash[_repeats] else None
+    if tracer is None:
+        return (yield)
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs that the test starts run lines that no test of this process does."""
+    if _measures:
+        monkeypatch.setenv(MEASURED, _measures)
 
 
 # In the background of a script ctrl-C is ignored, and would be by every program that a test starts and interrupts.

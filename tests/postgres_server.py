@@ -167,7 +167,10 @@ class PrivatePostgres:
 
     def _serve(self, home: _Home) -> None:
         settings = [f'unix_socket_directories="{home.sockets}"', "listen_addresses=", f"port={_PORT}"]
-        settings += ["unix_socket_permissions=0700", f"fsync={'on' if self._durable else 'off'}"]
+        settings += [
+            "unix_socket_permissions=0700",
+            *(f"{name}={'on' if self._durable else 'off'}" for name in ("fsync", "full_page_writes")),
+        ]
         options = [word for setting in settings for word in ("-c", setting)]
         with home.log.open("ab") as log:
             postmaster = self._postmaster = subprocess.Popen(

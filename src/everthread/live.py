@@ -78,6 +78,8 @@ class Live:
             run.moves()  # whatever was told is an event by now, or was in vain
             del self._runs[topic]
             self._tidy(topic)
+            if channel := self._channels.get(topic):
+                channel.look()  # how the turn ended is told once nobody runs it, and its last bell has rung by now
 
     def running(self, topic: BranchTopic) -> LiveTurn | None:
         return self._runs.get(topic)

@@ -114,6 +114,18 @@ async def test_any_number_hear_a_turn_from_its_first_word_to_its_last(talk: Talk
         await ear.leave()
 
 
+async def test_how_a_turn_ended_is_told_at_once_and_not_when_a_listener_next_looks(
+    talk: Talk, speak: Speak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "LOOK", 10 * PATIENCE)
+    speak(WORDS)
+    ear = Ear(talk)
+    await joined(talk)
+    await talk.say("Go on.")
+    await ear.until(is_over)
+    await ear.leave()
+
+
 async def test_one_who_joins_late_hears_the_running_reply_from_its_first_word(
     talk: Talk, speak: Speak, gate: Gate
 ) -> None:

@@ -25,7 +25,7 @@ WHAT = {"sqlite": [*IN_ITS_PROCESS, APPENDS], "postgres": [*IN_ITS_PROCESS, *IN_
 
 @pytest.mark.parametrize("engine", WHAT)
 def test_deltas_are_timed_and_appends_have_a_bar(engine: str, tmp_path: Path) -> None:
-    options = ["--parts", "listeners", "--listeners", "8", "--seconds", "0.2", "--json"]
+    options = ["--parts", "listeners", "--listeners", "8", "--seconds", "0.2", "--blocks", "1", "--json"]
     command = [sys.executable, "-m", "benchmarks.agent", "--engine", engine, *options, "--folder", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=WHOLE)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ Do = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: None) -> Path:
     """Nothing of this machine gets into a test: no keys, no servers, no settings, no agents."""
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "EVERTHREAD_AGENTS"):
         monkeypatch.delenv(name, raising=False)

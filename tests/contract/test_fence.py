@@ -318,19 +318,21 @@ async def test_a_conversation_has_one_number_on_every_branch_and_in_every_proces
 
 
 async def test_another_store_has_another_number_and_the_same_sizes(
-    talk: Talk, et: Everthread, someone: str, tmp_path: Path
+    fresh_address: str, someone: str, tmp_path: Path
 ) -> None:
-    """An export has neither the number nor the secret; what is imported counts as it did."""
-    await talk.append(user("Hello."), assistant("Hi."), system("Be kind."), user("Well?"), *turns(40))
-    await talk.append(tool_result("late", id="z", name="find"), user("And now?"))
-    script(someone, [call("recall_context", {"query": "word"})], "Found.")
-    await talk.say("What was it?", model=f"scripted:{someone}")
-    fence = await et.log.fence(await talk.line())
-    lines = [line async for line in export_lines(et.log, talk.conversation)]
-    assert not [line for line in lines if fence.number.encode() in line or et.log._secret in line]  # type: ignore[operator]
-    exported = tmp_path / "talk.jsonl"
-    exported.write_bytes(b"".join(lines))
-    async with Everthread.open(f"sqlite:///{tmp_path}/other.db") as other:
+    """An export has neither the number nor the secret; what is imported counts as it did. Both stores are new: one that
+    tests share may have learnt what a model's tokens are."""
+    async with Everthread.open(fresh_address) as et, Everthread.open(f"sqlite:///{tmp_path}/other.db") as other:
+        talk = await et.begin(user=someone, agent="helper")
+        await talk.append(user("Hello."), assistant("Hi."), system("Be kind."), user("Well?"), *turns(40))
+        await talk.append(tool_result("late", id="z", name="find"), user("And now?"))
+        script(someone, [call("recall_context", {"query": "word"})], "Found.")
+        await talk.say("What was it?", model=f"scripted:{someone}")
+        fence = await et.log.fence(await talk.line())
+        lines = [line async for line in export_lines(et.log, talk.conversation)]
+        assert not [line for line in lines if fence.number.encode() in line or et.log._secret in line]  # type: ignore[operator]
+        exported = tmp_path / "talk.jsonl"
+        exported.write_bytes(b"".join(lines))
         await other.log.restore(read_file(exported, Owner("default", someone), agent="any"))
         (found,) = await other.conversations(user=someone)
         copy = other.talk(found)

@@ -137,55 +137,48 @@ STRATEGIES = ("budget", "messages", "session", "importance")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @few
 @given(plays, memories)
-def test_every_turn_is_sent_or_told_of_and_none_is_told_twice(
+def test_every_turn_is_told_of_once_before_the_window_what_is_told_stays_and_degraded_says_what_is_less(
     store: Store, strategy: Any, play: list[str], memory: str
 ) -> None:
+    """Three properties of the same conversations, which take long to live through."""
+    scene = Play(store, strategy, memory)
+    prefixes: dict[tuple[int, ...], list[str]] = {}
+    for step in play:
+        if (seen := scene.go_on(step)) is not None:
+            context, found = seen
+            _is_sent_or_told_of_and_not_twice(scene, found)
+            _says_whatever_is_less_than_asked_for(scene, context, found)
+            _notes_what_precedes_the_window(scene, found, prefixes)
+    _stays_the_same_until_the_cutoff_steps(scene, prefixes)
+
+
+def _is_sent_or_told_of_and_not_twice(scene: Play, found: Told) -> None:
     """A version of the brief, or a summary of a range, may reach into the window: it is the earliest that covers all
     before it. An extract passes over turns that are sent. Nothing else tells of one, and no two tell of the same."""
-    scene = Play(store, strategy, memory)
-    for step in play:
-        if (seen := scene.go_on(step)) is None:
-            continue
-        assert not seen[1].sent & seen[1].quoted
-        for ticket, turn in scene.tickets():
-            kinds = tellings(turn, seen[1])
-            if ticket in seen[1].sent:
-                assert set(kinds) <= {"brief", "summary", "extract"}, (ticket, seen[1])
-            else:
-                assert len(kinds) == 1, (ticket, kinds, seen[1])
+    assert not found.sent & found.quoted
+    for ticket, turn in scene.tickets():
+        kinds = tellings(turn, found)
+        if ticket in found.sent:
+            assert set(kinds) <= {"brief", "summary", "extract"}, (ticket, found)
+        else:
+            assert len(kinds) == 1, (ticket, kinds, found)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@few
-@given(plays, memories)
-def test_what_precedes_the_window_stays_the_same_until_the_cutoff_steps(
-    store: Store, strategy: Any, play: list[str], memory: str
-) -> None:
+def _notes_what_precedes_the_window(scene: Play, found: Told, prefixes: dict[tuple[int, ...], list[str]]) -> None:
+    older = [ticket for ticket, turn in scene.tickets() if turn.first < found.cutoff]
+    noted = prefixes.setdefault((found.cutoff, *found.sent.intersection(older)), [])
+    noted += [found.prefix] if found.prefix not in noted[-1:] else []
+
+
+def _stays_the_same_until_the_cutoff_steps(scene: Play, prefixes: dict[tuple[int, ...], list[str]]) -> None:
     """Or one of the older turns leaves. But for one swap, where memory had not told of it yet when that happened."""
-    scene = Play(store, strategy, memory)
-    seen: dict[tuple[int, ...], list[str]] = {}
-    for step in play:
-        if found := scene.go_on(step):
-            older = [ticket for ticket, turn in scene.tickets() if turn.first < found[1].cutoff]
-            prefixes = seen.setdefault((found[1].cutoff, *found[1].sent.intersection(older)), [])
-            prefixes += [found[1].prefix] if found[1].prefix not in prefixes[-1:] else []
-    swaps = 0 if memory == "none" or strategy == "budget" else 1
-    assert max(map(len, seen.values())) <= 1 + swaps
+    swaps = 0 if scene.memory == "none" or scene.strategy == "budget" else 1
+    assert max(map(len, prefixes.values())) <= 1 + swaps
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@few
-@given(plays, memories)
-def test_degraded_says_whatever_is_less_than_asked_for_and_nothing_else(
-    store: Store, strategy: Any, play: list[str], memory: str
-) -> None:
-    scene = Play(store, strategy, memory)
-    for step in play:
-        if (seen := scene.go_on(step)) is None:
-            continue
-        context, found = seen
-        less = any(kind == "extract" for kind, _, _ in found.ranges) or _fewer(scene, context)
-        assert bool(context.degraded) == less, (context.degraded, found)
+def _says_whatever_is_less_than_asked_for(scene: Play, context: Context, found: Told) -> None:
+    less = any(kind == "extract" for kind, _, _ in found.ranges) or _fewer(scene, context)
+    assert bool(context.degraded) == less, (context.degraded, found)
 
 
 def _fewer(scene: Play, context: Context) -> bool:

@@ -75,15 +75,17 @@ async def test_a_stream_that_ends_early_in_good_order_is_an_error_or_whole(name:
     assert errors >= len(sent) - 3  # what comes after the reply itself may be missed: its usage, a farewell
 
 
+@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=pytest.mark.prove)])
 @every
-async def test_a_connection_that_is_lost_at_any_byte_is_an_error_or_the_whole_reply(name: str) -> None:
+async def test_a_connection_that_is_lost_at_any_byte_is_an_error_or_the_whole_reply(name: str, apart: int) -> None:
+    """With every change at each fourth byte, and at those beside the end of a line; at every single one to prove it."""
     reply: Replies = [Called("find", '{"a": 1}')]
     async with wired(name, script=Script(otherwise=lambda _: reply)) as wire:
         sent, whole = await _sent(wire)
-        length = len(b"".join(sent))
+        cuts = _cuts(b"".join(sent), apart)
         body = wire.body(tools=TOOLS)
         errors: list[ModelError] = []
-        for cut in range(length):
+        for cut in cuts:
             wire.server.faults.append(Fault(cut=cut))
             try:
                 found = await heard(wire.client, body)
@@ -92,8 +94,14 @@ async def test_a_connection_that_is_lost_at_any_byte_is_an_error_or_the_whole_re
             else:
                 assert _told(found.replied) == whole
         assert _told((await wire.ask(tools=TOOLS)).replied) == whole
-    assert len(errors) > length / 2
+    assert len(errors) > len(cuts) / 2
     assert {type(error) for error in errors} <= {BrokenOff, Unreachable}
+
+
+def _cuts(sent: bytes, apart: int) -> list[int]:
+    ends = [place for place, byte in enumerate(sent) if byte == ord("\n")]
+    beside = {end + by for end in ends for by in (-1, 0, 1, 2)}
+    return sorted({*range(0, len(sent), apart), *(beside & set(range(len(sent))))})
 
 
 async def _sent(wire: Wired) -> tuple[list[bytes], object]:

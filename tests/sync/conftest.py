@@ -9,6 +9,11 @@ import pytest
 from everthread.sync import Everthread, Talk
 
 
+@pytest.fixture(autouse=True)
+def _measured(measured: None) -> None:
+    """How a program without a loop ends shows only in one of its own."""
+
+
 @pytest.fixture
 def et(address: str) -> Iterator[Everthread]:
     with Everthread.open(address, settings={"model": "scripted:sync", "memory": False}) as opened:
