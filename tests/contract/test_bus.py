@@ -16,7 +16,7 @@ from everthread.store.bus import gather
 from everthread.store.bus.base import LARGEST, Bus, NoBus
 from everthread.store.bus.gather import PAYLOAD, GatheringBus
 from everthread.store.bus.postgres import PostgresBus
-from tests.contract.buses import Backend, Ear, Wire, published, repeatedly, started, until, warnings
+from tests.contract.buses import PATIENCE, Backend, Ear, Wire, published, repeatedly, started, until, warnings
 from tests.contract.support import module, run
 
 _channels = count(1)
@@ -217,6 +217,23 @@ async def test_closing_sends_the_rest(pair: tuple[Bus, Ear]) -> None:
         bus.send("topic", f"{number}")
     await bus.close()
     assert await ear.has(1_000) == [("topic", str(number)) for number in range(1_000)]
+
+
+async def test_closing_ends_though_the_connection_fails_as_it_is_let_go(make: MakeBus) -> None:
+    """The error takes the place of the cancellation: hearing must not come back from it."""
+    bus = make()
+    attend = bus._attend
+
+    async def failing(listening: Callable[[], None]) -> None:
+        try:
+            await attend(listening)
+        finally:
+            raise OSError("lost as it was closed")
+
+    bus._attend = failing  # type: ignore[method-assign]
+    await bus.watch()
+    async with asyncio.timeout(PATIENCE):
+        await bus.close()
 
 
 async def test_a_closed_bus_neither_sends_nor_hears_nor_complains(make: MakeBus) -> None:

@@ -161,6 +161,8 @@ class GatheringBus(ABC):
                 try:
                     await self._attend(self._listens)
                 except Exception as problem:  # noqa: BLE001 — whatever it was, hearing has to come back
+                    if self._closing.is_set():  # the driver failed as it was cancelled, which nobody will do again
+                        return
                     self._tried.set()
                     await asyncio.sleep(self._unheard.goes_on(problem))
         finally:
