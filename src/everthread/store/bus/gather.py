@@ -107,10 +107,11 @@ class GatheringBus(ABC):
         self._closing.set()
         if self._sending:
             await asyncio.wait([self._sending], timeout=PATIENCE)
-        tasks = [task for task in (self._sending, self._listening) if task]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = {task for task in (self._sending, self._listening) if task}
+        while tasks:  # more than once: before Python 3.12 `wait_for`, which drivers use, may swallow a cancellation
+            for task in tasks:
+                task.cancel()
+            _, tasks = await asyncio.wait(tasks, timeout=INTERVAL)
         await self._let_go()
 
     # -- sending -------------------------------------------------------------------------------------------
@@ -161,8 +162,6 @@ class GatheringBus(ABC):
                 try:
                     await self._attend(self._listens)
                 except Exception as problem:  # noqa: BLE001 — whatever it was, hearing has to come back
-                    if self._closing.is_set():  # the driver failed as it was cancelled, which nobody will do again
-                        return
                     self._tried.set()
                     await asyncio.sleep(self._unheard.goes_on(problem))
         finally:
