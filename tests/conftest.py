@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections import Counter
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -21,39 +19,15 @@ from tests.redis_server import RedisServer
 
 _numbers = count(1)
 
-# What coverage costs is spent where it finds something. A program that a test starts runs the same lines as the tests
-# in this process, or is killed before it can tell: it is measured only where `measured` is asked for. And of the cases
-# of one test, on one store, the first few.
+# A program that a test starts runs the same lines as the tests in this process, or is killed before it can tell them,
+# and to measure it takes as long as to run it: it is measured only where `measured` is asked for.
 MEASURED = "COVERAGE_PROCESS_CONFIG"
-MEASURED_CASES = 4
 _measures = os.environ.pop(MEASURED, "") if "PYTEST_XDIST_WORKER" in os.environ else os.environ.get(MEASURED, "")
-_repeats = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("sampled")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    cases = Counter[tuple[str, str]]()
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        case = (item.nodeid.partition("[")[0], str(callspec.params.get("engine")) if callspec else "")
-        cases[case] += 1
-        item.stash[_repeats] = cases[case] > MEASURED_CASES
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    tracer = sys.gettrace() if item.stash[_repeats] else None
-    if tracer is None:
-        return (yield)
-    sys.settrace(None)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(tracer)
 
 
 @pytest.fixture

@@ -10,3 +10,9 @@ from everthread.jobs.worker import Worker
 @pytest.fixture(autouse=True)
 def _without_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Worker, "remind", lambda *_: None)
+
+
+@pytest.fixture
+def address(fresh_address: str) -> str:
+    """A store that tests share may have learnt what a model's tokens are, and asks otherwise."""
+    return fresh_address

@@ -107,10 +107,11 @@ class GatheringBus(ABC):
         self._closing.set()
         if self._sending:
             await asyncio.wait([self._sending], timeout=PATIENCE)
-        tasks = [task for task in (self._sending, self._listening) if task]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = {task for task in (self._sending, self._listening) if task}
+        while tasks:  # more than once: before Python 3.12 `wait_for`, which drivers use, may swallow a cancellation
+            for task in tasks:
+                task.cancel()
+            _, tasks = await asyncio.wait(tasks, timeout=INTERVAL)
         await self._let_go()
 
     # -- sending -------------------------------------------------------------------------------------------
