@@ -14,7 +14,8 @@ LOWEST   := .venv-lowest/.ready
 CODE     := $(wildcard src tests benchmarks scripts)
 REDIS    := --no-deps --require-hashes --only-binary :all: --python-version 3.12 --target .venv/redis --upgrade
 UNIT     := $(addprefix tests/,core language context transfer config tools docs agent/test_personas.py memory/test_prompts.py)
-PYTEST   := $(BIN)/python -m pytest -n $(WORKERS)
+SPREAD   := -n $(WORKERS) --dist worksteal
+PYTEST   := $(BIN)/python -m pytest $(SPREAD)
 UV       := uv==0.13.7
 EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp images,--extra $(name))
 
@@ -46,7 +47,7 @@ check: lint ## before a commit: lint, types, layers, and the tests that need no 
 test: lint postgres ## everything a change must pass: lint, types, layers, tests on both stores, coverage
 	$(call say,tests ($(WORKERS) workers))
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n $(WORKERS) $(call hint,Tests failed. Run one alone with: $(BIN)/pytest -k NAME)
+	@$(BIN)/coverage run -m pytest $(SPREAD) $(call hint,Tests failed. Run one alone with: $(BIN)/pytest -k NAME)
 	$(call say,coverage)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
@@ -65,7 +66,7 @@ test-redis: redis postgres
 
 test-lowest: $(LOWEST) postgres
 	$(call say,providers with the lowest versions that are allowed)
-	@.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider tests/providers
+	@.venv-lowest/bin/python -m pytest -q $(SPREAD) -p no:cacheprovider tests/providers
 
 prove: setup postgres ## before an issue is resolved: soaks, kills by the hundred, fuzzed requests; an hour or two
 	$(call say,soaks and kills; properties with many more examples)
