@@ -6,6 +6,9 @@ that slides every turn, and with the stepped cutoff. Each goes to a simulated ca
 (`benchmarks.caching`), which says how much of it is read and what it costs. The simulated provider counts
 tokens as we do, so the factor that calibration would find for it is 1. Where no folder of recorded
 conversations is given, they are made up in the shape of recorded ones.
+
+A canvas of six elements that changes every third turn is told beside the messages, or in the instructions, and compared
+with the same conversation where it is not told.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import Any, NamedTuple
 from benchmarks.caching import Cache, Spent, cache_of
 from everthread import Everthread
 from everthread.core.branches import Target
+from everthread.core.happenings import canvas_changed
 from everthread.core.times import microseconds
 from everthread.store.scripts.append import Draft
 from everthread.transfer import from_openai
@@ -36,6 +40,7 @@ BUDGETS = (8_000, 16_000, 32_000)
 ENDLESS = 100_000_000  # a budget that nothing exceeds
 BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 MOST_PRICE, LEAST_READ = 0.30, 0.95  # the bars: without pauses, from 16k on
+MOST_FOR_CANVAS = 1.10  # the bar, where it is told beside messages
 
 Message = dict[str, Any]
 Pauses = Callable[[Random], float]
@@ -52,10 +57,11 @@ class Policy(NamedTuple):
     model: str = CLAUDE
     lifetime: str = "5m"
     factor: float = 0.0  # the model's tokens for one of the simulator's; 0 is what Everthread knows
+    canvas: str = "off"  # where it is told
 
     @property
     def settings(self) -> Any:
-        settings: dict[str, Any] = {"factor": self.factor}
+        settings: dict[str, Any] = {"factor": self.factor, "canvas": self.canvas}
         if self.model == CLAUDE:
             settings["cache_ttl"] = self.lifetime
         if self.window == "full":
@@ -72,6 +78,7 @@ class Scenario(NamedTuple):
     pauses: Pauses
     tool_heavy: bool = False
     bars: bool = False
+    canvas: bool = False
 
 
 class Result(NamedTuple):
@@ -86,6 +93,7 @@ class Result(NamedTuple):
     over_budget: int  # requests
     against_sliding: float | None = None
     against_full: float | None = None
+    against_none: float | None = None  # a canvas that is told, against the same that is not
     bar: str = ""
     missed: bool = False
 
@@ -96,12 +104,15 @@ def scenarios(options: argparse.Namespace) -> list[Scenario]:
     others = [Policy(window, 16_000, model) for model in (GPT, GEMINI) for window in windows]
     hour = [policy._replace(lifetime="1h") for policy in both]
     full = [] if options.quick else [Policy("full", ENDLESS)]
+    places = ("off", "message", "instructions")
+    drawn = [Policy("stepped", budget, factor=factor, canvas=place) for budget in options.budgets for place in places]
     every = [
         Scenario("no long pauses", options.turns, [*full, *both, *others], _short_pauses, bars=True),
         Scenario("tool-heavy turns", options.turns // 3, both, _short_pauses, tool_heavy=True),
         Scenario("21 % of pauses over five minutes", options.turns, [*both, *hour], _mixed_pauses),
+        Scenario("a canvas that changes every third turn", options.turns, drawn, _short_pauses, bars=True, canvas=True),
     ]
-    return [scenario for letter, scenario in zip("abc", every, strict=True) if letter in options.scenarios]
+    return [scenario for letter, scenario in zip("abcd", every, strict=True) if letter in options.scenarios]
 
 
 def _short_pauses(random: Random) -> float:
@@ -166,7 +177,12 @@ async def measure(scenario: Scenario, source: Source, *, sessions: int, folder: 
             target = Target(talk.conversation.tenant, talk.id)
             for tally in tallies:
                 tally.cache = cache_of(tally.policy.model)
+            turns = 0
             for drafts, seconds in model_calls(source.messages(scenario, random), scenario.pauses, random):
+                place = next((n for n, draft in enumerate(drafts) if draft.event.kind == "user"), None)
+                if place is not None and scenario.canvas:
+                    turns += 1
+                    drafts[place:place] = drawn(turns, random, drafts[place].time)
                 await et.log.append(target, drafts)
                 for tally in tallies:
                     context = await talk.context(
@@ -180,6 +196,21 @@ async def measure(scenario: Scenario, source: Source, *, sessions: int, folder: 
     return compared([tally.result(scenario.name) for tally in tallies], bars=scenario.bars)
 
 
+def drawn(turn: int, random: Random, time: int | None) -> list[Draft]:
+    """What is done on the canvas before a turn: it is drawn before the first, and then changed at every third."""
+    changes: list[dict[str, Any]] = []
+    if turn == 1:
+        changes = [{"do": "put", "element": element} for element in _ELEMENTS]
+    elif turn % 6 == 3:
+        changes = [{"do": "tick", "id": "open", "item": str(random.randint(1, 6)), "done": random.random() < 0.6}]
+    elif turn % 6 == 0:
+        id, text = f"note-{random.randint(1, 3)}", _sentence(random, 10, 30)
+        changes = [{"do": "put", "element": {"type": "card", "id": id, "title": "Note", "text": text}}]
+    if not changes:
+        return []
+    return [Draft(event=canvas_changed("", changes=changes), time=time)]
+
+
 def compared(results: list[Result], *, bars: bool) -> list[Result]:
     """The same, each with its price against sliding at the same budget and against the full history."""
     full = next((result.price for result in results if result.policy.window == "full"), None)
@@ -187,9 +218,11 @@ def compared(results: list[Result], *, bars: bool) -> list[Result]:
     compared = []
     for result in results:
         sliding = prices.get(result.policy._replace(window="sliding"))
+        none = prices.get(result.policy._replace(canvas="off")) if result.policy.canvas != "off" else None
         result = result._replace(
             against_sliding=result.price / sliding if sliding else None,
             against_full=result.price / full if full and result.policy.model == CLAUDE else None,
+            against_none=result.price / none if none else None,
         )
         compared.append(_held_to_bar(result) if bars else result)
     return compared
@@ -197,6 +230,8 @@ def compared(results: list[Result], *, bars: bool) -> list[Result]:
 
 def _held_to_bar(result: Result) -> Result:
     policy, price = result.policy, result.against_sliding
+    if policy.canvas == "message" and result.against_none is not None:
+        return result._replace(bar=f"≤ {MOST_FOR_CANVAS:.2f}", missed=result.against_none > MOST_FOR_CANVAS)
     if policy.window != "stepped" or policy.model != CLAUDE or policy.budget < 16_000 or price is None:
         return result
     bar = f"≤ {MOST_PRICE:.2f}, ≥ {LEAST_READ:.0%} read"
@@ -290,6 +325,17 @@ def recorded(folder: Path) -> Source:
     return Source([json.loads(line)["messages"] for line in lines], "recorded")
 
 
+_ELEMENTS: list[dict[str, Any]] = [
+    {"type": "chart", "id": "costs", "title": "What it costs", "chart": "bar", "unit": "EUR",
+     "labels": ["flights", "rooms", "meals", "rest"], "series": [{"name": "planned", "values": [420, 610, 300, 150]}]},
+    {"type": "list", "id": "open", "title": "Still open", "boxes": True, "items": [
+        {"text": text} for text in ("confirm the dates", "ask for a quiet room", "pay the deposit", "send the names",
+                                    "check the allergies", "book the transfer")]},
+    {"type": "table", "id": "plan", "title": "The plan", "columns": ["day", "what", "where"], "rows": [
+        ["Monday", "arrival", "north gate"], ["Tuesday", "tour", "old town"], ["Wednesday", "rest", "garden"]]},
+    *({"type": "card", "id": f"note-{number}", "title": "Note", "text": "Nothing yet."} for number in (1, 2, 3)),
+]  # fmt: skip
+
 # -- made up -------------------------------------------------------------------------------------------------
 
 _TOPICS = ("booking", "table", "guest", "invoice", "voucher", "menu", "allergy", "deposit", "refund", "delivery")
@@ -355,7 +401,10 @@ def main() -> None:
     report(results, source, options)
 
 
-_HEADS = "conversation|model|cache|budget|window|against sliding|against full|read|budget used|predicted read|bar"
+_HEADS = (
+    "conversation|model|cache|budget|window|canvas|against sliding|against full|against no canvas|read|budget used"
+    "|predicted read|bar"
+)
 
 
 def report(results: list[Result], source: Source, options: argparse.Namespace) -> None:
@@ -365,7 +414,7 @@ def report(results: list[Result], source: Source, options: argparse.Namespace) -
         return
     print(f"{source.kind.capitalize()} conversations in {options.sessions} sessions of {options.turns} turns.\n")
     print(f"| {_HEADS.replace('|', ' | ')} |")
-    print("| --- | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    print("| --- | --- | --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for result in results:
         print(f"| {' | '.join(_cells(result))} |")
     print(f"\n{sum(r.missed for r in results)} of {sum(bool(r.bar) for r in results)} bars missed.")
@@ -373,12 +422,16 @@ def report(results: list[Result], source: Source, options: argparse.Namespace) -
         print(f"{over} of {sum(r.model_calls for r in results)} requests were over budget.")
 
 
+def _ratios(result: Result) -> tuple[float | None, ...]:
+    return result.against_sliding, result.against_full, result.against_none
+
+
 def _cells(result: Result) -> list[str]:
     policy, is_full = result.policy, result.policy.window == "full"
     return [
         *(result.scenario, policy.model, policy.lifetime if policy.model == CLAUDE else "automatic"),
-        *("none" if is_full else f"{policy.budget:,}", policy.window),
-        *("" if ratio is None else f"{ratio:.3f}" for ratio in (result.against_sliding, result.against_full)),
+        *("none" if is_full else f"{policy.budget:,}", policy.window, "" if policy.canvas == "off" else policy.canvas),
+        *("" if ratio is None else f"{ratio:.3f}" for ratio in _ratios(result)),
         *(f"{result.read:.1%}", "" if is_full else f"{result.used:.2f}"),
         "" if result.predicted is None else f"{result.predicted:.1%}, off by {result.off:.1%}",
         result.bar + (" **missed**" if result.missed else ""),
@@ -394,7 +447,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=given and Path(given), help=about)
     parser.add_argument("--turns", type=int, default=200, help="of a session; tool-heavy ones have a third of them")
     parser.add_argument("--sessions", type=int, default=4)
-    parser.add_argument("--scenarios", default="abc", help="a: no long pauses, b: tool-heavy turns, c: long pauses")
+    about = "a: no long pauses, b: tool-heavy turns, c: long pauses, d: a canvas"
+    parser.add_argument("--scenarios", default="abcd", help=about)
     parser.add_argument(
         "--factor",
         type=float,

@@ -10,11 +10,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Server, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import TurnResult, V
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
+from everthread.core.canvas import Canvas, Change, Element, Field, ListItem, Series, Shown
 from everthread.core.deltas import Delta, Usage
 from everthread.core.events import Event, Other
 from everthread.core.happenings import HAPPENINGS, Happening
@@ -22,6 +24,7 @@ from everthread.core.logged import FORM
 from everthread.core.parts import Part
 from everthread.core.quotes import Quote
 from everthread.core.request import Tool
+from everthread.core.schedules import Schedule
 from everthread.core.turns import Session, Turn
 from everthread.jobs.worker import Did
 from everthread.language.facts import Fact
@@ -38,9 +41,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "howto" / "json.md"
 BEGIN, END = "<!-- written by scripts/forms.py -->\n", "<!-- until here -->\n"
 
 CONVERSATIONS = (Conversation, ListedConversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
+CANVAS = (Canvas, Shown, Series, ListItem, Field)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
 SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt)
-OTHERS = (TurnResult, Usage, Agent, Server, Versioned, Chosen, Did)
+OTHERS = (TurnResult, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did)
 
 _WORDS: dict[Any, str] = {
     str: "string",
@@ -54,6 +58,8 @@ _WORDS: dict[Any, str] = {
     V: "any",
     Event: "Event",
     Part: "Part",
+    Element: "Element",
+    Change: "Change",
     Quote: "[conversation, branch, seq]",
 }
 
@@ -65,6 +71,9 @@ def tables() -> str:
         _table("Events, by `kind`; keys that say nothing are left out", "kind", dict(map(_event, _members(Event)))),
         _table("Parts of messages, by `type`; the same", "type", {_tag(cls): _fields(cls) for cls in get_args(Part)}),
         _table("Deltas, by `kind`", "kind", {_tag(cls): _fields(cls) for cls in get_args(Delta)}),
+        _table("The canvas", "value", _named(CANVAS)),
+        _table("Its elements, by `type`", "type", {_tag(cls): _fields(cls) for cls in get_args(Element)}),
+        _table("Changes of it, by `do`", "do", {_tag(cls): _fields(cls) for cls in get_args(Change)}),
         _table("Conversations", "value", _named(CONVERSATIONS)),
         _table("What is found and remembered", "value", _named(FOUND)),
         _table(

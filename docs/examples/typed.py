@@ -5,6 +5,7 @@ from typing import assert_never, assert_type
 
 from everthread import (
     CallDelta,
+    CanvasDelta,
     Delta,
     Done,
     Everthread,
@@ -41,6 +42,8 @@ def shown(delta: Delta) -> str:
             return f"[{name} {arguments}] "
         case ResultDelta(text=text, error=error):
             return f"[{'failed' if error else 'gave'}: {text}] "
+        case CanvasDelta(changes=changes):
+            return f"[drew {len(changes)}] "
         case Notice(text=text):
             return f"({text}) "
         case Done(state=state, usage=usage):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # Combined, or each `Name as Name` would be a statement of its own.
     # isort: off
+    from everthread.agent.child import Child as Child
+    from everthread.agent.children import ListedChild as ListedChild
     from everthread.agent.personas import Agent as Agent, Agents as Agents, Server as Server, Versioned as Versioned
     from everthread.agent.prepare import Rebuilt as Rebuilt
     from everthread.agent.reply import Reply as Reply, TurnResult as TurnResult
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
     from everthread.context.build import Context as Context
     from everthread.context.explain import Explanation as Explanation, StepLine as StepLine, TurnLine as TurnLine
     from everthread.core.branches import Branch as Branch, Line as Line
+    from everthread.core.canvas import Canvas as Canvas
     from everthread.core.deltas import (
         CallDelta as CallDelta,
+        CanvasDelta as CanvasDelta,
         Delta as Delta,
         Done as Done,
         Notice as Notice,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
         Pin as Pin,
         Redacted as Redacted,
         Rewind as Rewind,
+        ScheduleFailed as ScheduleFailed,
         SessionEnded as SessionEnded,
         SessionStarted as SessionStarted,
         SettingsChanged as SettingsChanged,
@@ -89,6 +94,7 @@ if TYPE_CHECKING:
     )
     from everthread.core.quotes import Quote as Quote
     from everthread.core.request import Tool as Tool
+    from everthread.core.schedules import Schedule as Schedule
     from everthread.core.settings import GivenSettings as GivenSettings
     from everthread.core.strategies import Choice as Choice, Older as Older, Strategy as Strategy, View as View
     from everthread.core.turns import Session as Session, State as State, Turn as Turn
@@ -141,16 +147,20 @@ if TYPE_CHECKING:
         RequestRefused as RequestRefused,
         StoreError as StoreError,
         TakenOver as TakenOver,
+        TooDeep as TooDeep,
         TooLong as TooLong,
+        TooManyChildren as TooManyChildren,
         TurnBusy as TurnBusy,
         TurnCancelled as TurnCancelled,
         Unavailable as Unavailable,
         UnknownAgent as UnknownAgent,
         UnknownBlob as UnknownBlob,
         UnknownBranch as UnknownBranch,
+        UnknownChild as UnknownChild,
         UnknownConversation as UnknownConversation,
         UnknownMark as UnknownMark,
         UnknownModel as UnknownModel,
+        UnknownSchedule as UnknownSchedule,
         UnknownSeq as UnknownSeq,
         Unreachable as Unreachable,
         WouldHang as WouldHang,
@@ -175,6 +185,7 @@ if TYPE_CHECKING:
     from everthread.store.log import Log as Log
     from everthread.store.recall.hits import Branches as Branches, Hit as Hit, Neighbour as Neighbour, Scope as Scope
     from everthread.talk import Talk as Talk
+    from everthread.talk.delegating import ForChild as ForChild, delegate_tool as delegate_tool
     from everthread.tools import (
         FunctionTool as FunctionTool,
         McpServer as McpServer,
@@ -182,12 +193,18 @@ if TYPE_CHECKING:
         Toolbox as Toolbox,
         tool as tool,
     )
+    from everthread.tools.canvas import canvas_tools as canvas_tools
     from everthread.tools.functions import Approval as Approval
+    from everthread.tools.results import Drawing as Drawing
+    from everthread.tools.schedules import schedule_tool as schedule_tool
+    from everthread.tools.toolbox import ToolOutcome as ToolOutcome
     # isort: on
 
 __version__ = "0.1.0"
 
 _NAMES = {
+    "everthread.agent.child": "Child",
+    "everthread.agent.children": "ListedChild",
     "everthread.agent.personas": "Agent Agents Server Versioned",
     "everthread.agent.prepare": "Rebuilt",
     "everthread.agent.reply": "Reply TurnResult",
@@ -197,11 +214,12 @@ _NAMES = {
     "everthread.context.build": "Context",
     "everthread.context.explain": "Explanation StepLine TurnLine",
     "everthread.core.branches": "Branch Line",
-    "everthread.core.deltas": "CallDelta Delta Done Notice ReasoningDelta ResultDelta TextDelta Usage",
+    "everthread.core.canvas": "Canvas",
+    "everthread.core.deltas": "CallDelta CanvasDelta Delta Done Notice ReasoningDelta ResultDelta TextDelta Usage",
     "everthread.core.events": (
         "AgentKilled Assistant BriefUpdated Clear Command Event Fork Mark Marker Message ModelCall Other Pin Redacted "
-        "Rewind SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult User assistant marker "
-        "system text_of tool_call tool_result user"
+        "Rewind ScheduleFailed SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult User "
+        "assistant marker system text_of tool_call tool_result user"
     ),
     "everthread.core.happenings": (
         "ArtifactCreated CanvasChanged FlowCompleted FlowStarted Happening UserEdit artifact_created canvas_changed "
@@ -212,6 +230,7 @@ _NAMES = {
     "everthread.core.parts": "File Image Part Reasoning Text file image text",
     "everthread.core.quotes": "Quote",
     "everthread.core.request": "Tool",
+    "everthread.core.schedules": "Schedule",
     "everthread.core.settings": "GivenSettings",
     "everthread.core.strategies": "Choice Older Strategy View",
     "everthread.core.turns": "Session State Turn",
@@ -222,8 +241,9 @@ _NAMES = {
         "EventTooLarge EverthreadError Forked Full InputError KeyReused LimitReached MigrationFailed "
         "MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel NoModelFile NoUser NotADatabase "
         "NotFound NotWaiting NotYetGone NothingToResume Outdated Outrun Overloaded ReadOnly RequestRefused "
-        "StoreError TakenOver TooLong TurnBusy TurnCancelled Unavailable UnknownAgent UnknownBlob UnknownBranch "
-        "UnknownConversation UnknownMark UnknownModel UnknownSeq Unreachable WouldHang WrongKey"
+        "StoreError TakenOver TooDeep TooLong TooManyChildren TurnBusy TurnCancelled Unavailable UnknownAgent "
+        "UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownMark UnknownModel UnknownSchedule "
+        "UnknownSeq Unreachable WouldHang WrongKey"
     ),
     "everthread.jobs.worker": "Did",
     "everthread.language.facts": "Fact",
@@ -239,8 +259,13 @@ _NAMES = {
     "everthread.store.log": "Log",
     "everthread.store.recall.hits": "Branches Hit Neighbour Scope",
     "everthread.talk": "Talk",
+    "everthread.talk.delegating": "ForChild delegate_tool",
     "everthread.tools": "FunctionTool McpServer ToolContext Toolbox tool",
+    "everthread.tools.canvas": "canvas_tools",
     "everthread.tools.functions": "Approval",
+    "everthread.tools.results": "Drawing",
+    "everthread.tools.schedules": "schedule_tool",
+    "everthread.tools.toolbox": "ToolOutcome",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

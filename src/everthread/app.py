@@ -11,6 +11,7 @@ providers' clients. What can be done with a conversation is `Talk`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -29,12 +30,14 @@ from everthread.context.build import Contexts, drop_turns_around
 from everthread.core.ids import is_id
 from everthread.core.importance import Worth, worth
 from everthread.core.metadata import check_metadata
+from everthread.core.schedules import Schedule
 from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting, UnknownConversation
 from everthread.jobs.memory import memory_worker
+from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
 from everthread.opening import Opening
 from everthread.providers.choose import Chosen
@@ -96,6 +99,7 @@ class Everthread:
             summarise=own.summarise,
         )
         self.memory = self._runtime.memory = memory_worker(self._runtime)
+        self._scheduled = ScheduleWorker(self._runtime, self.talk)
 
     @staticmethod
     def open(
@@ -157,6 +161,7 @@ class Everthread:
             except BaseException:
                 await et.close()
                 raise
+            et._scheduled.begin_soon()
             return et
 
         return Opening(opened)
@@ -288,21 +293,37 @@ class Everthread:
         first, end = arguments.micros("since", since, 0), arguments.micros("until", until, FOREVER)
         return await self.log.usage.of_owner(owner, by=by, since=first, until=end, limit=count)
 
+    async def schedules(self, *, user: str, tenant: str = TENANT) -> list[Schedule]:
+        """All schedules of a user's conversations, those made first before the others. Without a user there are
+        none."""
+        return await self.log.schedules.of_owner(arguments.owner(tenant, user)) if user else []
+
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
     ) -> None:
-        """Be the worker apart: do what memory has to do in the conversations of which the processes that reply have
-        written reminders (setting `worker`), until cancelled or, `until_idle`, until there is nothing left.
+        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
+        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
+        nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
         """
         if all:
             await self.log.reminders.add_all()
-        await self.memory.serve(until_idle=until_idle, tell=tell)
+        if until_idle:
+            await self._scheduled.drain(tell=tell)
+            await self.memory.serve(until_idle=True, tell=tell)
+            return
+        scheduled = asyncio.create_task(self._scheduled.serve(tell=tell))
+        try:
+            await self.memory.serve(tell=tell)
+        finally:
+            scheduled.cancel()
+            await asyncio.wait({scheduled})
 
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         self._home.loop()
+        await self._scheduled.close()
         try:
             with suppress(BadSetting):  # which was told when it was used
                 await self.memory.close(resolve(*self._sources()).settings.memory_seconds)

@@ -200,7 +200,7 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     ] = True
     worker: Annotated[
         str,
-        "who makes them: `here`, the process that replies, beside the conversation; `apart`, an `everthread work`",
+        "who makes them, and says what is scheduled: `here`, a process that replies; `apart`, an `everthread work`",
         OneOf(("here", "apart")),
     ] = "here"
     memory_calls: Annotated[int, "the most model calls that memory makes in an hour for a user", Between(0)] = 240
@@ -214,6 +214,8 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     cache: Annotated[bool, "whether the provider's prompt cache is used", EITHER] = True
     cache_ttl: Annotated[str, "how long that cache should last", OneOf(("5m", "1h"))] = "5m"
     clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"
+    canvas: Annotated[str, "where the canvas is told", OneOf(("message", "instructions", "off"))] = "message"
+    canvas_tokens: Annotated[int, "the most tokens that are told of the canvas at once", Between(50)] = 1_000
 
 
 class Setting(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -42,6 +42,16 @@ async def failing(reply: Reply, problem: type[Exception], words: str | None = No
         await hear()
     assert isinstance(deltas[-1], Done)
     return deltas
+
+
+def seen(look: Callable[[Any], object], reply: Any) -> Callable[[Any], Any]:
+    """A reply of the scripted model, to a request that is looked at first."""
+
+    def replies(body: Any) -> Any:
+        look(body)
+        return reply
+
+    return replies
 
 
 async def said(reply: Reply) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
-from everthread.agent.abandoned import LEFT_OPEN
 from everthread.core.branches import Target
 from everthread.core.deltas import Delta, Done, TextDelta
+from everthread.core.ended import LEFT_OPEN
 from everthread.core.events import AgentKilled
 from everthread.core.logged import Logged
 from everthread.core.partial import Frame

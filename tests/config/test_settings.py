@@ -134,6 +134,8 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "cache": ("true or false", [True, False], [0, 1, "true", None]),
     "cache_ttl": ("5m or 1h", ["5m", "1h"], ["", "10m", 5]),
     "clock": ("off, day, hour or minute", ["off", "day", "hour", "minute"], ["", "second", False]),
+    "canvas": ("message, instructions or off", ["message", "instructions", "off"], ["", "on", True]),
+    "canvas_tokens": ("a whole number from 50 to 1,000,000,000", [50, 1_000], [0, 49, "many", 1.5]),
 }
 
 

@@ -43,6 +43,11 @@ async def texts(talk: Talk) -> list[str]:
     return [event.text for event in await talk.after(limit=10_000, messages=True)]
 
 
+async def strays(et: Everthread) -> list[str]:
+    """What is wrong beside conversations, but for what tests of the index damage in a store that all of them share."""
+    return [one for one in await et.log.strays() if not one.startswith("recall_words of block")]
+
+
 async def assert_sound(et: Everthread, talk: Talk) -> None:
     """Nothing that `doctor` could complain of, and every branch is gapless."""
     count, problems = await et.log.check(talk.conversation.tenant, talk.id)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, GivenSettings, Talk, assistant, system, tool_call, user
+from everthread import Everthread, GivenSettings, Talk, assistant, flow_completed, system, tool_call, user
+from everthread.canvas import Card, Put, Remove
 from everthread.core.branches import ENDLESS
 from everthread.errors import EverthreadError, UnknownConversation
 from everthread.testing.scripted import script
@@ -26,6 +27,7 @@ class Random:
 
     async def act(self, talk: Talk) -> None:
         acts = {self.say: 12, self.redact: 2, self.clear: 1, self.pin: 2, self.set: 2, self.remember: 2, self.rewind: 1}
+        acts |= {self.draw: 4, self.told: 1}
         [act] = self.chance.choices([*acts], weights=[*acts.values()])
         with suppress(EverthreadError):  # what cannot be done at this moment
             await act(talk)
@@ -50,6 +52,14 @@ class Random:
 
     async def remember(self, talk: Talk) -> None:
         await talk.remember()
+
+    async def draw(self, talk: Talk) -> None:
+        id, word = self.chance.choice("abc"), f"thorn {self.chance.random()}"
+        change = Remove(id=id) if self.chance.random() < 0.2 else Put(element=Card(id=id, text=word))
+        await talk.act(change, by=self.chance.choice(["user", ""]))
+
+    async def told(self, talk: Talk) -> None:
+        await talk.append(flow_completed("pruning", "done"))
 
     async def rewind(self, talk: Talk) -> None:
         await talk.rewind(to=await self._one(talk))

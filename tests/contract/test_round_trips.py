@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from everthread import Everthread, GivenSettings, Talk, assistant, system, user
+from everthread.canvas import Card
 from everthread.jobs.worker import Worker
 from everthread.live import LiveTurn
 from everthread.store.engine import Script
@@ -128,6 +129,25 @@ async def test_so_it_does_with_a_system_message_and_settings(address: str, someo
         assert "Be brief." in str(context.request)
         assert context.settings.temperature == 0.5
         assert asked == ["news"]
+
+
+async def test_so_it_does_with_a_canvas_however_often_that_has_changed(address: str, someone: str) -> None:
+    async with Everthread.open(address, settings={**MODEL, "memory": False}, keys={}) as et:
+        talk = await et.begin(user=someone)
+        for number in range(150):
+            await talk.act(Card(id=f"bed-{number % 5}", text=f"{number} roses"))
+        await filled(talk)
+    async with Everthread.open(address, settings={**MODEL, "memory": False}, keys={}) as et:
+        talk = await et.conversation(user=someone)
+        await (await et.begin(user=someone)).context()
+        with counted(talk) as first:
+            assert "149 roses" in str((await talk.context()).request)
+        await talk.act(Card(id="bed-1", text="no roses"))
+        await talk.append(assistant("Tulips."), user("And here?"))
+        with counted(talk) as second:
+            assert "no roses" in str((await talk.context()).request)
+        assert len(first) <= 4, first  # with its newest changes, and what was kept of those before
+        assert len(second) == 1, second
 
 
 @pytest.mark.parametrize("memory", [True, False])

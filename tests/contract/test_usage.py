@@ -220,7 +220,7 @@ async def test_what_a_provider_reports_never_stands_in_the_way(
 
 
 async def test_what_cannot_be_asked_for_is_refused(log: Log, owner: Owner) -> None:
-    with pytest.raises(BadValue, match="turn, session, conversation, day, model, user"):
+    with pytest.raises(BadValue, match="turn, session, branch, conversation, day, model, user"):
         await log.usage.of_owner(owner, by="mood")  # type: ignore[arg-type]
     with pytest.raises(BadValue, match="conversation"):
         await log.usage.of_owner(owner, by="day", conversation="\ud800")

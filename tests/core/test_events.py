@@ -27,6 +27,7 @@ from everthread.core.events import (
     Pin,
     Redacted,
     Rewind,
+    ScheduleFailed,
     SessionEnded,
     SessionStarted,
     SettingsChanged,
@@ -87,6 +88,7 @@ EXAMPLES: dict[str, Event] = {
         finish="stop",
     ),
     "redacted": Redacted(was="assistant", interrupted=True),
+    "schedule_failed": ScheduleFailed(schedule="01J", reason="out of money", failures=5, paused=True),
     "other": Other(kind="sketch", data=NESTED),
 }
 

@@ -25,13 +25,16 @@ from tests.waiting import WHOLE
 ROOT = Path(__file__).parents[2]
 
 
+PAGES = ("memory", "live", "json", "types", "sync", "yours", "schedules", "canvas", "sub-agents")
+
+
 def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     "page",
-    ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("memory", "live", "json", "types", "sync", "yours"))],
+    ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in PAGES)],
 )
 async def test_a_page_does_what_it_says(page: str, fresh_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A reader is quicker than memory, which works beside them; a test on a busy machine may not be.
@@ -118,6 +121,8 @@ def test_no_other_section_comes_into_an_account() -> None:
         "docs/howto/agents.md",
         "docs/howto/memory.md",
         "docs/howto/live.md",
+        "docs/howto/canvas.md",
+        "docs/howto/sub-agents.md",
         "docs/howto/sync.md",
         "docs/howto/many-machines.md",
         "docs/howto/types.md",

@@ -1,4 +1,5 @@
-"""What users meet can be imported from `everthread`, and importing it costs nothing."""
+"""What users meet can be imported from `everthread`, and what stands on the canvas from `everthread.canvas`; importing
+it costs nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import msgspec
 import pytest
 
 import everthread
-from everthread import errors
+from everthread import canvas, errors
 from everthread.core.deltas import Delta
 
 # `et.log` is the operator's door, and an engine is what it stands on; what is behind them has its own modules. The last
@@ -27,7 +28,7 @@ PUBLIC = {name: getattr(everthread, name) for name in everthread.__all__}
 
 
 def test_every_type_in_a_public_signature_is_exported() -> None:
-    known = {id(value) for value in PUBLIC.values()}
+    known = {id(value) for value in (*PUBLIC.values(), *(getattr(canvas, name) for name in canvas.__all__))}
     met = {found for name, value in PUBLIC.items() if name not in OPERATORS for found in met_in(value)}
     missing = {one.__qualname__ for one in met if one.__module__.startswith("everthread.") and id(one) not in known}
     assert missing - WITHIN == set()

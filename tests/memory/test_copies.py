@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from everthread import Everthread, Talk, assistant, user
-from everthread.agent.turn import TurnRunner
+from everthread.agent.tool_calls import ToolCalls
 from everthread.core.branches import ENDLESS
 from everthread.core.events import BriefUpdated, SessionEnded, Summary, ToolResult, tool_call
 from everthread.core.ids import make_id
@@ -195,13 +195,13 @@ async def test_a_turn_goes_on_whose_tool_quotes_what_was_redacted_meanwhile(
     await talk.append(user(f"My PIN is {SECRET}."), assistant("Noted."))
     reference = f"event 1 on branch 1 of conversation {talk.id}"
     script(someone, [called("open_event", {"reference": reference})], "I do not know.")
-    keep = TurnRunner._keep
+    keep = ToolCalls.keep
 
-    async def redacted_first(self: TurnRunner, *given: Any) -> None:
+    async def redacted_first(self: ToolCalls, *given: Any) -> None:
         await talk.redact(1)
         await keep(self, *given)
 
-    monkeypatch.setattr(TurnRunner, "_keep", redacted_first)
+    monkeypatch.setattr(ToolCalls, "keep", redacted_first)
     await other.say("What was it?")
     assert not await tells(other)
     assert [one.text for one in await other.range(1, ENDLESS) if one.kind == "assistant"][-1] == "I do not know."

@@ -17,9 +17,9 @@ from tests.postgres_server import Server
 
 ENGINES = ["sqlite", "postgres"]
 TABLES = [
-    *("blob_uses", "blobs", "branches", "calibrations", "conversations", "documents", "events"),
+    *("blob_uses", "blobs", "branches", "calibrations", "canvases", "conversations", "documents", "events"),
     *("everthread_migrations", "forgetting", "leases", "model_calls", "quotes", "recall_blocks", "recall_branches"),
-    *("recall_conversations", "recall_words", "receipts", "reminders", "secrets"),
+    *("recall_conversations", "recall_words", "receipts", "reminders", "schedules", "secrets"),
 ]
 # What stands beside conversations.
 OTHER_KEYS = {

@@ -12,10 +12,10 @@ import pytest
 
 import everthread
 from everthread import assistant, transfer, user
-from everthread.agent import personas, reply
+from everthread.agent import child, personas, reply
 from everthread.agent.personas import Agent
 from everthread.core.deltas import TextDelta
-from everthread.sync import Agents, Everthread, Reply, Stream, Talk
+from everthread.sync import Agents, Child, Everthread, Reply, Stream, Talk
 from everthread.testing.scripted import call, script
 from everthread.tools import tool
 
@@ -32,6 +32,7 @@ def public(one: object) -> set[str]:
         (Everthread, everthread.Everthread, {"run"}),
         (Talk, everthread.Talk, {"conversation", "notes_seen"}),
         (Agents, personas.Agents, set()),
+        (Child, child.Child, set()),
         (Reply, reply.Reply, {"close", "pulse", "result"}),
     ],
 )

@@ -17,6 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everthread import Everthread, Talk, image, user, wire
+from everthread.agent.child import Child
+from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Agents, Server, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import Reply, TurnResult
@@ -27,6 +29,7 @@ from everthread.core.deltas import Delta, Done, TextDelta, Usage
 from everthread.core.events import Event, Other, Redacted, User
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
+from everthread.core.schedules import Schedule
 from everthread.core.turns import Session, Turn
 from everthread.core.values import Value
 from everthread.errors import BadAgent, BadValue
@@ -49,6 +52,7 @@ TYPES: dict[str, Any] = {
     "Delta": Delta,
     "Usage": Usage,
     "TurnResult": TurnResult,
+    "ListedChild": ListedChild,
     "Hit": Hit,
     "Turn": Turn,
     "Session": Session,
@@ -67,6 +71,7 @@ TYPES: dict[str, Any] = {
     "Versioned": Versioned,
     "Chosen": Chosen,
     "Did": Did,
+    "Schedule": Schedule,
 }
 
 
@@ -242,13 +247,13 @@ def test_the_value_that_a_reply_gave_is_written_as_plain_data() -> None:
 
 # -- nothing is left out -----------------------------------------------------------------------------------
 
-HANDLES = {Talk, Everthread, Agents, Reply, Line}  # things to act with, not values
+HANDLES = {Talk, Everthread, Agents, Reply, Child, Line}  # things to act with, not values
 ASKED_FOR = {"Context.parse"}  # which gives what `output` asked for, whatever that is
 
 
 def test_all_that_verbs_return_has_a_form() -> None:
     left_out = []
-    for cls in (Everthread, Talk, Agents, Context, Reply, Conversation, Logged):
+    for cls in (Everthread, Talk, Agents, Context, Reply, Child, Conversation, Logged):
         for name, verb in inspect.getmembers(cls, inspect.isfunction):
             if name.startswith("_") or f"{cls.__name__}.{name}" in ASKED_FOR:
                 continue

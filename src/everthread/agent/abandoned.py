@@ -8,6 +8,7 @@ from functools import partial
 from everthread.agent.approval import late_one, unfinished
 from everthread.agent.lease import Queues
 from everthread.core.branches import Line
+from everthread.core.ended import LEFT_OPEN
 from everthread.core.events import (
     MESSAGES,
     UNANSWERED,
@@ -26,8 +27,6 @@ from everthread.store.beside.leases import PartialReply
 from everthread.store.log import Log
 from everthread.store.scripts.append import Draft
 from everthread.store.scripts.read import standing
-
-LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 
 
 async def left_open(log: Log, line: Line, head: Head, kept: PartialReply) -> list[Event]:

@@ -150,7 +150,7 @@ async def unfinished(log: Log, line: Line, head: Head) -> list[ToolResult]:
         return []
     turn = readable(await log.range(line, head.turn_first, head.seq))
     verdicts = {verdict_on(one.event): one.event for one in turn}
-    found = [(call, _ended(call, verdicts.get(call.seq))) for call in _unanswered(turn)]
+    found = [(call, _ended(call, verdicts.get(call.seq))) for call in unanswered(turn)]
     return [with_note(result, line, change_of(call.seq, turn)) for call, result in found if result]
 
 
@@ -169,7 +169,7 @@ def change_of(seq: int, events: Iterable[Logged]) -> Logged | None:
     return next((one for one in events if changed_arguments(one.event, seq)), None)
 
 
-def _unanswered(events: Iterable[Logged]) -> list[Logged]:
+def unanswered(events: Iterable[Logged]) -> list[Logged]:
     """The tool calls that have no result among the events of their turn. Ids repeat: the first open one is meant."""
     calls: list[Logged] = []
     for one in events:

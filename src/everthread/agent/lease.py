@@ -9,8 +9,8 @@ whatever it would still write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -31,6 +31,16 @@ T = TypeVar("T")
 
 # The branches whose turns we are in: a tool that speaks to its own branch would wait for itself.
 _within: ContextVar[frozenset[str]] = ContextVar("_within", default=frozenset())
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Tasks that are begun meanwhile belong to no turn: they may outlive the one that begins them."""
+    inside = _within.set(frozenset())
+    try:
+        yield
+    finally:
+        _within.reset(inside)
 
 
 class Queues:

@@ -11,6 +11,7 @@ import msgspec
 
 from everthread.agent.personas import Versioned, sections, source
 from everthread.agent.runtime import Runtime
+from everthread.agent.tool_calls import DrawsOn
 from everthread.agent.turn import Prepared
 from everthread.context.build import Context
 from everthread.context.plan import Asked
@@ -20,6 +21,7 @@ from everthread.core.branches import Line
 from everthread.core.events import ModelCall, ToolCall
 from everthread.core.hashing import hash_of
 from everthread.core.logged import Logged
+from everthread.core.outcomes import Delegated
 from everthread.core.request import CHOICES, Tool
 from everthread.core.values import Value
 from everthread.errors import BadValue, NotWaiting
@@ -50,29 +52,47 @@ async def prepared(
     *,
     lookups: bool | None = None,
     check: bool = False,
+    child: Delegated | None = None,
 ) -> AsyncIterator[Prepared]:
     """What was asked for, and the agent's own where nothing was. `lookups`: whether memory's own tools are offered
     as well; None: they are, unless the others cannot be run here. `check`: refuse bad settings here, before a turn,
-    when nothing has happened yet.
+    when nothing has happened yet. `child`: with the agent of this child, and without the tools that it may not use.
 
     MCP servers that were given for this call alone are closed at the end.
     """
     await runtime.log.conversations.mine(conversation)
     await runtime.recollect()
-    found = await runtime.agent(conversation.tenant, conversation.agent)
+    found = await runtime.agent(conversation.tenant, (child and child.agent) or conversation.agent)
     asked = with_agent(_with_strategy(asked, runtime), found, instructions)
     if check:
         runtime.contexts.check(asked)
     async with _tools(runtime, conversation.tenant, found, tools) as (toolbox, offered, notices):
+        if child is not None:
+            toolbox, offered = _of_child(child, toolbox, offered)
         own: tuple[Tool, ...] = ()
         if runtime.memory is not None:
             asked = msgspec.structs.replace(asked, notes_of=document_name(conversation))
             if lookups or (lookups is None and (toolbox.names or not offered)):
                 toolbox, own = _with_lookups(toolbox, offered)
-        name = label(found) if found else ""
         _check_choice(asked.tool_choice, [tool.name for tool in (*offered, *own)])
         ready = msgspec.structs.replace(asked, tools=offered, lookups=own)
-        yield Prepared(asked=ready, toolbox=toolbox, agent=name, notices=notices)
+        yield Prepared(
+            asked=ready,
+            toolbox=toolbox,
+            agent=label(found) if found else "",
+            notices=notices,
+            draws_on=_draws_on(child, conversation),
+        )
+
+
+def _of_child(child: Delegated, toolbox: Toolbox, offered: tuple[Tool, ...]) -> tuple[Toolbox, tuple[Tool, ...]]:
+    """The tools that a child may use, and what of them is offered."""
+    offered = tuple([tool for tool in offered if child.may_use(tool.name)])
+    return toolbox.only([tool.name for tool in offered]), offered
+
+
+def _draws_on(child: Delegated | None, conversation: Conversation) -> DrawsOn | None:
+    return DrawsOn(child.parent, child.agent or conversation.agent) if child and child.canvas else None
 
 
 def _with_strategy(asked: Asked, runtime: Runtime) -> Asked:

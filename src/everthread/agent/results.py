@@ -17,9 +17,11 @@ from everthread.core.parts import Text
 from everthread.core.quotes import Quote
 from everthread.core.request import object_of
 from everthread.core.verdicts import changed_arguments
-from everthread.errors import EventTooLarge, Outrun
+from everthread.errors import BadValue, EventTooLarge, Outrun
 
 NOTE = "The user changed the arguments of this tool call before it ran, to "
+UNDRAWN = "The canvas is as it was."
+CHANGING = "Somebody else keeps changing it, or something of the conversation was redacted. Try again."
 FORGOTTEN = "The tool's result quotes something that was redacted meanwhile. Look again."
 
 
@@ -37,6 +39,12 @@ def with_note(result: ToolResult, line: Line, change: Logged | None) -> ToolResu
     note = Text(text=f"{NOTE}{changed_arguments(change.event)}")
     quote = Quote(line.conversation, change.branch, change.seq)
     return msgspec.structs.replace(result, parts=(note, *result.parts), quotes=(*result.quotes, quote))
+
+
+def undrawn(result: ToolResult, problem: BadValue | EventTooLarge | Outrun) -> ToolResult:
+    """What is kept where the canvas could not be changed."""
+    said = CHANGING if isinstance(problem, Outrun) else str(problem)
+    return msgspec.structs.replace(result, parts=(Text(text=f"{UNDRAWN} {said}"),), error=True)
 
 
 def instead_of(result: ToolResult, problem: EventTooLarge | Outrun) -> ToolResult:

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from everthread.agent.abandoned import close
+from everthread.agent.children import Children
 from everthread.agent.lease import Queues
 from everthread.agent.personas import Agents, Versioned, kept_as, servers, source, versioned
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
@@ -89,6 +90,7 @@ class Runtime:
         self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
         self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
+        self.children = Children()
         self.live = Live(log, close=lambda line: close(log, self.queues, line))
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}

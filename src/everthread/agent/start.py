@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from everthread.agent.approval import StillWaiting, check_approved_nowhere, is_cut_short, waiting
+from everthread.agent.children import settle_left, telling_parent
 from everthread.agent.personas import kept_as
 from everthread.agent.prepare import Instructions, prepared, the_one
 from everthread.agent.reply import Reply
@@ -51,13 +52,18 @@ def start(runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, giv
 async def _run(
     runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, given: Given, tell: TellDelta, accept: Accept
 ) -> None:
-    async with (
-        runtime.running(talk.conversation.id) as running,
-        _branch_alone(runtime, talk, target, given, tell) as (line, held, standing),
-        prepared(runtime, talk.conversation, given.asked, given.instructions, given.tools, check=True) as ready,
-    ):
-        with runtime.live.run(line, held, running) as run:
-            await act(TurnRunner(runtime, talk, run, standing, ready, tell=tell, accept=accept))
+    conversation = talk.conversation
+    async with runtime.running(conversation.id) as running:
+        await settle_left(runtime, talk)
+        async with (
+            _branch_alone(runtime, talk, target, given, tell) as (line, held, standing),
+            telling_parent(runtime, conversation, line) as child,
+            prepared(
+                runtime, conversation, given.asked, given.instructions, given.tools, check=True, child=child
+            ) as ready,
+        ):
+            with runtime.live.run(line, held, running) as run:
+                await act(TurnRunner(runtime, talk, run, standing, ready, tell=tell, accept=accept))
 
 
 @asynccontextmanager

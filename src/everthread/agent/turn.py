@@ -31,14 +31,16 @@ from everthread.agent.approval import (
 from everthread.agent.call import Calling, of_fallback, sent_with, smaller
 from everthread.agent.figures import Figures
 from everthread.agent.finish import finished, finished_or_failed
-from everthread.agent.results import instead_of, with_arguments, with_note
+from everthread.agent.results import with_arguments, with_note
 from everthread.agent.resumed import SAID_AGAIN, first_reply, is_said_again, why_over, with_same_memory, with_same_model
 from everthread.agent.runtime import Runtime
+from everthread.agent.tool_calls import DrawsOn, ToolCalls
 from everthread.config import Settings
 from everthread.context.build import Context, holding
 from everthread.context.plan import Asked
-from everthread.core.deltas import CallDelta, Delta, Notice, ResultDelta, TextDelta
-from everthread.core.events import Assistant, Event, ToolCall, ToolResult, text_of, unremembered
+from everthread.core.deltas import Delta, Notice, TextDelta
+from everthread.core.ended import CANCELLED, STOPPED
+from everthread.core.events import Assistant, Event, ToolCall, unremembered
 from everthread.core.logged import Logged
 from everthread.core.partial import LiveDelta
 from everthread.core.parts import Text
@@ -46,12 +48,10 @@ from everthread.core.sections import ago
 from everthread.core.turns import Head
 from everthread.errors import (
     BrokenOff,
-    EventTooLarge,
     EverthreadError,
     LimitReached,
     ModelError,
     NothingToResume,
-    Outrun,
     Overloaded,
     TakenOver,
     TooLong,
@@ -61,8 +61,7 @@ from everthread.live import LiveTurn
 from everthread.store.scripts.append import Draft
 from everthread.store.scripts.read import Standing
 from everthread.tools import Toolbox, ToolContext
-
-CANCELLED, STOPPED = "cancelled", "stopped"
+from everthread.tools.toolbox import ToolOutcome
 
 TellDelta = Callable[[Delta], None]
 Accept = Callable[[Logged], None]
@@ -71,13 +70,14 @@ _log = logging.getLogger("everthread.agent")
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn is run with: what is asked of every context, the tools, the agent's name and version, and what the
-    user should know before it begins."""
+    """What a turn is run with: what is asked of every context, the tools, the agent's name and version, what the user
+    should know before it begins, and where it draws, if that is not on its own branch."""
 
     asked: Asked
     toolbox: Toolbox
     agent: str = ""
     notices: tuple[str, ...] = ()
+    draws_on: DrawsOn | None = None
 
 
 class TurnRunner:
@@ -101,6 +101,8 @@ class TurnRunner:
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         talk.notes_seen = ""
+        self._tools = ToolCalls(runtime.log, run, self._toolbox, talk, append=self._append, tell=self._tell)
+        self._tools.draws_on = prepared.draws_on
         self._target = run.line.target
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
@@ -203,7 +205,7 @@ class TurnRunner:
         async def begin() -> bool:
             self._asked = await with_same_model(self._runtime.log, self.line, self._asked)
             await self._keep_memory(call.seq, call.seq)
-            self._limits = (await self._context()).settings
+            self._limit((await self._context()).settings)
             said: tuple[Event, ...] = (verdict(call, left, approved=approved),)
             if approved:
                 if event is not call.event:
@@ -212,9 +214,10 @@ class TurnRunner:
                 writing = finished(self._write(self._kept(said), key=key_for(call)))
                 self._change = await approved_here(self._runtime.log, self.line, call, writing)
                 self._answered, self._begun, said = call, True, ()
-            result = await self._result(event) if approved else refusal(event, why)
+            outcome = await self._tools.outcome(event, call) if approved else ToolOutcome(refusal(event, why))
             late = is_late(call, await self._runtime.log.head(self.line))
-            await self._keep(msgspec.structs.replace(with_note(result, self.line, self._change), late=late), *said)
+            result = msgspec.structs.replace(with_note(outcome.result, self.line, self._change), late=late)
+            await self._tools.keep(outcome._replace(result=result), call, *said)
             self._answered, self._change, self._begun = None, None, True
             return self.head.state != "waiting"
 
@@ -256,15 +259,19 @@ class TurnRunner:
         if not self._figures.calls:
             if tiny := self._runtime.news_of(context.model):
                 self._tell(Notice(text=tiny))
-            self._limits = context.settings
+            self._limit(context.settings)
             self._runtime.replies(self.line, context)
             deadline.reschedule(asyncio.get_running_loop().time() + self._limits.turn_seconds)
         self._figures.sent = context
         self._check_limits()
         replied = await self._reply(context)
-        calls = [event for event in replied if isinstance(event, ToolCall)]
+        calls = [one for one in replied if one.kind == "tool_call"]
         self._asked = msgspec.structs.replace(self._asked, tool_choice="")  # which is for the first model call
-        return bool(calls) and await self._run_tools(calls)
+        return bool(calls) and await self._tools.run(calls)
+
+    def _limit(self, settings: Settings) -> None:
+        """Hold the turn to what the settings allow."""
+        self._limits, self._tools.seconds = settings, settings.tool_seconds
 
     async def _context(self) -> Context:
         context, self._asked = await self._runtime.build(self.line, self._asked)
@@ -281,7 +288,7 @@ class TurnRunner:
 
     # -- the model ---------------------------------------------------------------------------------------------
 
-    async def _reply(self, context: Context) -> tuple[Event, ...]:
+    async def _reply(self, context: Context) -> list[Logged]:
         """Append what the model says and calls. Too long: built again, smaller. Down: the fallback replies, if any."""
         try:
             return await self._call(context)
@@ -299,7 +306,7 @@ class TurnRunner:
             self._asked = of_fallback(self._asked, fallback)
         return await self._call(await self._context())
 
-    async def _call(self, context: Context) -> tuple[Event, ...]:
+    async def _call(self, context: Context) -> list[Logged]:
         self._figures.begin(context.model)
         self._live.replies(context.model, forgotten=context.forgotten)
         sent = sent_with(context, agent=self._agent, headers=self._asked.headers)
@@ -309,9 +316,10 @@ class TurnRunner:
         record = calling.record
         self._figures.count(record)
         self._calling = None  # from here on the log has it
-        await self._append(*said, record, gives_back=not any(isinstance(event, ToolCall) for event in said))
+        idle = not any(isinstance(event, ToolCall) for event in said)
+        written = await self._append(*said, record, gives_back=idle)
         self._runtime.beside(self._runtime.learn(context, record.input))
-        return tuple(said)
+        return written
 
     def _asking(self, event: Assistant | ToolCall) -> Assistant | ToolCall:
         """The event; a tool call that needs approval says that it waits for it."""
@@ -328,44 +336,6 @@ class TurnRunner:
         assert self._calling
         record, self._calling = self._calling.failed(str(problem)), None
         await self._append(record)
-
-    # -- tools -------------------------------------------------------------------------------------------------
-
-    async def _run_tools(self, calls: Sequence[ToolCall]) -> bool:
-        """Run all at once; append the results in the order of the calls. Whether the turn goes on without waiting."""
-        for call in calls:
-            waits = bool(call.waits_for)
-            self._tell(CallDelta(id=call.id, name=call.name, arguments=call.arguments, approval=waits))
-        running = [asyncio.create_task(self._result(call)) for call in calls if not call.waits_for]
-        try:
-            while running:
-                await asyncio.wait({running[0]})
-                await self._keep(running.pop(0).result())
-        finally:
-            await self._stop(running)
-        return not any(call.waits_for for call in calls)
-
-    async def _result(self, call: ToolCall) -> ToolResult:
-        return await self._toolbox.run(call, self._talk, seconds=self._limits.tool_seconds)
-
-    async def _keep(self, result: ToolResult, *before: Event) -> None:
-        try:
-            await self._append(*before, result)
-        except (EventTooLarge, Outrun) as problem:
-            result = instead_of(result, problem)
-            await self._append(*before, result)
-        self._tell(ResultDelta(id=result.id, name=result.name, text=text_of(result), error=result.error))
-
-    async def _stop(self, running: Sequence[asyncio.Task[ToolResult]]) -> None:
-        """End the tools that still run, and keep what the others gave: they may have done something."""
-        if not running:
-            return
-        ended = [task for task in running if task.done()]
-        for task in running:
-            task.cancel()
-        await finished(asyncio.wait(running))
-        for task in ended:
-            await self._keep(task.result())
 
     # -- how it ends -------------------------------------------------------------------------------------------
 
@@ -421,14 +391,14 @@ class TurnRunner:
         self._tell(self._figures.done(self.head.state, self.head.seq))
         return self.head
 
-    async def _append(self, *events: Event, gives_back: bool = False) -> None:
+    async def _append(self, *events: Event, **how: Any) -> list[Logged]:
         """Append events, as long as the turn is ours; with the last ones the branch is free for the next."""
-        await finished(self._write(self._kept(events), gives_back=gives_back))
+        return await finished(self._write(self._kept(events), **how))
 
-    async def _write(self, events: Sequence[Event | Draft], *, key: str = "", gives_back: bool = False) -> list[Logged]:
+    async def _write(self, events: Sequence[Event | Draft], *, gives_back: bool = False, **how: Any) -> list[Logged]:
         self._live.moves()
         self._held.open = True
-        how: dict[str, Any] = {"under": self._held.lease, "gap": self._gap, "gives_back": gives_back, "key": key}
+        how |= {"under": self._held.lease, "gap": self._gap, "gives_back": gives_back}
         logged, self.head = await self._runtime.log.go_on(self._target, events, **how)
         self._live.moved(logged[-1].seq)
         if gives_back:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from everthread.cli.canvas import show as show_canvas
 from everthread.cli.memory import show as show_memory
 from everthread.cli.picture import Picture
 from everthread.cli.recall import show_all
@@ -80,6 +81,10 @@ class Commands:
         """what is remembered of what came before, and which events state it"""
         talk = self._chat.talk
         show_memory(talk, await talk.remembered(), await talk.memory(), await self._chat.context())
+
+    async def canvas(self) -> None:
+        """what is on the canvas"""
+        show_canvas(await self._chat.talk.canvas())
 
     async def usage(self) -> None:
         """what this conversation took so far"""

@@ -33,12 +33,14 @@ from everthread.core.events import (
     Other,
     Redacted,
     Rewind,
+    ScheduleFailed,
     ToolCall,
     media_of,
     text_of,
 )
-from everthread.core.happenings import Happening
+from everthread.core.happenings import FlowCompleted, FlowStarted, Happening
 from everthread.core.logged import Logged
+from everthread.core.outcomes import child_of, in_words
 from everthread.errors import Corrupt
 from everthread.store.conversations import BranchTotals
 from everthread.talk import Talk
@@ -177,6 +179,13 @@ def _in_words(event: Event) -> str:
             return _called(event)
         case AgentKilled():
             return event.reason
+        case ScheduleFailed():
+            paused = ", and it is paused now" if event.paused else ""
+            return f"{event.schedule}, {event.failures} in a row{paused}: {event.reason}"
+        case FlowStarted() if child := child_of(event):
+            return f"{event.name} (delegated on branch {child})"
+        case FlowCompleted() if child_of(event):
+            return in_words(event)
         case Other(data=said) | Happening(contents=said):
             return json.dumps(said, ensure_ascii=False)
         case _:

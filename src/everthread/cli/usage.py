@@ -17,7 +17,7 @@ from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import Owner
 
 NARROW = 80  # columns of a terminal, below which not all figures fit
-BY = ("conversation", "turn", "session", "day", "model", "user")
+BY = ("conversation", "branch", "turn", "session", "day", "model", "user")
 
 
 @click.command("usage")
@@ -50,7 +50,7 @@ async def _rows(
         talk = await find(et, where, conversation)
         owner, first = Owner(where.tenant, where.user), arguments.micros("since", since, 0)
         return await et.log.usage.of_owner(owner, by=by, conversation=talk.id, since=first, limit=limit)
-    if by in ("turn", "session"):
+    if by in ("turn", "session", "branch"):
         raise click.UsageError(f"--by {by} is of one conversation: name it.")
     return await et.usage(user=where.user, tenant=where.tenant, by=by, since=since, limit=limit)
 

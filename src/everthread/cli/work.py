@@ -17,16 +17,17 @@ from everthread.jobs.worker import Did
 @click.option("--once", is_flag=True, help="End when nothing is left to do.")
 @click.option("--all", "everything", is_flag=True, help="Look at every conversation first, not only at reminders.")
 def work_command(once: bool, everything: bool, **scope: Any) -> None:
-    """Do what memory has to do, for all users of the store, apart from the processes that reply: briefs, recaps,
-    summaries, the index of recall. Processes leave it to this command where the setting `worker` is `apart`
-    (EVERTHREAD_WORKER=apart). Any number may run; ctrl-C ends one cleanly."""
+    """Say what is scheduled, and do what memory has to do, for all users of the store, apart from the processes that
+    reply: briefs, recaps, summaries, the index of recall. Processes leave both to this command where the setting
+    `worker` is `apart` (EVERTHREAD_WORKER=apart). Any number may run; ctrl-C ends one cleanly."""
     where = scope_of(**scope)
 
     def did(one: Did) -> None:
         if where.json:
             click.echo(json_text(plain(one)))
             return
-        by = "from its first message" if one.what == "name" else one.model or "in the conversation's own words"
+        told = {"name": "from its first message", "schedule": "said, and answered"}
+        by = told.get(one.what) or one.model or "in the conversation's own words"
         click.echo(printable(f"{one.conversation} {one.branch}: {one.what}, {by}"))
 
     async def work(et: Everthread) -> None:

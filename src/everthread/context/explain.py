@@ -210,7 +210,7 @@ def cache_read(packing: Packing) -> int:
     if now - then > LIFETIMES[plan.settings.cache_ttl]:
         return 0
     held = packing.held(turn, reply.seq)
-    other = ("time", "overhead", "form", *(() if held else REMEMBERED))
+    other = ("time", "canvas", "outcomes", "overhead", "form", *(() if held else REMEMBERED))
     read = sum(tokens for name, tokens in packing.section_tokens().items() if name not in other)
     if held:
         measure = plan.measure

@@ -120,7 +120,7 @@ def _turns_leave(packing: Packing) -> None:
         left = 0
         while over > 0 and left < len(packing.turns) - 1:
             until = _next_line(packing, left)
-            over -= sum(map(packing.tokens, packing.turns[left:until]))
+            over -= sum(map(packing.with_asides, packing.turns[left:until]))
             left = until
         packing.turns = packing.turns[left:]
         packing.fold()  # the first turn that is left now tells the time
@@ -225,13 +225,17 @@ def _question_leaves(packing: Packing) -> None:
 
 
 def _memory_leaves(packing: Packing) -> None:
-    """What memory adds leaves, from what changes most to what changes least; and then the time."""
-    for name in ("uncovered", "untold", "recap", "facts", "brief"):
+    """What memory adds leaves, from what changes most to what changes least; then the canvas, and then the time."""
+    for name in ("canvas", "uncovered", "untold", "recap", "facts", "brief"):
         if packing.over > 0 and packing.sections.pop(name, "") and name != "untold":
             packing.degraded.append(f"the {NAMES.get(name, name)} was left out to fit")
     if packing.over > 0 and packing.before:
         packing.before = ()
         packing.degraded.append("what is remembered was left out to fit")
+    if packing.over > 0 and "canvas" in packing.section_tokens():
+        packing.canvas = "off"
+        packing.degraded.append("the canvas was left out to fit")
+        packing.fold()
     if packing.over > 0:
         packing.clock = "off"
         packing.degraded.append("the time was left out to fit")

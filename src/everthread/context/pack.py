@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from everthread.context.asides import WRAPPED, Asides, whole_canvas
 from everthread.context.charge import charge, known_sizes, shown_of
 from everthread.context.gaps import NOTHING, Gap
 from everthread.context.items import Items
@@ -21,7 +22,7 @@ from everthread.core.events import media_of
 from everthread.core.logged import Logged
 from everthread.core.parts import Reasoning
 from everthread.core.request import Item, MessageItem, ReplyItem
-from everthread.core.sections import Asides
+from everthread.core.sections import Clock
 from everthread.core.strategies import ASKED
 from everthread.core.tokens import CALL_WRAPPING, JOINT, WRAPPING, echo_size
 from everthread.core.window import Start, excess
@@ -31,7 +32,7 @@ DECLARED = 16  # tokens of a tool that only its name is known of, beside that
 
 
 class Packed(msgspec.Struct, kw_only=True):
-    """A turn on its way into the request. `size` and `aside`, its notes of time, are before the factor."""
+    """A turn on its way into the request. `size`, and by section what its `asides` take, are before the factor."""
 
     start: Start
     last: int
@@ -43,7 +44,12 @@ class Packed(msgspec.Struct, kw_only=True):
     left: int = 0  # messages of it that are not sent
     items: list[Item] = []
     size: int = 0
-    aside: int = 0
+    asides: dict[str, int] = {}
+
+    @property
+    def aside(self) -> int:
+        """What is told beside its messages."""
+        return sum(self.asides.values())
 
     @property
     def stays(self) -> bool:
@@ -80,8 +86,10 @@ class Packing:
         self.turns: list[Packed] = []
         self.shortened: dict[int, str] = {}
         self.form_tokens = form_tokens  # which the form of the request adds to what the log has counted
-        self.clock = plan.settings.clock
+        self.clock, self.canvas = plan.settings.clock, plan.settings.canvas
         self._changed = max(changed, seen.outlook.changed, seen.brief.since, seen.recap.since)
+        if self.canvas == "instructions":  # which stand before all that was sent
+            self._changed = max(self._changed, seen.outlook.markers.of("canvas"))
         self.gave_way = False
         self.degraded += plan.notes
         if seen.choice:
@@ -91,6 +99,9 @@ class Packing:
             self.before = memory.before
             self.degraded += memory.degraded
             self._take()
+            if self.canvas == "instructions":
+                told = whole_canvas(seen.beside, plan.measure, plan.fence, plan.canvas_most)
+                self.sections |= {"canvas": told} if told else {}
         self.fold()
 
     # -- what is there -------------------------------------------------------------------------------------
@@ -100,6 +111,10 @@ class Packing:
 
     def tokens(self, turn: Packed) -> int:
         return self.plan.measure.tokens(turn.size)
+
+    def with_asides(self, turn: Packed) -> int:
+        """A turn, and what is told beside its messages."""
+        return self.tokens(turn) + self.plan.measure.tokens(turn.aside)
 
     def section_tokens(self) -> dict[str, int]:
         """Estimates of everything that is no turn, by name; "overhead" is what wraps it all."""
@@ -114,10 +129,18 @@ class Packing:
         if self.before:
             told = [part.text for item in self.before for part in item.parts if hasattr(part, "text")]
             found["told before"] = measure.tokens(sum(WRAPPING + measure.text(text) for text in told))
-        if asides := sum(turn.aside for turn in self.turns):
-            found["time"] = measure.tokens(asides)
+        for name, size in self._asides().items():
+            found[name] = found.get(name, 0) + measure.tokens(size)
         wrapping = WRAPPING + JOINT * (len(self.sections) - 1) if self.sections else 0
         found["overhead"] = self.plan.overhead + measure.tokens(wrapping)
+        return found
+
+    def _asides(self) -> dict[str, int]:
+        """What is told beside messages, by section."""
+        found: dict[str, int] = {}
+        for asides in [turn.asides for turn in self.turns if turn.asides]:
+            for name, size in asides.items():
+                found[name] = found.get(name, 0) + size
         return found
 
     def _beside(self) -> dict[str, int]:
@@ -231,19 +254,20 @@ class Packing:
             turn.items = self._turn_cache.fold(items, events) if again else items.of(events, full=turn.full)
             as_logged = not (changes or counts or turn.full) and events is turn.events
             turn.size = (turn.settled if as_logged else self.size_of(events, turn.full)) + items.added - added
+        self._tell_asides()
         self._tell_of_fence()
         if not items.plain:
             self._reason()
             self._charge_media()
-        self._tell_time()
 
     def _tell_of_fence(self) -> None:
         """What the tags on the user's side mean, last among the instructions: with the first of them it is new there,
         and nothing that was sent before began so."""
         self.sections.pop("fence", None)
-        if self._items.fences:
+        fences = [*self._items.fences, *self._tags]
+        if fences:
             self.sections["fence"] = self.plan.fence.told
-        self._tagged = min(self._items.fences, default=0)
+        self._tagged = min(fences, default=0)
 
     def size_of(self, events: list[Logged], full: bool) -> int:
         measure = self.plan.measure
@@ -268,18 +292,46 @@ class Packing:
         """Whether there may be pictures or files among what is sent."""
         return not self._items.plain
 
+    def _tell_asides(self) -> None:
+        """What was so at the moment of each message."""
+        self._tags: list[int] = []  # messages beside which something stands between tags
+        self._restarted = 0
+        beside = self.seen.beside
+        if beside.canvas or beside.markers:
+            self._tell_all()
+        else:
+            self._tell_time()
+
     def _tell_time(self) -> None:
-        asides, previous = Asides(self.clock), None
+        """The same where there is nothing but the time, as nearly always: with hardly a call for each message."""
+        clock, previous = Clock(self.clock), None
         for turn in self.turns:
-            turn.aside = 0
+            turn.asides = {}
             for index, item in enumerate(turn.items):
                 if not isinstance(item, MessageItem) or item.role != "user":
                     continue
                 returned = index == 0 and previous is not None and previous.session != item.session
                 pause = item.time - previous.micros if previous and returned else 0
-                if text := asides.of(item.time, pause):
+                if text := clock.of(item.time, pause):
                     turn.items[index] = msgspec.structs.replace(item, aside=text)
-                    turn.aside += self.plan.measure.text(text) + 2
+                    turn.asides = {"time": turn.asides.get("time", 0) + self.plan.measure.text(text) + WRAPPED}
+            previous = turn.events[-1]
+
+    def _tell_all(self) -> None:
+        plan, previous = self.plan, None
+        most = plan.canvas_most if self.canvas == "message" else 0
+        asides = Asides(self.seen.beside, plan.measure, plan.fence, clock=self.clock, canvas_most=most)
+        asked = [item.seq for turn in self.turns for item in turn.items if _is_asked(item)]
+        self._restarted = asides.restart(asked) if most else 0
+        for turn in self.turns:
+            turn.asides = {}
+            for index, item in enumerate(turn.items):
+                if not (asides.pending or isinstance(item, MessageItem)):
+                    continue  # nearly always: an outcome is rare, and nothing else is told after a reply
+                turn.items[index], told = asides.beside(item, previous if index == 0 else None)
+                self._tags += [item.seq] if told.keys() - {"time"} else []
+                for name, text in told.items():
+                    turn.asides[name] = turn.asides.get(name, 0) + asides.size(text)
             previous = turn.events[-1]
 
     # -- reasoning: back to its model only, and only while what it was produced with is still sent -------------
@@ -325,7 +377,8 @@ class Packing:
     def _held(self, turn: Packed, so_far: SoFar, seq: int) -> bool:
         choice = self.seen.choice
         # What gave way in this request had not when there was less, or gave way otherwise.
-        if choice is None or seq <= max(self._changed, self._tagged) or self.gave_way or not self.turns:
+        begun = max(self._changed, self._tagged, self._restarted)
+        if choice is None or seq <= begun or self.gave_way or not self.turns:
             return False
         over = excess(turn.start, so_far.tokens, self.plan.room)
         return choice.held(turn.start.number, over, turn.start.messages + so_far.events)
@@ -348,3 +401,7 @@ def _by_turn(events: list[Logged]) -> list[list[Logged]]:
             turns.append([])
         turns[-1].append(event)
     return turns
+
+
+def _is_asked(item: Item) -> bool:
+    return isinstance(item, MessageItem) and item.role == "user"

@@ -15,6 +15,7 @@ import msgspec
 from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
 from everthread.context.offer import offer, unfenced, weighed
 from everthread.context.output import TOLD, Output
+from everthread.core.branches import CANVAS
 from everthread.core.estimates import Measure, cl100k, four_bytes, rounded, uncounted
 from everthread.core.events import BriefUpdated, Summary
 from everthread.core.fence import Fence, without_number
@@ -44,6 +45,7 @@ MEMORY: dict[str, tuple[str, bool, tuple[str, ...]]] = {
 FIRST = ("facts_tokens", "brief_tokens", "summary_tokens", "recap_tokens")  # in which order they take what there is
 MEMORY_SHARE, FACTS_SHARE = 1 / 7, 3 / 5  # of the budget for all of memory, and of that for facts
 SMALL_SHARE, SMALL = 1 / 3, 400  # of a small budget, and up to how many tokens
+CANVAS_SHARE = 1 / 24  # of the budget, for what is told of the canvas at once
 FENCE = 120  # tokens around a text that is fenced
 PRIMING = 3
 PINNED = "pinned"  # why a turn is sent that the log gives as a pin
@@ -106,6 +108,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit: int  # of which for the input
     budget: int
     shares: dict[str, int]  # the most tokens of the request for each part of memory, by the setting that grants them
+    canvas_most: int  # what is told of the canvas at once, in our own tokens; 0 where there is none
     room: Room
     pins: tuple[Older, ...]
     notes: tuple[str, ...]
@@ -175,7 +178,9 @@ def plan(
     size = sum(measure.text(text) + JOINT for text in sections.values())
     fixed = offered.tokens + output_tokens + extra_tokens + measure.tokens(size + WRAPPING)
     shares = _shares(budget, measure, settings, MEMORY.get(strategy, OWN)[2])
-    whole = _room(budget, fixed + sum(shares.values()), measure.factor, settings.step)
+    canvas_most = _canvas_most(settings, outlook, budget, measure.factor)
+    set_aside = sum(shares.values()) + 2 * measure.tokens(canvas_most)  # all of it once, and what changes
+    whole = _room(budget, fixed + set_aside, measure.factor, settings.step)
     pins, room = _pinned(outlook.pins.turns, whole, settings)
     running = outlook.head.state in ("open", "waiting")
     return Plan(
@@ -198,6 +203,7 @@ def plan(
         limit=limit,
         budget=budget,
         shares=shares,
+        canvas_most=canvas_most,
         room=room,
         pins=pins,
         notes=(*left_out, *unshaped, *_uncounted(asked, settings), *passed_over, *_pins_passed_over(outlook, pins)),
@@ -392,6 +398,13 @@ def _shares(budget: int, measure: Measure, settings: Settings, names: tuple[str,
         shares[name] = min(tokens, left if sum(wanted.values()) <= most else cap)
         left -= shares[name]
     return shares
+
+
+def _canvas_most(settings: Settings, outlook: Outlook, budget: int, factor: float) -> int:
+    """What may be told of the canvas at once, in our own tokens. Nothing is set aside for one that was never used."""
+    if settings.canvas == "off" or not outlook.markers.of(CANVAS):
+        return 0
+    return min(settings.canvas_tokens, int(budget * CANVAS_SHARE / factor))
 
 
 def _room(budget: int, fixed: int, factor: float, step: float) -> Room:

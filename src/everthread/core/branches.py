@@ -24,7 +24,11 @@ from everthread.core.values import Value
 ENDLESS = 2**31 - 1  # more than any branch will hold, and an integer in every database
 
 # Markers whose newest is known at the end of each piece.
-MARKER_KINDS = ("settings", "pin", "brief_updated", "summary", "session_ended", "model_call", "mark")
+CANVAS, OUTCOME = "canvas", "flow_completed"
+MARKER_KINDS = (
+    *("settings", "pin", "brief_updated", "summary", "session_ended", CANVAS, OUTCOME),
+    *("model_call", "mark"),
+)
 NONE = (0,) * len(MARKER_KINDS)
 
 

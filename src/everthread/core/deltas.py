@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from everthread.core.canvas import Change
 from everthread.core.turns import State
 from everthread.core.values import Value
 
@@ -73,6 +74,14 @@ class ResultDelta(_Delta, tag="tool_result", frozen=True):
     error: bool = False
 
 
+class CanvasDelta(_Delta, tag="canvas", frozen=True):
+    """A tool of the turn has changed the canvas, by the event `seq`."""
+
+    kind: ClassVar[Literal["canvas"]] = "canvas"
+    changes: tuple[Change, ...]
+    seq: int
+
+
 class Notice(_Delta, tag="notice", frozen=True):
     """Something that a person who waits would like to know: a model call is tried again, another model takes over.
 
@@ -107,4 +116,4 @@ class Done(_Delta, tag="done", frozen=True):
     finish: str = ""
 
 
-Delta = TextDelta | ReasoningDelta | CallDelta | ResultDelta | Notice | Done
+Delta = TextDelta | ReasoningDelta | CallDelta | ResultDelta | CanvasDelta | Notice | Done

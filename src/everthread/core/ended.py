@@ -9,6 +9,10 @@ from everthread.core.deltas import Done, Usage
 from everthread.core.events import ModelCall
 from everthread.core.turns import State
 
+# Why a turn ended before its time: somebody ended it, or nobody runs it any more.
+CANCELLED, STOPPED = "cancelled", "stopped"
+LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
+
 
 def done_of(state: State, seq: int, calls: Sequence[ModelCall]) -> Done:
     """The end of a turn that made these model calls, oldest first, and whose newest event is `seq`."""

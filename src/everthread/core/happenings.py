@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
+from everthread.core.quotes import Quote
 from everthread.core.values import Value
 from everthread.errors import BadValue
 
@@ -36,6 +37,12 @@ class Happening(msgspec.Struct, Value, frozen=True, kw_only=True, tag_field="kin
     @property
     def kind(self) -> str:
         return str(self.__struct_config__.tag)
+
+    @property
+    def quotes(self) -> tuple[Quote, ...]:
+        """Of which events it repeats something; it is forgotten with any of them."""
+        given = self.data.get("quotes", ())
+        return tuple([Quote(*one) for one in given if _is_quote(one)]) if isinstance(given, list) else ()
 
     @property
     def contents(self) -> dict[str, Any]:
@@ -99,9 +106,11 @@ class FlowCompleted(Happening, tag="flow_completed", frozen=True):
 
 
 class CanvasChanged(Happening, tag="canvas", frozen=True):
-    """The canvas changed: `text` is what it shows now."""
+    """The canvas changed: `text` says how, and `data` has the `changes`, which `core.canvas` makes and reads. `by`: who
+    changed it, empty for the agent."""
 
     text: str = ""
+    by: str = ""
 
 
 HAPPENINGS: dict[str, type[Happening]] = {
@@ -129,13 +138,21 @@ def flow_completed(name: str, result: str = "", **data: Any) -> FlowCompleted:
     return FlowCompleted(name=name, result=result, data=data)
 
 
-def canvas_changed(text: str, **data: Any) -> CanvasChanged:
-    """The canvas changed: what it shows now."""
-    return CanvasChanged(text=text, data=data)
+def canvas_changed(text: str, *, by: str = "", **data: Any) -> CanvasChanged:
+    """The canvas changed: in words, by whom, and the `changes`."""
+    return CanvasChanged(text=text, by=by, data=data)
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
+
+
+def _is_quote(given: object) -> bool:
+    try:
+        msgspec.convert(given, Quote)
+    except (msgspec.ValidationError, BadValue):
+        return False
+    return True
 
 
 def _is_plain(data: dict[str, Any]) -> bool:

@@ -57,3 +57,5 @@ class GivenSettings(TypedDict, total=False):
     cache: bool | None
     cache_ttl: Literal["5m", "1h"] | None
     clock: Literal["off", "day", "hour", "minute"] | None
+    canvas: Literal["message", "instructions", "off"] | None
+    canvas_tokens: int | None

@@ -18,6 +18,7 @@ from everthread.errors.conversations import (
     UnknownBranch,
     UnknownConversation,
     UnknownMark,
+    UnknownSchedule,
     UnknownSeq,
 )
 from everthread.errors.given import (
@@ -77,9 +78,12 @@ from everthread.errors.turns import (
     NothingToResume,
     NotWaiting,
     TakenOver,
+    TooDeep,
+    TooManyChildren,
     TurnBusy,
     TurnCancelled,
     UnknownAgent,
+    UnknownChild,
 )
 
 __all__ = [
@@ -131,16 +135,20 @@ __all__ = [
     "RequestRefused",
     "StoreError",
     "TakenOver",
+    "TooDeep",
     "TooLong",
+    "TooManyChildren",
     "TurnBusy",
     "TurnCancelled",
     "Unavailable",
     "UnknownAgent",
     "UnknownBlob",
     "UnknownBranch",
+    "UnknownChild",
     "UnknownConversation",
     "UnknownMark",
     "UnknownModel",
+    "UnknownSchedule",
     "UnknownSeq",
     "Unreachable",
     "WouldHang",

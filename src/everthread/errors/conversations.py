@@ -43,6 +43,15 @@ class UnknownBlob(NotFound):
         self.blob = blob
 
 
+class UnknownSchedule(NotFound):
+    def __init__(self, schedule: str) -> None:
+        super().__init__(
+            f"There is no schedule {short(schedule)} in this conversation: list those there are with "
+            "`talk.schedules` or `everthread schedules`."
+        )
+        self.schedule = schedule
+
+
 class Moved(Conflict):
     def __init__(self, *, expected: int, found: int) -> None:
         super().__init__(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from everthread.errors.tree import Conflict, EverthreadError, InputError, NotFound, short
 
+AT_ITS_LIMIT = "This turn came to its limit"
+
 
 class LimitReached(EverthreadError):
     """A turn came to a limit of its own: model calls, time or price."""
 
     def __init__(self, setting: str, limit: float, unit: str) -> None:
         super().__init__(
-            f"This turn came to its limit of {limit:,g} {unit} and was ended: say something to go on, or raise "
-            f"{setting}."
+            f"{AT_ITS_LIMIT} of {limit:,g} {unit} and was ended: say something to go on, or raise {setting}."
         )
         self.setting = setting
 
@@ -81,6 +82,30 @@ class AlreadyApproved(Conflict):
             "refuse it here, and have the model call the tool again if it shall run again."
         )
         self.seq, self.branch, self.at = seq, branch, at
+
+
+class TooManyChildren(Conflict):
+    """As many children of a conversation run as may at once."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"{most} children of this conversation run, and no more may at once: wait for one to end, or stop one."
+        )
+        self.most = most
+
+
+class TooDeep(Conflict):
+    """A child may not have children of its own."""
+
+    def __init__(self, deepest: int) -> None:
+        super().__init__(f"Children may be nested {deepest} deep, and this is one of the deepest: do the task here.")
+        self.deepest = deepest
+
+
+class UnknownChild(NotFound):
+    def __init__(self, branch: str | int) -> None:
+        super().__init__(f"There is no child {short(branch)} of this conversation: `talk.children()` lists them.")
+        self.branch = branch
 
 
 class BadTool(InputError):

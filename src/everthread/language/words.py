@@ -20,7 +20,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from everthread.core.events import Event, Mark, Other, SessionEnded, looks_up, text_of
-from everthread.core.happenings import Happening
+from everthread.core.happenings import FlowCompleted, FlowStarted, Happening
+from everthread.core.outcomes import child_of
 from everthread.language.dates import days_asked
 from everthread.language.stems import stem
 
@@ -85,6 +86,8 @@ def source_of(event: Event) -> str:
             return event.recap
         case Mark():
             return event.name
+        case FlowStarted() | FlowCompleted() if child_of(event):
+            return "\n".join([event.name, *([event.result] if isinstance(event, FlowCompleted) else [])])
         case Other(data=said) | Happening(contents=said):
             return "\n".join(_texts(said))
         case _:

@@ -19,12 +19,14 @@ The rest is done by subject; each is an object of `verbs/`:
 
     log.conversations  begin  find  by_alias  mine  newest  page  listed  change  branches  totals  user_totals
     log.recall         search  index  index_these
+    log.canvas         at  now
     log.forgetting     redact  erase  erase_user  unfinished  finish  finish_later
     log.leases         take  renew  release  term;  of a running reply: hold  keep  partial
     log.documents      put  get  all  versions  forget
     log.calibrations   add  all
     log.usage          of_owner  of_tenant
     log.reminders      add  add_all  due  drop
+    log.schedules      add  get  of  of_owner  pending  change  remove;  for workers: due  next_look  move
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -56,19 +58,21 @@ from everthread.store.conversations import Conversation, Owners
 from everthread.store.engine import Ask, Bells, Engine, Script
 from everthread.store.scripts import append, check, check_forgotten, read, restore, window
 from everthread.store.scripts import branch as branching
-from everthread.store.scripts.append import Basis, Batch, Draft, Tries, Written
+from everthread.store.scripts.append import Basis, Batch, Beside, Draft, Tries, Written
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.outlook import Asking, Outlook
 from everthread.store.scripts.read import Newest
 from everthread.store.scripts.restore import OwnedDocument, Whole
 from everthread.store.scripts.window import Planned, WindowRead
 from everthread.store.verbs.calibrations import Calibrations
+from everthread.store.verbs.canvas import Canvases
 from everthread.store.verbs.conversations import Conversations
 from everthread.store.verbs.documents import Documents
 from everthread.store.verbs.forgetting import Forgetting
 from everthread.store.verbs.leases import Leases
 from everthread.store.verbs.recall import Recall
 from everthread.store.verbs.reminders import Reminders
+from everthread.store.verbs.schedules import Schedules
 from everthread.store.verbs.usage import UsageTotals
 from everthread.store.windows import Windows
 
@@ -109,12 +113,14 @@ class Log:
         owners = Owners()
         self.conversations = Conversations(engine, self._time, owners)
         self.recall = Recall(engine)
+        self.canvas = Canvases(engine)
         self.forgetting = Forgetting(engine, self._time, owners, self._lines, self._windows, session_gap=session_gap)
         self.leases = Leases(engine, self._time)
         self.documents = Documents(engine, self._time, self.forgetting, max_bytes=max_event_bytes)
         self.calibrations = Calibrations(engine)
         self.usage = UsageTotals(engine)
         self.reminders = Reminders(engine, self._time)
+        self.schedules = Schedules(engine, self._time, self.forgetting)
 
     @property
     def now(self) -> int:
@@ -142,11 +148,12 @@ class Log:
         """The same, for what finds out by itself which branch is current."""
         return conversation.now if branch is None else await self.line(conversation, branch)
 
-    async def fork(self, line: Line, *, at: int, name: str = "") -> Line:
-        """A new branch that shares everything up to event `at` (0: nothing) and goes its own way."""
+    async def fork(self, line: Line, *, at: int, name: str = "", word: str = "fork") -> Line:
+        """A new branch that shares everything up to event `at` (0: nothing) and goes its own way. Without a name it is
+        called by the word and its number."""
         act = Act(self._clock(), self._gap, Tries())
         grown = await self._engine.write(
-            lambda: branching.fork(line, at, act, name=name),
+            lambda: branching.fork(line, at, act, name=name, word=word),
             about=line.about,
             alone=True,
         )
@@ -180,6 +187,7 @@ class Log:
         under: Lease | None = None,
         gap: SessionGap | None = None,
         at: int | None = None,
+        beside: Beside | None = None,
     ) -> list[Logged]:
         """Append events in one transaction; durable when it returns.
 
@@ -188,10 +196,11 @@ class Log:
         a marker was made from; Outrun if it is otherwise by now. `under`: the lease that lets the caller write;
         TakenOver if another has it by now. `gap` gives the pause that ends a session, in microseconds, where it is not
         this log's; it is asked only where a message comes after a pause that may be one. `at`: when it happened, in
-        place of now: not before the newest event of the branch, and not later than now; else BadValue.
+        place of now: not before the newest event of the branch, and not later than now; else BadValue. `beside`: what
+        is written with the events.
         """
         batch = await self._prepare(_drafts(events), key, expect)
-        batch.basis, batch.under, batch.at = basis, under, at
+        batch.basis, batch.under, batch.at, batch.beside = basis, under, at, beside or batch.beside
         return (await self._write(target, batch, gap)).events
 
     async def go_on(
@@ -201,13 +210,16 @@ class Log:
         *,
         under: Lease,
         key: str = "",
+        basis: Basis | None = None,
         gap: SessionGap | None = None,
         gives_back: bool = False,
+        beside: Beside | None = None,
     ) -> Written:
         """The same for a turn under its lease, and the head of the branch after that. `gives_back`: these events end
         it, and the lease is free once they are written."""
         batch = await self._prepare(_drafts(events), key, None)
         batch.under, batch.gives_back = under, gives_back
+        batch.basis, batch.beside = basis, beside or batch.beside
         return await self._write(target, batch, gap)
 
     async def _write(self, target: Target, batch: Batch, gap: SessionGap | None) -> Written:
@@ -218,8 +230,8 @@ class Log:
                 lambda: append.append(target, batch, now=now, gap=gap, asks=asks),
                 about=target.about,
                 large=len(batch.items) > 1_000 or batch.size > LARGE,
-                # What is quoted must still be there when it is written.
-                alone=batch.basis is not None or bool(batch.quotes),
+                # What is quoted, or says it, must still be there when it is written.
+                alone=batch.basis is not None or bool(batch.quotes or batch.schedules),
             )
 
         try:

@@ -34,7 +34,8 @@ class Windows:
     def keep(self, line: Line, read: LastRead) -> None:
         """Keep a window in place of the one before, and drop those that were read longest ago."""
         self._drop(_key(line))
-        self._read[_key(line)] = read = read._replace(size=_size([*read.outlook.opening, *read.messages]))
+        size = _size([*read.outlook.opening, *read.messages, *read.beside.markers])
+        self._read[_key(line)] = read = read._replace(size=size)
         self._size += read.size
         while self._size > self._most:
             self._drop(next(iter(self._read)))

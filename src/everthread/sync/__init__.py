@@ -19,13 +19,13 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from everthread import app, talk
-from everthread.agent import personas, reply
+from everthread.agent import child, personas, reply
 from everthread.agent.reply import V
 from everthread.core.deltas import Delta
 from everthread.sync.mirrored import Mirrored, Stream, derived, form
 from everthread.sync.thread import LoopThread, close_at_exit, close_now
 
-__all__ = ["Agents", "Everthread", "Reply", "Stream", "Talk"]
+__all__ = ["Agents", "Child", "Everthread", "Reply", "Stream", "Talk"]
 
 T = TypeVar("T")
 HOW = "`talk.say(…).result()`, `for delta in talk.say(…)`, or `talk.say(…, detached=True)`"
@@ -49,6 +49,10 @@ class Reply(Stream[Delta], Generic[V], of=reply.Reply):
 
 class Agents(Mirrored, of=personas.Agents):
     """The agents of every tenant, with their versions, in a store."""
+
+
+class Child(Mirrored, of=child.Child):
+    """A child: `outcome()` waits until it has ended. `talk.on(child.branch)` is its own talk, with every verb."""
 
 
 class Talk(Mirrored, of=talk.Talk):

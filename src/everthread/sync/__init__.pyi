@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from everthread import app
 from everthread.agent import reply
+from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Found, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import V
@@ -16,11 +17,13 @@ from everthread.arguments import ForContext, ForMessage, ForTurn
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.branches import Line
+from everthread.core.canvas import Canvas, Change, Element
 from everthread.core.deltas import Delta
 from everthread.core.events import BriefUpdated, Event, ToolCall, ToolResult
 from everthread.core.importance import Worth
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
+from everthread.core.schedules import Missed, Schedule
 from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
@@ -35,7 +38,7 @@ from everthread.store.engine import Engine
 from everthread.store.listing import ListedConversation
 from everthread.store.recall.hits import Branches, Hit, Scope
 
-__all__ = ["Agents", "Everthread", "Reply", "Stream", "Talk"]
+__all__ = ["Agents", "Child", "Everthread", "Reply", "Stream", "Talk"]
 
 T = TypeVar("T")
 
@@ -67,6 +70,24 @@ class Agents:
         """Write an agent's next version; one that says what the newest says already is not written again."""
     def sync(self, folder: Path, *, tenant: str = ...) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""
+
+class Child:
+    """A child: `outcome()` waits until it has ended. `talk.on(child.branch)` is its own talk, with every verb."""
+    @property
+    def branch(self) -> int:
+        """The number of its branch, by which it is known in its conversation."""
+    @property
+    def name(self) -> str:
+        """The name of its branch."""
+    def look(self) -> ListedChild:
+        """The child as it stands. Raises UnknownChild."""
+    def outcome(self) -> ListedChild:
+        """Wait until the child has ended, in whichever process, or waits for approval; and how it stands then."""
+    def listen(self, *, after: int | None = None) -> Stream[Logged | Delta]:
+        """What the child says and does, from its task on or after event `after`, as `talk.listen` has it."""
+    def stop(self) -> bool:
+        """End the child and its own children, in whichever process, and return when they have ended. Whether any of
+        them ran. What had come of a reply is kept, and is part of the outcome."""
 
 class Everthread:
     """An open store of conversations."""
@@ -178,9 +199,13 @@ class Everthread:
         """Tokens, price and time of a user's model calls, by conversation, day, model or user.
 
         From `since` until just before `until`."""
+    def schedules(self, *, user: str, tenant: str = ...) -> list[Schedule]:
+        """All schedules of a user's conversations, those made first before the others. Without a user there are
+        none."""
     def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
-        """Be the worker apart: do what memory has to do in the conversations of which the processes that reply have
-        written reminders (setting `worker`), until cancelled or, `until_idle`, until there is nothing left.
+        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
+        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
+        nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
 
@@ -223,9 +248,10 @@ class Talk:
     def resume(self, **given: Unpack[ForTurn]) -> Reply:
         """Go on with a turn that failed or was interrupted, without a new message. Takes what `say` takes beside
         the message."""
-    def stop(self) -> bool:
+    def stop(self, *, children: bool = False) -> bool:
         """End the turn that runs on this branch, in whichever process, and return when it has ended. What has come of
-        its reply is kept. Returns whether there was a turn."""
+        its reply is kept. `children`: end those that were begun on this branch, too; else they go on. Returns whether
+        there was a turn."""
     def waiting(self) -> list[Logged]:
         """The tool calls that wait for approval, oldest first."""
     def approve(
@@ -293,6 +319,15 @@ class Talk:
         What was given for that call alone the log knows by its hash only: give it again. `strategy`: the function that
         chose its window, where that was your own. The others: as for `context`. A choice of tool counts where the call
         had one, which in a turn is the first."""
+    def canvas(self, *, at: int | None = None) -> Canvas:
+        """What is on the canvas of this branch, or was before event `at`."""
+    def act(self, *changes: Change | Element | dict[str, Any], by: str = "user") -> Logged:
+        """Change the canvas: tick a box, fill in a form, close an element; all of it, or nothing where one of them
+        cannot be done (BadValue). An element alone is put there, and a dict is read as JSON, as a page sends it.
+        Outrun: other processes have changed the canvas again and again meanwhile.
+
+        The model learns of it with the next message. `by`: who does it; empty for the agent itself. What a tool does
+        so is forgotten with its call."""
     def tail(self, *, turns: int = 20, messages: bool = False) -> list[Logged]:
         """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
     def before(
@@ -409,6 +444,72 @@ class Talk:
         """Go back to an earlier seq or mark and go on from there, on a new branch that becomes the current one."""
     def switch(self, branch: str | int) -> Self:
         """Make a branch the current one."""
+    def delegate(
+        self,
+        task: str,
+        *,
+        agent: str = "",
+        model: str | None = None,
+        instructions: str | Mapping[str, str] | None = None,
+        tools: Iterable[Any] | None = None,
+        settings: GivenSettings | None = None,
+        calls: int | None = None,
+        seconds: float | None = None,
+        dollars: float | None = None,
+        fresh: bool = False,
+        canvas: bool = False,
+        depth: int = ...,
+        at_once: int = ...,
+        name: str = "",
+    ) -> Child:
+        """Have a task done by a child: an agent on a branch of its own, which begins at the newest event, in the
+        background. Returns once it has begun; `child` waits for its outcome.
+
+        `agent`: whose instructions, settings and tools it has; the conversation's by default. `model`, `instructions`,
+        `tools`, `settings`: as for `say`; model and settings stay those of its branch. `calls`, `seconds`, `dollars`:
+        the most model calls, time and US dollars that it may take: its turn_calls, turn_seconds and turn_dollars.
+        `fresh`: it begins with nothing of what was said before. `canvas`: whether it may draw on the canvas. `depth`:
+        how deep children may be nested below the conversation; TooDeep beyond that. `at_once`: how many of the
+        conversation's may run at once; TooManyChildren beyond that. `name`: of its branch.
+
+        Its beginning and its outcome are events of this branch, and the model is told of the outcome with its next
+        model call. The current branch stays current. Where its process is killed, the outcome says so."""
+    def children(self, *, limit: int = 50) -> list[ListedChild]:
+        """The newest children that were begun along this branch's line, newest first: running or ended."""
+    def child(self, branch: int | str) -> Child:
+        """One of the conversation's children, by the number or name of its branch."""
+    def spent(self) -> UsageTotal | None:
+        """Tokens, price and time of the model calls on this branch together with those of its children, and of theirs;
+        None where there were none. What its ancestors took before it began is theirs."""
+    def schedule(
+        self, text: str, *, at: datetime | None = None, cron: str = "", zone: str = "", missed: Missed = "once"
+    ) -> Schedule:
+        """Have something said to the agent `at` a time, or again and again by a `cron` expression in the time zone
+        `zone`: `talk.schedule("What is new?", cron="0 8 * * 1-5", zone="Europe/Berlin")`.
+
+        A worker says it, on whichever branch is current then, and the agent replies with the tools that its process
+        has. `at` without a time zone of its own is a local time of `zone`. `missed`: whether what was due while no
+        worker ran is made up for by one message ("once") or left out ("skip")."""
+    def schedules(self) -> list[Schedule]:
+        """The conversation's schedules, those made first before the others."""
+    def change_schedule(
+        self,
+        id: str,
+        *,
+        text: str | None = None,
+        at: datetime | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
+        missed: Missed | None = None,
+    ) -> Schedule:
+        """Change what is given of a schedule, and leave the rest. A new time holds from now on."""
+    def pause_schedule(self, id: str) -> Schedule:
+        """Say nothing more by a schedule until it is resumed."""
+    def resume_schedule(self, id: str) -> Schedule:
+        """Go on with a schedule that was paused, by you or after too many failures. What a cron expression called for
+        meanwhile is passed over; a single message whose time has come meanwhile is said at once."""
+    def unschedule(self, id: str) -> None:
+        """Delete a schedule for ever. What it has said stays."""
     def brief(self) -> BriefUpdated | None:
         """The newest version of what is remembered since the last clear; None where nothing is yet."""
     def look_up(self, call: ToolCall) -> ToolResult:

@@ -7,6 +7,7 @@ from typing import Self
 from everthread.agent.runtime import Runtime
 from everthread.context.build import Contexts
 from everthread.core.branches import Line, Target
+from everthread.core.outcomes import Delegated
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.tools import ToolContext
@@ -38,6 +39,10 @@ class Bound(ToolContext):
 
     def _at(self, branch: int | None) -> Self:
         return type(self)(self._log, self.conversation, branch, runtime=self._runtime)
+
+    async def _said(self) -> Delegated | None:
+        """With what the child was begun whose branch was chosen; None where it is no child's."""
+        return None if self._branch is None else await self._runtime.children.said_of(self._log, await self.line())
 
     @property
     def _target(self) -> Target:

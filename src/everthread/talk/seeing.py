@@ -46,7 +46,8 @@ class Seeing(Bound):
             settings, model=model, budget=budget, strategy=strategy, at=at, output=output, tool_choice=tool_choice
         )
         told, way = arguments.check_instructions(instructions), await self._log.way(self.conversation, self._branch)
-        async with prepared(self._runtime, self.conversation, asked, told, tools, lookups=lookups) as ready:
+        whose: Any = {"lookups": lookups, "child": await self._said()}
+        async with prepared(self._runtime, self.conversation, asked, told, tools, **whose) as ready:
             context, _ = await self._runtime.build(way, ready.asked)
             context.agent = ready.agent
             self.notes_seen = context.notes  # by whoever calls the model with it
@@ -68,7 +69,8 @@ class Seeing(Bound):
         asked = arguments.asked(settings, model=model, budget=budget, at=at)
         told, limit = arguments.check_instructions(instructions), arguments.count("limit", limit)
         way = await self._log.way(self.conversation, self._branch)
-        async with prepared(self._runtime, self.conversation, asked, told, tools, lookups=lookups) as ready:
+        whose: Any = {"lookups": lookups, "child": await self._said()}
+        async with prepared(self._runtime, self.conversation, asked, told, tools, **whose) as ready:
             steps = partial(self._runtime.contexts.steps, self._log, way, limit=limit)
             return (await self._runtime.with_a_model(ready.asked, steps))[0]
 

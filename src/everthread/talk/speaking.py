@@ -7,6 +7,7 @@ from typing import Any, Unpack, overload
 
 from everthread import arguments as check
 from everthread.agent.approval import waiting
+from everthread.agent.child import stop_children
 from everthread.agent.reply import Reply, V
 from everthread.agent.start import TurnAct, settling, start
 from everthread.agent.stop import stop
@@ -68,10 +69,13 @@ class Speaking(Bound):
         the message."""
         return self._start(TurnRunner.resume, **given)
 
-    async def stop(self) -> bool:
+    async def stop(self, *, children: bool = False) -> bool:
         """End the turn that runs on this branch, in whichever process, and return when it has ended. What has come of
-        its reply is kept. Returns whether there was a turn."""
-        return await stop(self._runtime, await self.line())
+        its reply is kept. `children`: end those that were begun on this branch, too; else they go on. Returns whether
+        there was a turn."""
+        line = await self.line()
+        stopped = await stop(self._runtime, line)
+        return (children and await stop_children(self._runtime, self.conversation, line)) or stopped
 
     async def waiting(self) -> list[Logged]:
         """The tool calls that wait for approval, oldest first."""

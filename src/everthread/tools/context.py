@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Protocol
 
 from everthread.core.branches import Line
 from everthread.core.logged import Logged
+from everthread.core.schedules import Missed, Schedule
 from everthread.store.conversations import Conversation
 from everthread.store.recall.hits import Hit, Scope
+from everthread.store.scripts.quote import Spot
+
+_running: ContextVar[Spot | None] = ContextVar("_running", default=None)
+
+
+@contextmanager
+def running_call(conversation: str, call: Logged) -> Iterator[None]:
+    """While a tool call runs: whatever it makes that tells of it is forgotten with it."""
+    token = _running.set(Spot(conversation, call.branch, call.seq))
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
+def call_that_runs() -> Spot | None:
+    """The tool call that we are in; None outside of tools."""
+    return _running.get()
 
 
 class ToolContext(Protocol):
@@ -53,4 +74,10 @@ class ToolContext(Protocol):
 
     async def write_notes(self, text: str, *, expect: str | None = None) -> int:
         """Replace MEMORY.md. `expect`: the text that was seen there; raises Changed if it is another by now."""
+        ...
+
+    async def schedule(
+        self, text: str, *, at: datetime | None = None, cron: str = "", zone: str = "", missed: Missed = "once"
+    ) -> Schedule:
+        """Have something said to the agent at a time, once or again and again."""
         ...

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from everthread.core.canvas import Change
 from everthread.core.images import media_type_of
 from everthread.core.parts import File, Image, Part, Text, file, image
 from everthread.core.quotes import Quote
@@ -37,8 +38,18 @@ class Quoting(tuple[Part, ...]):
         return made
 
 
+class Drawing(msgspec.Struct, frozen=True):
+    """What a tool returns that draws on the canvas: the changes to make there, and what to tell the model. The tool
+    itself changes nothing; whoever runs it does, once the changes are found to fit what is there by then."""
+
+    changes: tuple[Change, ...]
+    text: str = ""
+
+
 def parts_of(value: object) -> tuple[Part, ...]:
     """A value as the parts of a tool result."""
+    if isinstance(value, Drawing):
+        value = value.text
     if isinstance(value, Iterator):
         value = collected(value)
     if value is None or (isinstance(value, str) and not value):

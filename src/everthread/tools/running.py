@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from everthread.core.parts import Part
-from everthread.tools.results import Quoting, gathered, parts_of
+from everthread.tools.results import Drawing, Quoting, gathered, parts_of
 
 GRACE = 1.0  # seconds that a cancelled tool has to clean up
 
@@ -40,8 +40,8 @@ class Ended(Exception):
         self.problem = problem
 
 
-async def outcome_of(call: Callable[[], Any], *, is_async: bool) -> tuple[Part, ...]:
-    """What a tool returns, as parts of a result. Raises what the tool raises, or Ended."""
+async def outcome_of(call: Callable[[], Any], *, is_async: bool) -> tuple[Part, ...] | Drawing:
+    """What a tool returns, as parts of a result, or a drawing. Raises what the tool raises, or Ended."""
     try:
         return await _outcome(call, is_async)
     except (Exception, asyncio.CancelledError, GeneratorExit):
@@ -50,13 +50,13 @@ async def outcome_of(call: Callable[[], Any], *, is_async: bool) -> tuple[Part, 
         raise Ended(problem) from problem
 
 
-async def _outcome(call: Callable[[], Any], is_async: bool) -> tuple[Part, ...]:
+async def _outcome(call: Callable[[], Any], is_async: bool) -> tuple[Part, ...] | Drawing:
     value = call() if is_async else await in_thread(lambda: _finished(call()))
     if inspect.isawaitable(value):
         value = await value
     if isinstance(value, AsyncIterator):
         value = await gathered(value)
-    if isinstance(value, Quoting):
+    if isinstance(value, Quoting | Drawing):
         return value
     return tuple(value) if isinstance(value, _Finished) else parts_of(value)
 
@@ -66,7 +66,8 @@ class _Finished(tuple[Part, ...]):
 
 
 def _finished(value: Any) -> Any:
-    return value if inspect.isawaitable(value) or isinstance(value, AsyncIterator) else _Finished(parts_of(value))
+    left = isinstance(value, AsyncIterator | Quoting | Drawing) or inspect.isawaitable(value)
+    return value if left else _Finished(parts_of(value))
 
 
 async def in_time(work: Awaitable[T], seconds: float) -> T:

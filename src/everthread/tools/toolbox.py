@@ -13,11 +13,12 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
 from everthread.context.tools import tools_of
+from everthread.core.canvas import Change
 from everthread.core.events import ToolCall, ToolResult
 from everthread.core.parts import Part, Text
 from everthread.core.request import Tool, object_of
@@ -26,7 +27,7 @@ from everthread.tools import schemas
 from everthread.tools.context import ToolContext
 from everthread.tools.functions import Approval, FunctionTool, ToolOptions
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
-from everthread.tools.results import Quoting, in_a_line, shortened
+from everthread.tools.results import Drawing, Quoting, in_a_line, parts_of, shortened
 from everthread.tools.running import Ended, OutOfTime, in_time, outcome_of
 
 ALL = "*"
@@ -43,6 +44,13 @@ class ToolFailed(Exception):
     def __init__(self, parts: tuple[Part, ...]) -> None:
         super().__init__()
         self.parts = parts
+
+
+class ToolOutcome(NamedTuple):
+    """What came of a tool call: its result, and the changes of the canvas that the tool asks for, if it draws."""
+
+    result: ToolResult
+    changes: tuple[Change, ...] = ()
 
 
 class BoundTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,6 +201,10 @@ class Toolbox:
     async def run(self, call: ToolCall, talk: ToolContext | None, *, seconds: float) -> ToolResult:
         """The tool's result, or what went wrong. `talk`: the conversation, if there is one. `seconds`: how long it may
         take, unless it has a limit of its own."""
+        return (await self.outcome(call, talk, seconds=seconds)).result
+
+    async def outcome(self, call: ToolCall, talk: ToolContext | None, *, seconds: float) -> ToolOutcome:
+        """The same, with what the tool draws: whoever runs it puts that on the canvas, together with the result."""
         bound = self._tools.get(call.name)
         if bound is None:
             return _wrong(call, f"The tool {call.name!r} cannot be called: {_absent(self)}.")
@@ -241,13 +253,12 @@ def _takes(tool: Tool) -> str:
 
 async def _ran(
     call: ToolCall, bound: BoundTool, arguments: dict[str, Any], talk: ToolContext | None, seconds: float
-) -> ToolResult:
+) -> ToolOutcome:
     work = outcome_of(lambda: bound.call(arguments, talk), is_async=bound.is_async)
     try:
-        parts = await in_time(work, seconds)
-        return _right(call, parts)
+        return _right(call, await in_time(work, seconds))
     except ToolFailed as failed:
-        return ToolResult(id=call.id, name=call.name, parts=failed.parts, error=True)
+        return ToolOutcome(ToolResult(id=call.id, name=call.name, parts=failed.parts, error=True))
     except OutOfTime as late:
         logger.warning("The tool %s did not end within %g s", call.name, seconds)
         goes_on = late.goes_on or not bound.is_async
@@ -279,13 +290,15 @@ def _told(problem: BaseException) -> str:
     return words if words == kind or isinstance(problem, EverthreadError) else f"{kind}: {words}"
 
 
-def _right(call: ToolCall, parts: tuple[Part, ...]) -> ToolResult:
-    quotes = parts.quotes if isinstance(parts, Quoting) else ()
-    return ToolResult(id=call.id, name=call.name, parts=tuple(parts), quotes=quotes)
+def _right(call: ToolCall, given: tuple[Part, ...] | Drawing) -> ToolOutcome:
+    if isinstance(given, Drawing):
+        return ToolOutcome(ToolResult(id=call.id, name=call.name, parts=parts_of(given)), given.changes)
+    quotes = given.quotes if isinstance(given, Quoting) else ()
+    return ToolOutcome(ToolResult(id=call.id, name=call.name, parts=tuple(given), quotes=quotes))
 
 
-def _wrong(call: ToolCall, sentence: str) -> ToolResult:
-    return ToolResult(id=call.id, name=call.name, parts=(Text(text=sentence),), error=True)
+def _wrong(call: ToolCall, sentence: str) -> ToolOutcome:
+    return ToolOutcome(ToolResult(id=call.id, name=call.name, parts=(Text(text=sentence),), error=True))
 
 
 # -- tools in the forms that people have them in ------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Events: what a branch's log is made of.
 
 A closed union by `kind`. Messages are sent to the model: system, user, assistant, tool_call, tool_result.
-Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, session_started, those
-of memory (brief_updated, session_ended, summary), happenings (`core.happenings`), and whatever kinds applications add
-(`Other`), which come back as they went in. These are values without identity: where and when an event stands in the log
-is `core.logged.Logged`, not here.
+Markers are not: clear, mark, rewind, fork, command, settings, pin, agent_killed, model_call, session_started,
+schedule_failed, those of memory (brief_updated, session_ended, summary), happenings (`core.happenings`), and whatever
+kinds applications add (`Other`), which come back as they went in. These are values without identity: where and when an
+event stands in the log is `core.logged.Logged`, not here.
 
 `kinds` has the values, `builders` makes them, `content` reads them, `remembering` says which ones memory is told of,
 and `stored` is their form in the log.
@@ -51,6 +51,7 @@ from everthread.core.events.kinds import (
     Pin,
     Redacted,
     Rewind,
+    ScheduleFailed,
     SessionEnded,
     SessionStarted,
     SettingsChanged,
@@ -94,6 +95,7 @@ __all__ = [
     "Pin",
     "Redacted",
     "Rewind",
+    "ScheduleFailed",
     "SessionEnded",
     "SessionStarted",
     "SettingsChanged",

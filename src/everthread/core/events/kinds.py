@@ -192,6 +192,16 @@ class AgentKilled(_Event, tag="agent_killed", frozen=True):
     reason: str = ""
 
 
+class ScheduleFailed(_Event, tag="schedule_failed", frozen=True):
+    """A message that was due could not be said, or had no reply: `failures` times in a row. `paused`: it is not tried
+    again until somebody resumes the schedule."""
+
+    schedule: str
+    reason: str = ""
+    failures: int = 1
+    paused: bool = False
+
+
 LOOKUPS = frozenset({"recall_context", "open_event", "write_memory"})  # memory's own tools
 MEMORY = "memory"  # the agent of model calls that are made beside the conversation
 
@@ -277,6 +287,7 @@ Message = System | User | Assistant | ToolCall | ToolResult
 Marker = (
     Clear | Mark | Fork | Rewind | Command | SettingsChanged | Pin
     | BriefUpdated | SessionEnded | Summary | SessionStarted | AgentKilled | ModelCall | Redacted
+    | ScheduleFailed
 )  # fmt: skip
 Event = Annotated[Message | Marker | Happening | Other, Family("an event")]
 
@@ -286,7 +297,7 @@ _CLASSES: dict[str, type[Message | Marker]] = {
     for c in (
         *(System, User, Assistant, ToolCall, ToolResult),
         *(Clear, Mark, Fork, Rewind, Command, SettingsChanged, Pin, AgentKilled, Redacted),
-        *(SessionStarted, BriefUpdated, SessionEnded, Summary, ModelCall),
+        *(SessionStarted, BriefUpdated, SessionEnded, Summary, ModelCall, ScheduleFailed),
     )
 }
 KINDS = frozenset(_CLASSES)

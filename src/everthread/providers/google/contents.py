@@ -30,14 +30,13 @@ from everthread.core.parts import File, Image, Part, Reasoning, Text, file, imag
 from everthread.core.request import INVALID, object_of
 from everthread.providers.blobs import Blob, bytes_of, from_base64, to_base64
 from everthread.providers.checks import a_list, a_string, an_object, objects, unknown
-from everthread.providers.google.request import SIGNATURE
+from everthread.providers.google.request import SIGNATURE, GoogleObject
 from everthread.providers.leftovers import left, note, noted, overlaid
 
 META = "google"
 _BODIES = ("inlineData", "fileData", "functionCall", "functionResponse")
 _PARTS = ("text", *_BODIES)
 _TOLD = ("output", "result", "error")  # under which a function's text is told; the first is what is written by default
-GooglePart = dict[str, Any]
 
 
 def from_gemini(
@@ -61,8 +60,8 @@ def from_gemini(
 
 def to_gemini(events: Iterable[Event | Logged], *, blob: Blob | None = None) -> dict[str, Any]:
     """A body with `contents`, and `systemInstruction` where there are any; `blob` gives bytes by their hash."""
-    system: list[GooglePart] = []
-    contents: list[GooglePart] = []
+    system: list[GoogleObject] = []
+    contents: list[GoogleObject] = []
     for event in unwrapped(events):
         match event:
             case System() if not contents:
@@ -92,7 +91,7 @@ class _Reading:
         self._ids, self._calls = ids, 0
         self._waiting: list[tuple[str, str]] = []
 
-    def content(self, given: GooglePart, here: str) -> list[Event]:
+    def content(self, given: GoogleObject, here: str) -> list[Event]:
         pieces = self._listed(_camel(given).get("parts"), f"{here}.parts")
         return self._model(pieces) if given.get("role") == "model" else self._user(pieces)
 
@@ -103,17 +102,17 @@ class _Reading:
         listed = _camel(given).get("parts") if isinstance(given, dict) else given
         return tuple(_read_part(piece, place) for piece, place in self._listed(listed, f"{where}.parts"))
 
-    def _listed(self, given: object, where: str) -> list[tuple[GooglePart, str]]:
+    def _listed(self, given: object, where: str) -> list[tuple[GoogleObject, str]]:
         found = a_list([] if given is None else given, where)
         told = [{"text": one} if isinstance(one, str) else one for one in found]
         return [(_named(piece), place) for piece, place in objects(told, where)]
 
-    def _user(self, pieces: list[tuple[GooglePart, str]]) -> list[Event]:
+    def _user(self, pieces: list[tuple[GoogleObject, str]]) -> list[Event]:
         results: list[Event] = [self._result(piece, at) for piece, at in pieces if "functionResponse" in piece]
         rest = tuple(_read_part(piece, at) for piece, at in pieces if "functionResponse" not in piece)
         return [*results, User(parts=rest)] if rest or not results else results
 
-    def _model(self, pieces: list[tuple[GooglePart, str]]) -> list[Event]:
+    def _model(self, pieces: list[tuple[GoogleObject, str]]) -> list[Event]:
         """An event for each run of parts between calls, in the order in which they came."""
         events: list[Event] = []
         run: list[Part] = []
@@ -126,7 +125,7 @@ class _Reading:
             run = []
         return [*events, Assistant(parts=tuple(run))] if run or not events else events
 
-    def _call(self, piece: GooglePart, where: str) -> ToolCall:
+    def _call(self, piece: GoogleObject, where: str) -> ToolCall:
         body = an_object(piece["functionCall"], f"{where}.functionCall")
         self._calls += 1
         given = a_string(body.get("id") or "", f"{where}.functionCall.id")
@@ -142,7 +141,7 @@ class _Reading:
         meta = note(META, fields=fields, made=None if given else {"id": made}, **about)
         return ToolCall(id=made, name=name, arguments=_arguments(body.get("args"), where), meta=meta)
 
-    def _result(self, piece: GooglePart, where: str) -> ToolResult:
+    def _result(self, piece: GoogleObject, where: str) -> ToolResult:
         body = an_object(piece["functionResponse"], f"{where}.functionResponse")
         name = a_string(body.get("name") or "", f"{where}.functionResponse.name")
         given = a_string(body.get("id") or "", f"{where}.functionResponse.id")
@@ -185,7 +184,7 @@ def _arguments(given: object, where: str) -> str:
     return json.dumps(body, ensure_ascii=False)
 
 
-def _read_part(piece: GooglePart, where: str) -> Part:
+def _read_part(piece: GoogleObject, where: str) -> Part:
     if "inlineData" in piece:
         return _read_data(piece, where)
     if "fileData" in piece:
@@ -203,7 +202,7 @@ def _read_part(piece: GooglePart, where: str) -> Part:
     return Text(text=text, meta=note(META, fields=left(piece, "text", "thought")))
 
 
-def _read_data(piece: GooglePart, where: str) -> Part:
+def _read_data(piece: GoogleObject, where: str) -> Part:
     body = an_object(piece["inlineData"], f"{where}.inlineData")
     media_type = a_string(body.get("mimeType") or "", f"{where}.inlineData.mimeType")
     data = from_base64(a_string(body.get("data"), f"{where}.inlineData.data"), f"{where}.inlineData.data")
@@ -214,12 +213,12 @@ def _read_data(piece: GooglePart, where: str) -> Part:
     return replace(file(data, name=name, media_type=media_type), meta=meta)
 
 
-def _note(piece: GooglePart, body: str, inner: GooglePart) -> dict[str, str]:
+def _note(piece: GoogleObject, body: str, inner: GoogleObject) -> dict[str, str]:
     fields = left(piece, body)
     return note(META, fields={**fields, body: inner} if inner else fields)
 
 
-def _named(piece: GooglePart) -> GooglePart:
+def _named(piece: GoogleObject) -> GoogleObject:
     """A part by the API's names, with its bytes as base64. A call's arguments and a response are left as they are."""
     made = _camel(piece)
     for body in _BODIES:
@@ -228,7 +227,7 @@ def _named(piece: GooglePart) -> GooglePart:
     return {name: value for name, value in made.items() if value is not None}
 
 
-def _camel(given: GooglePart) -> GooglePart:
+def _camel(given: GoogleObject) -> GoogleObject:
     named = {re.sub(r"_([a-z])", lambda found: found[1].upper(), name): value for name, value in given.items()}
     return {name: to_base64(value) if isinstance(value, bytes) else value for name, value in named.items()}
 
@@ -236,21 +235,21 @@ def _camel(given: GooglePart) -> GooglePart:
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def _say(role: str, pieces: list[GooglePart], contents: list[GooglePart]) -> None:
+def _say(role: str, pieces: list[GoogleObject], contents: list[GoogleObject]) -> None:
     if contents and contents[-1]["role"] == role:
         contents[-1]["parts"] += pieces
     else:
         contents.append({"role": role, "parts": pieces})
 
 
-def _pieces(parts: tuple[Part, ...], blob: Blob | None) -> list[GooglePart]:
+def _pieces(parts: tuple[Part, ...], blob: Blob | None) -> list[GoogleObject]:
     return [piece for part in parts for piece in _write(part, blob)]
 
 
-def _write(part: Part, blob: Blob | None) -> list[GooglePart]:
+def _write(part: Part, blob: Blob | None) -> list[GoogleObject]:
     match part:
         case Text():
-            made: GooglePart = {"text": part.text}
+            made: GoogleObject = {"text": part.text}
         case Reasoning():
             if noted(part.meta, META, "thought") is None:
                 return []
@@ -262,7 +261,7 @@ def _write(part: Part, blob: Blob | None) -> list[GooglePart]:
     return [overlaid(made, noted(part.meta, META))]
 
 
-def _written(part: Image | File, data: bytes | None) -> GooglePart:
+def _written(part: Image | File, data: bytes | None) -> GoogleObject:
     kind = {"mimeType": part.media_type} if part.media_type else {}
     if data is None:
         return {"fileData": {**kind, "fileUri": part.url}}
@@ -270,9 +269,9 @@ def _written(part: Image | File, data: bytes | None) -> GooglePart:
     return {"inlineData": {**kind, "data": to_base64(data), **name}}
 
 
-def _write_call(call: ToolCall) -> GooglePart:
+def _write_call(call: ToolCall) -> GoogleObject:
     body = object_of(call.arguments)
-    made: GooglePart = {
+    made: GoogleObject = {
         "functionCall": {"name": call.name, "args": {INVALID: call.arguments} if body is None else body}
     }
     if noted(call.meta, META, "made") != {"id": call.id} and call.id:
@@ -291,11 +290,11 @@ def _entry(meta: dict[str, str], name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _write_result(result: ToolResult, blob: Blob | None) -> list[GooglePart]:
+def _write_result(result: ToolResult, blob: Blob | None) -> list[GoogleObject]:
     text = "\n\n".join(part.text for part in result.parts if isinstance(part, Text))
     key = (noted(result.meta, META, "told") or {}).get("as", "error" if result.error else _TOLD[0])
     response = object_of(text) if key == "json" else {key: text}
-    body: GooglePart = {"name": result.name, "response": {_TOLD[0]: text} if response is None else response}
+    body: GoogleObject = {"name": result.name, "response": {_TOLD[0]: text} if response is None else response}
     if noted(result.meta, META, "made") != {"id": result.id} and result.id:
         body["id"] = result.id
     beside = [_written(part, bytes_of(part, blob)) for part in result.parts if isinstance(part, Image | File)]

@@ -32,7 +32,7 @@ from everthread.providers.models import Model
 from everthread.providers.pictures import PictureForm, SentPicture, keep
 from everthread.providers.shapes import Dialect
 
-GooglePart = dict[str, Any]
+GoogleObject = dict[str, Any]  # of their JSON: a content, a part, a call
 
 SIGNATURE = "thoughtSignature"
 # For calls of another model, which have no signature; Google documents this value.
@@ -57,7 +57,7 @@ def dialect(model: Model, *, tools: bool) -> Dialect:
 
 
 def render(request: Request, model: Model, media: Media) -> Rendered:
-    contents: list[GooglePart] = []
+    contents: list[GoogleObject] = []
     signs = _is_newer(model)
     for item in request.items:
         for role, parts in _contents(item, media, signs=signs):
@@ -87,11 +87,11 @@ def check(body: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _names(content: GooglePart, kind: str) -> list[str]:
+def _names(content: GoogleObject, kind: str) -> list[str]:
     return [part[kind]["name"] for part in content["parts"] if kind in part]
 
 
-def _say(contents: list[GooglePart], role: str, parts: list[GooglePart], media: Media) -> None:
+def _say(contents: list[GoogleObject], role: str, parts: list[GoogleObject], media: Media) -> None:
     if not parts:
         return
     if contents and contents[-1]["role"] == role:
@@ -100,10 +100,10 @@ def _say(contents: list[GooglePart], role: str, parts: list[GooglePart], media: 
         contents.append({"role": role, "parts": parts})
 
 
-def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[GooglePart]]]:
+def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[GoogleObject]]]:
     if isinstance(item, ReplyItem):
         return [("model", _reply(item, media, signs=signs)), ("user", _answers(item, media))]
-    parts: list[GooglePart] = []
+    parts: list[GoogleObject] = []
     for part in item.parts:
         media.add(parts, _heard(part, media))
     if item.aside:
@@ -111,7 +111,7 @@ def _contents(item: Item, media: Media, *, signs: bool) -> list[tuple[str, list[
     return [("user", parts)]
 
 
-def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[GooglePart]:
+def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[GoogleObject]:
     said = [piece for part in reply.parts for piece in _spoken(part, media)]
     first = next((piece for piece in said if "functionCall" in piece), None)
     if signs and first:
@@ -119,7 +119,7 @@ def _reply(reply: ReplyItem, media: Media, *, signs: bool) -> list[GooglePart]:
     return said
 
 
-def _answers(reply: ReplyItem, media: Media) -> list[GooglePart]:
+def _answers(reply: ReplyItem, media: Media) -> list[GoogleObject]:
     """The responses, followed by the pictures and files of all of them."""
     if not reply.answers:
         return []
@@ -133,9 +133,9 @@ def _answers(reply: ReplyItem, media: Media) -> list[GooglePart]:
     return answers
 
 
-def _spoken(part: Part | Call, media: Media) -> list[GooglePart]:
+def _spoken(part: Part | Call, media: Media) -> list[GoogleObject]:
     if isinstance(part, Call):
-        made: GooglePart = {"functionCall": {"name": _name(part.name), "args": input_of(part)}}
+        made: GoogleObject = {"functionCall": {"name": _name(part.name), "args": input_of(part)}}
         signed = echoed(part.meta, "google")
         if signed and isinstance(signed.get(SIGNATURE), str):
             made[SIGNATURE] = signed[SIGNATURE]
@@ -150,19 +150,19 @@ def _name(name: str) -> str:
     return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:64]
 
 
-def _heard(part: Part, media: Media) -> list[GooglePart]:
+def _heard(part: Part, media: Media) -> list[GoogleObject]:
     if isinstance(part, Text):
         return [{"text": part.text}] if part.text else []
     return [_media(part, media)] if isinstance(part, Image | File) else []
 
 
-def _response(answer: Answer, media: Media) -> GooglePart:
+def _response(answer: Answer, media: Media) -> GoogleObject:
     key = "error" if answer.error else "output"
     told = in_words(tuple(part for part in answer.parts if isinstance(part, Text)), media)  # the rest follows
     return {"functionResponse": {"name": _name(answer.call.name), "response": {key: told}}}
 
 
-def _media(part: Image | File, media: Media) -> GooglePart:
+def _media(part: Image | File, media: Media) -> GoogleObject:
     found = shown(part, media)
     is_taken = found.media_type in PICTURES if isinstance(part, Image) else found.media_type.startswith(_FILES)
     if is_taken:
@@ -171,14 +171,14 @@ def _media(part: Image | File, media: Media) -> GooglePart:
     return {"text": media.read(found.data) if is_plain else media.tell(part)}
 
 
-def _taken(found: Shown) -> GooglePart | None:
+def _taken(found: Shown) -> GoogleObject | None:
     """A picture or file of a type that Gemini takes; None where there is neither data nor an address."""
     if found.data:
         return {"inlineData": {"mimeType": found.media_type, "data": to_base64(found.data)}}
     return {"fileData": {"mimeType": found.media_type, "fileUri": found.url}} if found.url else None
 
 
-def _sent(piece: GooglePart) -> SentPicture | None:
+def _sent(piece: GoogleObject) -> SentPicture | None:
     match piece:
         case {"inlineData": {"mimeType": media_type, "data": data}}:
             return SentPicture(media_type.startswith("image/"), media_type, data)
@@ -188,15 +188,15 @@ def _sent(piece: GooglePart) -> SentPicture | None:
             return None
 
 
-def _picture(media_type: str, data: str) -> GooglePart:
+def _picture(media_type: str, data: str) -> GoogleObject:
     return {"inlineData": {"mimeType": media_type, "data": data}}
 
 
-def _text(text: str) -> GooglePart:
+def _text(text: str) -> GoogleObject:
     return {"text": text}
 
 
-def _user(text: str) -> GooglePart:
+def _user(text: str) -> GoogleObject:
     return {"role": "user", "parts": [{"text": text}]}
 
 
@@ -208,8 +208,8 @@ def _is_newer(model: Model) -> bool:
     return bool(re.match(r"gemini-([3-9]|[1-9]\d)", model.name.rpartition("/")[2]))
 
 
-def _config(request: Request, model: Model, left: list[str]) -> GooglePart:
-    config: GooglePart = {}
+def _config(request: Request, model: Model, left: list[str]) -> GoogleObject:
+    config: GoogleObject = {}
     if request.instructions:
         config["systemInstruction"] = {"parts": [{"text": text} for text in request.instructions]}
     if request.tools:
@@ -218,9 +218,9 @@ def _config(request: Request, model: Model, left: list[str]) -> GooglePart:
     return config | _options(request, model, left)
 
 
-def _options(request: Request, model: Model, left: list[str]) -> GooglePart:
+def _options(request: Request, model: Model, left: list[str]) -> GoogleObject:
     given = {"temperature": request.temperature, "topP": request.top_p, "seed": request.seed}
-    options: GooglePart = {name: value for name, value in given.items() if value is not None}
+    options: GoogleObject = {name: value for name, value in given.items() if value is not None}
     if request.stop:
         options["stopSequences"] = stops(request, MOST_STOPS, left)
     if request.extra_body:
@@ -232,7 +232,7 @@ def _options(request: Request, model: Model, left: list[str]) -> GooglePart:
     return options
 
 
-def _choice(request: Request, left: list[str]) -> GooglePart:
+def _choice(request: Request, left: list[str]) -> GoogleObject:
     """Which function is to be called."""
     choice = chosen_tool(request, [tool.name for tool in request.tools], left)
     if not choice:
@@ -241,12 +241,12 @@ def _choice(request: Request, left: list[str]) -> GooglePart:
     return {"toolConfig": {"functionCallingConfig": {"mode": MODES.get(choice, "ANY"), **named}}}
 
 
-def _declared(tool: Tool) -> GooglePart:
+def _declared(tool: Tool) -> GoogleObject:
     schema = tool.schema or {"type": "object"}
     return {"name": _name(tool.name), "description": tool.description, "parametersJsonSchema": schema}
 
 
-def _thinking(request: Request, model: Model) -> GooglePart:
+def _thinking(request: Request, model: Model) -> GoogleObject:
     if _is_newer(model):
         return {"thinkingLevel": request.effort}
     # The limit on the reply holds for thinking too; half of it at least is left for the answer.

@@ -164,6 +164,12 @@ def newest(name: LeaseName) -> Script[Term | None]:
     return Term(*rows[0]) if rows else None
 
 
+def of_conversation(tenant: str, conversation: str, *, now: int) -> Script[dict[int, str]]:
+    """The branches of which somebody has the lease of turns, and who."""
+    rows = yield Ask("leases_of", {**_turns(tenant, conversation), "now": now})
+    return {int(name.rpartition("/")[2]): holder for name, holder in rows}
+
+
 def erase(tenant: str, conversation: str) -> Tell:
     """The statement that removes the leases of a conversation's turns."""
     return Tell("erase_leases", [_turns(tenant, conversation)])

@@ -7,7 +7,7 @@ taken as it is, within bounds that every database can add up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -23,14 +23,15 @@ from everthread.store.conversations import Owner, check_name
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.times import bounded
 
-By = Literal["turn", "session", "conversation", "day", "model", "user"]
+By = Literal["turn", "session", "branch", "conversation", "day", "model", "user"]
 DAY = 86_400_000_000  # microseconds
 MOST = 2**40  # of anything in one model call
 LONGEST = 400  # characters of a name
 
 
 class UsageTotal(msgspec.Struct, Value, frozen=True, kw_only=True):
-    """Totals of the model calls of one turn, session, conversation, day, model or user; what they are not by is empty.
+    """Totals of the model calls of a turn, session, branch, conversation, day, model or user; what they are not by is
+    empty.
 
     Tokens are the providers' figures. `price` is in US dollars, without the `unpriced` model calls, of which none is
     known; `ms` is the time they took together, and `first` and `last` are when the earliest and the latest was logged.
@@ -59,6 +60,7 @@ class UsageTotal(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 
 SUMS = ("failed", "input", "output", "cache_read", "cache_write", "reasoning", "ms")
+MORE = ("calls", "price", "unpriced")
 
 
 class CallFigures(NamedTuple):
@@ -156,6 +158,15 @@ def calls_of(owner: Owner, agent: str, since: int) -> Script[list[RecentCall]]:
     """The model calls that an agent made for a user since then, oldest first."""
     rows = yield Ask("calls_of_agent", {**owner._asdict(), "agent": agent, "since": since})
     return [RecentCall(*row) for row in rows]
+
+
+def added(totals: Sequence[UsageTotal], *, branch: int) -> UsageTotal | None:
+    """Totals of several branches of a conversation, as one of a branch; None where there are none."""
+    if not totals:
+        return None
+    sums: dict[str, Any] = {name: sum(getattr(one, name) for one in totals) for name in (*SUMS, *MORE)}
+    sums |= {"first": min(one.first for one in totals), "last": max(one.last for one in totals)}
+    return UsageTotal(conversation=totals[0].conversation, branch=branch, **sums)
 
 
 def of_tenant(tenant: str, span: Span) -> Script[list[UsageTotal]]:

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +34,7 @@ from everthread.core.importance import MOST, Worth
 from everthread.core.importance import worth as default_worth
 from everthread.core.logged import Logged, logged
 from everthread.core.parts import blob_hash
+from everthread.core.schedules import schedule_of
 from everthread.core.times import moment
 from everthread.core.tokens import BYTES_A_TOKEN, sizes
 from everthread.core.turns import Head, advance
@@ -49,6 +50,7 @@ from everthread.errors import (
     UnknownSeq,
 )
 from everthread.store import conversations
+from everthread.store.beside import schedules
 from everthread.store.beside.leases import Lease, give_back, under
 from everthread.store.beside.usage import figures
 from everthread.store.conversations import MAIN, MINUTE
@@ -127,9 +129,12 @@ class Written(NamedTuple):
     head: Head
 
 
+Beside = Callable[[Sequence[Logged]], list[Tell]]
+
+
 class Batch:
     """Events that are appended together, ready to be numbered. `gives_back`: they end what `under` was taken for. `at`:
-    when they happened, where that is not now."""
+    when they happened, where that is not now. `beside`: what is written with them, once they have their numbers."""
 
     def __init__(
         self,
@@ -143,6 +148,7 @@ class Batch:
         gives_back: bool = False,
         at: int | None = None,
         tries: Tries | None = None,
+        beside: Beside = lambda _: [],
     ) -> None:
         self.items = items
         self.blobs = blobs or {}
@@ -153,9 +159,12 @@ class Batch:
         self.gives_back = gives_back
         self.at = at
         self.tries = tries or Tries()
+        self.beside = beside
         self.hash = _hash(items) if key else ""
-        quotes = [quoting.quotes_of(item.event) for item in items if item.kind == "tool_result"]
+        quotes = [quoting.quotes_of(item.event) for item in items if item.kind in quoting.KINDS]
         self.quotes = frozenset(quote for own in quotes for quote in own) if quotes else frozenset()
+        origins = [getattr(item.event, "origin", "") for item in items if item.kind == "user"]
+        self.schedules = frozenset(id for origin in origins if origin and (id := schedule_of(origin)))
 
     @property
     def size(self) -> int:
@@ -258,6 +267,7 @@ def append(target: Target, batch: Batch, *, now: int, gap: int, asks: bool = Fal
         raise Pausing
     begun = [_marker(SessionStarted(session=head.session + 1))] if pause >= gap else []
     events, heads, writes = number(target._replace(branch=branch), head, batch, now=now, gap=gap, begun=begun)
+    writes += batch.beside(events)
     held = under(batch.under, heads[-1].seq if heads else 0) if batch.under else None
     if batch.under and batch.gives_back:
         writes.append(give_back(batch.under))
@@ -278,12 +288,15 @@ def _written_before(where: dict[str, Any], batch: Batch) -> Script[Outcome[Writt
 
 
 def _check_content(where: dict[str, Any], batch: Batch) -> Script[None]:
-    """Whether the images and files that come without their bytes are kept already, and what is quoted still stands."""
+    """Whether the images and files that come without their bytes are kept already, what is quoted still stands, and the
+    schedule that says it is still there: it goes when what it says is redacted."""
     for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
         if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)
     if batch.quotes:
         yield from quoting.check(where, batch.quotes)
+    for id in batch.schedules:
+        yield from schedules.find(where, id)
 
 
 def _when(at: int | None, now: int, head: Head) -> int:

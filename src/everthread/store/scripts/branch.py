@@ -106,16 +106,16 @@ class Act(NamedTuple):
     tries: Tries
 
 
-def fork(line: Line, at: int, act: Act, *, name: str) -> Script[Outcome[Line]]:
+def fork(line: Line, at: int, act: Act, *, name: str, word: str = "fork") -> Script[Outcome[Line]]:
     event = Fork(branch=line.branch.number, at=at)
-    return (yield from _grow(line, at, event, act, name=name, point=False))
+    return (yield from _grow(line, at, event, act, name=name, word=word, point=False))
 
 
 def rewind(line: Line, to: int | str, act: Act, *, name: str) -> Script[Outcome[Line]]:
     """Go on from an earlier event or mark; what came after it stays on the branch that is left."""
     seq = to if isinstance(to, int) else (yield from _marked(line, to))
     event = Rewind(branch=line.branch.number, to=seq)
-    return (yield from _grow(line, seq, event, act, name=name, point=True))
+    return (yield from _grow(line, seq, event, act, name=name, word="rewind", point=True))
 
 
 def switch(line: Line, act: Act) -> Script[Outcome[Line]]:
@@ -132,7 +132,7 @@ def mark(line: Line, head: Head, events: Sequence[Event], act: Act) -> list[Tell
     return number(line.target, head, marker_batch(events, act.tries), now=act.now, gap=act.gap).writes
 
 
-def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool) -> Script[Outcome[Line]]:
+def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, word: str, point: bool) -> Script[Outcome[Line]]:
     if landed := (yield from act.tries.landed(_key(base))):
         grown = yield from line(base.tenant, base.conversation, landed.branch, known={})
         return Outcome(grown, landed=True)
@@ -143,7 +143,7 @@ def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, point: bool
     next_number = newest[0][0] + 1
     branch = Branch(
         number=next_number,
-        name=(yield from _free_name(_key(base), name, event.kind, next_number)),
+        name=(yield from _free_name(_key(base), name, word, next_number)),
         # The branch that stores the fork point, so that every piece of a line holds events.
         parent=base.owner(at) if at else MAIN,
         at=at,
@@ -204,9 +204,9 @@ def _listed(branches: list[Branch]) -> str:
     return ", ".join(f"{branch.number} ({branch.name})" for branch in branches)
 
 
-def _free_name(key: dict[str, str], name: str, kind: str, number: int) -> Script[str]:
-    """The name asked for; where none is, "fork" or "rewind" and the branch's number, or the next that is free."""
-    for wanted in [name] if name else (f"{kind}-{n}" for n in count(number)):
+def _free_name(key: dict[str, str], name: str, word: str, number: int) -> Script[str]:
+    """The name asked for; where none is, a word such as "fork" and the branch's number, or the next that is free."""
+    for wanted in [name] if name else (f"{word}-{n}" for n in count(number)):
         if not (yield Ask("branch_named", {**key, "name": wanted})):
             return wanted
     raise AlreadyExists("branch", name)

@@ -119,7 +119,7 @@ def _receipts(receipts: Sequence[Row], seen: Noted) -> Iterator[str]:
 
 def _quotes(key: dict[str, Any], branch: int, seen: Noted) -> Script[list[str]]:
     asked = {**key, "branch": branch, "first": 1, "last": seen.last.get(branch, 0), "tombstone": TOMBSTONE}
-    rows = yield Ask("quotes_of_results", asked)
+    rows = yield Ask("quotes_of_events", asked)
     problems = [*_still_quoted(rows, seen.tombstones[branch])]
     noted = {(seq, Quote(*of)) for seq, *of, _ in rows if of[0]}
     empty = seen.tombstones[branch] | seen.unreadable[branch]
@@ -144,6 +144,8 @@ def strays() -> Script[list[str]]:
     ]
     for _, name, newest, count in (yield Ask("document_gaps", {})):
         problems.append(f"the document {name!r} has {count} of its {newest} versions")
+    for id, conversation, _, seq in (yield Ask("schedules_of_forgotten_calls", {"tombstone": TOMBSTONE})):
+        problems.append(f"event {seq} of conversation {conversation} is {HALF}: it made the schedule {id}")
     waiting = [HalfForgotten(*row) for row in (yield Ask("forgetting", {"limit": ENDLESS}))]
     return problems + [f"{one} is {HALF}: whoever opens the store next finishes it" for one in waiting]
 

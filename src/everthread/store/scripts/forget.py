@@ -3,7 +3,9 @@
 A redacted event keeps its place, time, kind and size, so that no number in the log moves; its content, the
 images that only it showed, what recall found it by, a model call's figures and the hash that could confirm a
 guess are gone. So is every copy that was made of it: what memory made after it on the branches that share it, the
-name that was taken from it, and the results that quote it, with what memory made after those.
+name that was taken from it, and the events that quote it, with what memory made after those; of a child's task the
+other place where it stands; and the schedule that said it or was made by it. Where it changed the canvas, so is every
+canvas that was kept after it.
 
 Within a conversation this is one transaction. The same transaction writes down what is still to be forgotten
 (`HalfForgotten`): what quotes it in the user's other conversations, and old bytes on the disk. Whoever comes after a
@@ -16,15 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from everthread.core.branches import Branch, Line, Target
+from everthread.core.branches import CANVAS, Branch, Line, Target
 from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, redacted, text_of
 from everthread.core.logged import Logged, readable
+from everthread.core.outcomes import delegated
+from everthread.core.schedules import schedule_of
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
 from everthread.core.verdicts import approval_key, changed_arguments, is_verdict
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
 from everthread.language.naming import name_from
-from everthread.store.beside import leases
+from everthread.store.beside import leases, schedules
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.recall import index
@@ -32,11 +36,12 @@ from everthread.store.scripts import quote
 from everthread.store.scripts.along import told
 from everthread.store.scripts.append import kept, own_events
 from everthread.store.scripts.branch import Act, branches, mark
+from everthread.store.scripts.children import other_copy
 from everthread.store.scripts.quote import Spot
 from everthread.store.scripts.read import head, onward
 
 PAGE = 500
-EVENT, CONVERSATION, USER, DOCUMENT = "event", "conversation", "user", "document"
+EVENT, CONVERSATION, USER, DOCUMENT, SCHEDULE = "event", "conversation", "user", "document", "schedule"
 # Of a conversation, in the order in which they are emptied: what refers to a row goes before it.
 TABLES = (
     "blob_uses",
@@ -44,7 +49,9 @@ TABLES = (
     "receipts",
     "model_calls",
     "reminders",
+    "schedules",
     "quotes",
+    "canvases",
     "forgetting",
     "events",
     "branches",
@@ -53,7 +60,7 @@ FORGET_USER = ("forget_user", "forget_forgotten_user")
 
 
 class HalfForgotten(NamedTuple):
-    """Something that is being forgotten, since `time`: an event, a conversation, a user or a document."""
+    """Something that is being forgotten, since `time`: an event, a conversation, a user, a document or a schedule."""
 
     tenant: str
     conversation: str
@@ -99,7 +106,7 @@ def redact(line: Line, seq: int, act: Act, *, again: bool = False) -> Script[Out
     newest = yield from head(line)
     event = yield from _with_content(line, seq, last=newest.seq)
     spot = Spot(line.conversation, event.branch, seq)
-    here, elsewhere = yield from _copies(key, spot, since=event.micros)
+    here, elsewhere = yield from _copies(key, spot, event)
     if not (again and event.body.startswith(TOMBSTONE)):
         here = {spot: _tombstone(event), **here}
     still = [begun(_still(line.tenant, one, act.now)) for one in (*here, *elsewhere)]
@@ -118,7 +125,7 @@ def _redaction(line: Line, newest: Head, event: Logged, here: Mapping[Spot, Reda
     # as in a turn's appends, or the two would wait for each other.
     running = leases.forget(line.tenant, line.conversation)
     writes = [running, *mark(line, newest, commands, act), Tell("count_redaction", [key]), *_unnamed(key, event)]
-    return [*writes, *_gone(line.tenant, here), *unindexed]
+    return [*writes, *_gone(line.tenant, here), *_unscheduled(line, event, here), *unindexed]
 
 
 def _with_content(line: Line, seq: int, *, last: int) -> Script[Logged]:
@@ -132,10 +139,14 @@ def _with_content(line: Line, seq: int, *, last: int) -> Script[Logged]:
 
 
 def _without_content(one: Logged) -> str:
-    """What an event is that has nothing to forget; without a verdict its tool call would wait again."""
+    """What an event is that has nothing to forget; without a verdict its tool call would wait again, and without its
+    command a child would be nobody's."""
     if one.kind in ("clear", "fork", "rewind"):
         return one.kind
-    return "verdict" if any(is_verdict(event.event) for event in readable([one])) else ""
+    events = [event.event for event in readable([one])]
+    if any(map(delegated, events)):
+        return "command that begins a child"
+    return "verdict" if any(map(is_verdict, events)) else ""
 
 
 def _still(tenant: str, spot: Spot, now: int) -> HalfForgotten:
@@ -147,9 +158,11 @@ def _gone(tenant: str, here: Mapping[Spot, Redacted]) -> list[Tell]:
     spots = [{"tenant": tenant, **spot._asdict()} for spot in here]
     bodies = [{**spot, "body": encode(tombstone)} for spot, tombstone in zip(spots, here.values(), strict=True)]
     names = ("forget_receipts", "forget_blob_uses", "forget_model_call", "forget_quotes")
+    drawn = [spot for spot, tombstone in zip(spots, here.values(), strict=True) if tombstone.was == CANVAS]
     return [
         Tell("redact_event", bodies),
         *(Tell(name, spots) for name in names),
+        *([Tell("forget_canvases", drawn)] if drawn else []),
         Tell("forget_unused_blobs", spots[:1]),
     ]
 
@@ -158,6 +171,19 @@ def _unnamed(key: Mapping[str, Any], said: Logged) -> list[Tell]:
     """The statements that take the name from a conversation that was named after what was said."""
     names = [name_from(text_of(one.event)) for one in readable([said]) if isinstance(one.event, User)]
     return [Tell("unname", [{**key, "name": name}]) for name in names if name]
+
+
+def _unscheduled(line: Line, event: Logged, here: Iterable[Spot]) -> list[Tell]:
+    """The statements that remove the schedules that said an event, or were made by a tool call that is forgotten."""
+    spots, key = {*here}, {"tenant": line.tenant, "conversation": line.conversation}
+    said: list[Tell] = []
+    for one in readable([event]):
+        if isinstance(one.event, User) and (id := schedule_of(one.event.origin)):
+            said.append(schedules.forget({**key, "id": id}))
+        if changed_arguments(one.event) and isinstance(one.event, Command):  # those with which a tool call was let run
+            seq = one.event.arguments.get("seq")
+            spots |= {Spot(line.conversation, line.owner(seq), seq)} if type(seq) is int else set()
+    return [*said, schedules.forget_made({"tenant": line.tenant, **spot._asdict()} for spot in spots)]
 
 
 def _tombstone(event: Logged) -> Redacted:
@@ -170,19 +196,21 @@ def _tombstone(event: Logged) -> Redacted:
 # -- copies ------------------------------------------------------------------------------------------------------
 
 
-def _copies(key: Mapping[str, str], of: Spot, *, since: int) -> Script[tuple[dict[Spot, Redacted], list[Spot]]]:
+def _copies(key: Mapping[str, str], of: Spot, event: Logged) -> Script[tuple[dict[Spot, Redacted], list[Spot]]]:
     """What was made of an event and is not redacted yet: in its conversation, with tombstones, and in others."""
     all_branches = yield from branches(key["tenant"], key["conversation"])
     here: dict[Spot, Redacted] = {}
     elsewhere: dict[Spot, None] = {}
     here |= yield from _changed(key, of)
     looked, queue = {of, *here}, [of, *here]
-    unknown = yield from quote.unknown(key["tenant"], key["conversation"], since=since)
+    unknown = yield from quote.unknown(key["tenant"], key["conversation"], since=event.micros)
     while queue:
         spot = queue.pop()
-        quotes = (yield from quote.quoted_by(key["tenant"], spot)) + (unknown if spot == of else [])
-        own = {one: Redacted(was="tool_result") for one in quotes if one.conversation == of.conversation}
+        quotes = yield from quote.quoted_by(key["tenant"], spot)
+        quotes |= dict.fromkeys(unknown, "tool_result") if spot == of else {}
+        own = {one: Redacted(was=kind) for one, kind in quotes.items() if one.conversation == of.conversation}
         elsewhere |= dict.fromkeys(one for one in quotes if one.conversation != of.conversation)
+        own |= yield from other_copy(key, all_branches, spot, here[spot].was if spot in here else event.kind)
         own |= yield from _memory_since(key, all_branches, spot)
         queue += own.keys() - looked
         looked |= own.keys()

@@ -7,13 +7,14 @@ window was cleared, shows in what `news` reads, and then `sight` is asked after 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
 
-from everthread.core.branches import ENDLESS, MARKER_KINDS, NONE, Begun, Current, Line
+from everthread.core.branches import CANVAS, ENDLESS, MARKER_KINDS, NONE, OUTCOME, Begun, Current, Line
+from everthread.core.canvas import EMPTY, Canvas
 from everthread.core.events import SettingsChanged, System
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
@@ -31,8 +32,9 @@ from everthread.store.scripts.remembered import Recollection
 OPENING = 8  # events among which are the system messages that open a conversation
 OPENS = ("system", "fork", "rewind", "settings", "command")  # a tombstone of a system message keeps its kind
 SETTINGS = 2_000  # how many of the newest changes of settings are looked at
-MARKERS = MARKER_KINDS[:5]
+MARKERS = MARKER_KINDS[:7]
 BRIEF = "brief_updated"
+TOLD = (CANVAS, OUTCOME)  # markers that are told of beside messages
 HEAD, EVENT = len(Head.__struct_fields__), len(Logged.__struct_fields__)
 
 
@@ -96,20 +98,36 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.markers.of("settings"), self.pins.changed)
 
 
+class ToldBeside(NamedTuple):
+    """What is told of beside messages: the canvas as it was before the window, and the markers in the window that
+    change it or tell an outcome, oldest first."""
+
+    canvas: Canvas = EMPTY
+    markers: Sequence[Logged] = ()
+
+
 class LastRead(NamedTuple):
     """A window as it was read: the outlook, the seq where it begins, its messages, what was `foreseen` of where it
-    begins, and the `brief` that goes with it. It holds until something is redacted or cleared."""
+    begins, the `brief` that goes with it, and what is told beside its messages. It holds until something is redacted or
+    cleared."""
 
     outlook: Outlook
     begin: int
     messages: list[Logged]
     foreseen: Foreseen | None
     brief: Recollection | None
+    beside: ToldBeside = ToldBeside()
     size: int = 0
 
     def holds(self, forgotten: int, newest: Head) -> bool:
         """Whether it still holds. `forgotten`: how often something of the conversation was redacted by now."""
         return (self.outlook.forgotten, self.outlook.head.cleared) == (forgotten, newest.cleared)
+
+    def beside_for(self, begin: int, since: Sequence[Logged]) -> ToldBeside | None:
+        """What is told beside the messages of a window that begins there, if that is known."""
+        if self.begin != begin:
+            return None
+        return self.beside._replace(markers=[*self.beside.markers, *since]) if since else self.beside
 
     def brief_for(self, now: Outlook, begin: int) -> Recollection | None:
         """The brief for a window that begins there, if it is still the same: no newer version was written since."""
@@ -128,10 +146,11 @@ class Asking(NamedTuple):
 
 
 class Since(NamedTuple):
-    """The last window of a branch, if it still holds, and what was said since."""
+    """The last window of a branch, if it still holds, and since then what was said, and what is told beside that."""
 
-    read: LastRead | None
-    said: list[Logged]
+    read: LastRead | None = None
+    said: Sequence[Logged] = ()
+    beside: Sequence[Logged] = ()
 
 
 class Glance(NamedTuple):
@@ -240,8 +259,9 @@ def _news(line: Line, notes: str, read: LastRead) -> Script[Glance | None]:
     newest = head_of(written[-1][-HEAD:]) if written else before.head
     if not read.holds(rows[0][2], newest):
         return None
-    said = logged([row[:EVENT] for row in written if row[EVENT - 1] is not None])
-    return Glance(line, rows[0], _moved_on(before, newest, written), Since(read, said))
+    new = logged([row[:EVENT] for row in written if row[EVENT - 1] is not None])
+    said, beside = [one for one in new if one.kind not in TOLD], [one for one in new if one.kind in TOLD]
+    return Glance(line, rows[0], _moved_on(before, newest, written), Since(read, said, beside))
 
 
 def _moved_on(before: Position, newest: Head, written: list[Row]) -> Position:
@@ -269,7 +289,7 @@ def _sight(line: Line, asking: Asking) -> Script[Glance]:
         rows = yield Ask("sight", {**span(line, line.past.segment()), **asked})
     if not rows:
         raise UnknownConversation(line.conversation)
-    return Glance(line, rows[0], _position(line, rows[0]), Since(None, []))
+    return Glance(line, rows[0], _position(line, rows[0]), Since())
 
 
 def _position(line: Line, row: Row) -> Position:

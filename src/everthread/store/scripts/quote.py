@@ -1,4 +1,5 @@
-"""Which results quote which events: written with the results, so that forgetting an event finds them all."""
+"""Which events quote which others: written with them, so that forgetting an event finds all that repeat it. They are
+results of tools, and happenings that came of a tool call or tell of another branch."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from everthread.core.events import TOMBSTONE, Event, ToolResult
+from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
 from everthread.errors import Outrun
 from everthread.store.engine import Ask, Script, Tell
+
+KINDS = frozenset(("tool_result", *HAPPENINGS))  # of which some may quote
 
 
 class Spot(NamedTuple):
@@ -21,7 +25,7 @@ class Spot(NamedTuple):
 
 
 def quotes_of(event: Event) -> tuple[Quote, ...]:
-    return event.quotes if isinstance(event, ToolResult) else ()
+    return event.quotes if isinstance(event, ToolResult | Happening) else ()
 
 
 def note(where: Mapping[str, Any], events: Sequence[Logged]) -> list[Tell]:
@@ -64,13 +68,13 @@ def _are_forgotten(where: Mapping[str, Any], conversation: str, quotes: Sequence
     return False
 
 
-def quoted_by(tenant: str, spot: Spot) -> Script[list[Spot]]:
-    """The results that quote an event, in all of its user's conversations."""
-    return [Spot(*row) for row in (yield Ask("quoted_by", {"tenant": tenant, **spot._asdict()}))]
+def quoted_by(tenant: str, spot: Spot) -> Script[dict[Spot, str]]:
+    """The events that quote another, with their kinds, in all of its user's conversations."""
+    return {Spot(*row): kind for *row, kind in (yield Ask("quoted_by", {"tenant": tenant, **spot._asdict()}))}
 
 
 def quoting(tenant: str, conversation: str) -> Script[list[Spot]]:
-    """The results in the user's other conversations that quote anything of a conversation."""
+    """The events in the user's other conversations that quote anything of a conversation."""
     return [Spot(*row) for row in (yield Ask("quoting", {"tenant": tenant, "conversation": conversation}))]
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from everthread.core.branches import Branch, Target
+from everthread.core.outcomes import child_of, ended_key, started_key
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
 from everthread.core.verdicts import approval_key, approved
@@ -92,8 +93,8 @@ def _restore(whole: Whole, batches: Sequence[Batch], *, now: int, gap: int) -> S
         numbered = number(Target(new.tenant, new.id, branch.number), start, batch, now=now, gap=gap)
         heads[branch.number] = numbered.heads
         writes += numbered.writes
-    if approvals := _approvals(whole):
-        writes.append(Tell("insert_receipt", [{**key, **row} for row in approvals]))
+    if receipts := [*_approvals(whole), *_children(whole)]:
+        writes.append(Tell("insert_receipt", [{**key, **row} for row in receipts]))
     if new.current not in heads:
         raise UnknownBranch(new.current, ", ".join(map(str, heads)))
     return writes
@@ -107,6 +108,17 @@ def _approvals(whole: Whole) -> list[dict[str, str | int]]:
         for seq, draft in enumerate(drafts, branch.at + 1):
             if call := approved(draft.event):
                 key = approval_key(_owner(branches, branch, call), call)
+                found.setdefault(key, {"key": key, "branch": branch.number, "first": seq, "last": seq, "hash": ""})
+    return list(found.values())
+
+
+def _children(whole: Whole) -> list[dict[str, str | int]]:
+    """Receipts of the beginnings and outcomes of children, so that none is written twice: the first of each."""
+    found: dict[str, dict[str, str | int]] = {}
+    for branch, drafts in whole.branches:
+        for seq, draft in enumerate(drafts, branch.at + 1):
+            if child := child_of(draft.event):
+                key = started_key(child) if draft.event.kind == "flow_started" else ended_key(child)
                 found.setdefault(key, {"key": key, "branch": branch.number, "first": seq, "last": seq, "hash": ""})
     return list(found.values())
 

@@ -11,19 +11,21 @@ is enough: it reads what was said since.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from everthread.core.branches import Current, Line
+from everthread.core.branches import CANVAS, OUTCOME, Current, Line
 from everthread.core.logged import Logged
 from everthread.core.strategies import Choice, Older
 from everthread.core.window import Lookups, Start
 from everthread.store.engine import Script
 from everthread.store.scripts import remembered
+from everthread.store.scripts.canvas import CanvasRead, canvas_since
 from everthread.store.scripts.lookups import Ahead, Foreseen, Lookup
-from everthread.store.scripts.outlook import BRIEF, Asking, LastRead, Outlook, look_out
-from everthread.store.scripts.read import onward
+from everthread.store.scripts.outlook import BRIEF, Asking, LastRead, Outlook, Since, ToldBeside, look_out
+from everthread.store.scripts.read import head, newest_markers, onward
 from everthread.store.scripts.remembered import Recollection
 
 T = TypeVar("T")
@@ -41,6 +43,7 @@ class WindowRead(msgspec.Struct, frozen=True, kw_only=True):
     events: list[Logged]
     brief: Recollection
     recap: Recollection
+    beside: ToldBeside = ToldBeside()
     read: LastRead | None = None  # to be kept for the next time
 
 
@@ -74,6 +77,8 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planne
     events = yield from look.messages(choice.begin)
     brief = (yield from _brief(look, outlook, memory, choice.begin, read)) if memory else NOTHING
     recap = (yield from _recap(outlook, brief, events[0])) if planned.recap and events else NOTHING
+    beside = yield from _beside(outlook, choice.begin.first, since)
+    kept = _to_keep(choice, events, look.foreseen, outlook, brief if memory == BRIEF else None)
     seen = WindowRead(
         outlook=outlook,
         choice=choice,
@@ -81,7 +86,8 @@ def window(way: Line | Current, asking: Asking, plan: Callable[[Outlook], Planne
         events=events,
         brief=brief,
         recap=recap,
-        read=_to_keep(choice, events, look.foreseen, outlook, brief if memory == BRIEF else None),
+        beside=beside,
+        read=kept._replace(beside=beside),
     )
     return seen, planned.made
 
@@ -93,6 +99,19 @@ def _older(line: Line, choice: Choice) -> Script[tuple[tuple[Older, list[Logged]
         said = yield from onward(line, first=turn.start.first, last=turn.last, messages=True)
         older += [(turn, said)] if said else []
     return tuple(older)
+
+
+def _beside(outlook: Outlook, begin: int, since: Since) -> Script[ToldBeside]:
+    """What is told of beside the messages of a window."""
+    if since.read and (known := since.read.beside_for(begin, since.beside)):
+        return known
+    line, last, newest = outlook.line, outlook.head.seq, outlook.markers.of
+    drawn = (yield from canvas_since(line, begin, last=last)) if newest(CANVAS) else CanvasRead()
+    told = list(drawn.events)
+    if newest(OUTCOME):  # also one that came after the last message before the window: it was told to nobody yet
+        said = max((yield from head(line, at=begin - 1)).spoken, outlook.head.cleared)
+        told += yield from newest_markers(line, OUTCOME, first=said + 1, last=last)
+    return ToldBeside(drawn.before, sorted(told, key=attrgetter("seq")))
 
 
 def _brief(look: Lookup, outlook: Outlook, kind: str, begin: Start, read: LastRead | None) -> Script[Recollection]:

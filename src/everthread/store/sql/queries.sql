@@ -193,6 +193,12 @@ SELECT ancestry.branch, ancestry.parent, ancestry.at,
         AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'canvas' AND m.seq <= ancestry.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
+        AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'flow_completed' AND m.seq <= ancestry.at
+        ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
         AND m.branch = ancestry.parent AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= ancestry.at
         ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation
@@ -227,6 +233,10 @@ SELECT h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session,
         AND m.spoken <> m.seq AND m.kind = 'summary' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
         AND m.spoken <> m.seq AND m.kind = 'session_ended' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'canvas' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
+        AND m.spoken <> m.seq AND m.kind = 'flow_completed' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
         AND m.spoken <> m.seq AND m.kind = 'model_call' AND m.seq <= :seq ORDER BY m.seq DESC LIMIT 1),
     (SELECT m.seq FROM events m WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = :branch
@@ -610,6 +620,10 @@ SELECT c.current, c.settings, c.forgotten,
         AND spoken <> seq AND kind = 'summary' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
         AND spoken <> seq AND kind = 'session_ended' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
+    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'canvas' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
+    (SELECT seq FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
+        AND spoken <> seq AND kind = 'flow_completed' AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1),
     (SELECT kind FROM events WHERE tenant = :tenant AND conversation = :conversation AND branch = :opening AND seq = 1),
     f.seq, f.settled_before, f.turn, f.messages_before, f.tokens_before,
     h.seq, h.id, h.time, h.turn, h.turn_first, h.state, h.pending, h.session, h.session_first, h.spoken, h.spoken_time,
@@ -625,13 +639,13 @@ WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
 
 -- name: news
 -- What `sight` would say of a branch now, told to whoever knows what it said before: the first five columns of that, and a
--- row for each event from seq `unread` on, with its head, or one without any. The body only of messages.
+-- row for each event from seq `unread` on, with its head, or one without any. The body only of what a request may tell.
 SELECT c.current, c.settings, c.forgotten,
     (SELECT body FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes
         ORDER BY version DESC LIMIT 1),
     (SELECT time FROM documents WHERE tenant = :tenant AND "user" = c."user" AND name = :notes AND version = 1),
     n.branch, n.seq, n.id, n.kind, n.time, n.turn, n.session, n.tokens, n.settled,
-    CASE WHEN n.spoken >= n.seq THEN n.body END,
+    CASE WHEN n.spoken >= n.seq OR n.kind IN ('canvas', 'flow_completed') THEN n.body END,
     n.seq, n.id, n.time, n.turn, n.turn_first, n.state, n.pending, n.session, n.session_first, n.spoken, n.spoken_time,
     n.cleared, n.cleared_sum, n.tokens, n.settled, n.tokens_before, n.settled_before, n.messages_before,
     n.importance, n.left_importance
@@ -980,14 +994,15 @@ VALUES (:tenant, :conversation, :branch, :seq, :of_conversation, :of_branch, :of
 ON CONFLICT DO NOTHING
 
 -- name: quoted_by
--- The results that quote an event, in the conversations of the user whose it is.
-SELECT q.conversation, q.branch, q.seq FROM quotes q
+-- The events that quote another, with their kinds, in the conversations of the user whose it is.
+SELECT q.conversation, q.branch, q.seq, e.kind FROM quotes q
 JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
 JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
+JOIN events e ON e.tenant = q.tenant AND e.conversation = q.conversation AND e.branch = q.branch AND e.seq = q.seq
 WHERE q.tenant = :tenant AND q.of_conversation = :conversation AND q.of_branch = :branch AND q.of_seq = :seq
 
 -- name: quoting
--- The results in other conversations that quote anything of one, in those of the user whose it is.
+-- The events in other conversations that quote anything of one, in those of the user whose it is.
 SELECT DISTINCT q.conversation, q.branch, q.seq FROM quotes q
 JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
 JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
@@ -1014,8 +1029,8 @@ SELECT 1 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :seq
     AND substr(body, 1, 18) = :tombstone
 
--- name: quotes_of_results
--- What the results on a branch quote, from one seq to another, and whether that was redacted or erased, if it is of the
+-- name: quotes_of_events
+-- What the events on a branch quote, from one seq to another, and whether that was redacted or erased, if it is of the
 -- same user's.
 SELECT q.seq, q.of_conversation, q.of_branch, q.of_seq, CASE WHEN a."user" = c."user"
     AND (a.erased IS NOT NULL OR substr(e.body, 1, 18) = :tombstone) THEN 1 ELSE 0 END
@@ -1032,6 +1047,29 @@ DELETE FROM quotes WHERE tenant = :tenant AND conversation = :conversation AND b
 
 -- name: erase_quotes
 DELETE FROM quotes WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: canvases
+-- By seq and branch, in a JSON object, the canvases that are kept of these events.
+SELECT c.seq, c.body
+FROM json_each(:spots) AS j
+CROSS JOIN LATERAL (
+    SELECT c.* FROM canvases AS c
+    WHERE c.tenant = :tenant AND c.conversation = :conversation
+        AND c.branch = CAST(CAST(j.value AS text) AS integer) AND c.seq = CAST(j.key AS integer)
+    OFFSET 0) AS c
+WHERE c.seq > 0
+
+-- name: keep_canvas
+INSERT INTO canvases (tenant, conversation, branch, seq, body)
+VALUES (:tenant, :conversation, :branch, :seq, :body)
+ON CONFLICT DO NOTHING
+
+-- name: forget_canvases
+-- Every one that may have been folded from this event.
+DELETE FROM canvases WHERE tenant = :tenant AND conversation = :conversation AND seq >= :seq
+
+-- name: erase_canvases
+DELETE FROM canvases WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: insert_forgetting
 INSERT INTO forgetting (tenant, conversation, branch, seq, "user", what, time)
@@ -1094,6 +1132,8 @@ FROM (
     UNION ALL
     SELECT DISTINCT 'quotes', tenant, conversation, branch FROM quotes
     UNION ALL
+    SELECT DISTINCT 'canvases', tenant, conversation, branch FROM canvases
+    UNION ALL
     SELECT DISTINCT 'reminders', tenant, conversation, branch FROM reminders
     UNION ALL
     SELECT DISTINCT 'recall_branches', tenant, conversation, branch FROM recall_branches) AS x
@@ -1105,6 +1145,8 @@ FROM (
     SELECT DISTINCT 'branches' AS what, tenant, conversation FROM branches
     UNION ALL
     SELECT DISTINCT 'blobs', tenant, conversation FROM blobs
+    UNION ALL
+    SELECT DISTINCT 'schedules', tenant, conversation FROM schedules
     UNION ALL
     SELECT DISTINCT 'recall_conversations', tenant, conversation FROM recall_conversations
     UNION ALL
@@ -1149,6 +1191,10 @@ DELETE FROM leases WHERE tenant = :tenant AND name = :name AND holder = :holder 
 
 -- name: lease
 SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
+
+-- name: leases_of
+-- Those whose names begin with a prefix, which sorts before `end`, and that have not run out.
+SELECT name, holder FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end AND until > :now
 
 -- name: write_under
 -- Goes before everything that is written under a lease: who no longer has it changes no row, and writes nothing. Who does
@@ -1249,6 +1295,66 @@ SELECT value FROM secrets WHERE name = :name
 -- Unless there is one.
 INSERT INTO secrets (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
 
+-- == schedules ==
+
+-- name: insert_schedule
+INSERT INTO schedules (tenant, conversation, id, "user", text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq)
+VALUES (:tenant, :conversation, :id, :user, :text, :at, :cron, :zone, :missed, :state, :due, :look, :failures, :ran,
+    :made_conversation, :made_branch, :made_seq)
+
+-- name: schedule
+SELECT id, tenant, "user", conversation, text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq
+FROM schedules WHERE tenant = :tenant AND conversation = :conversation AND id = :id
+
+-- name: schedules
+-- Of a conversation, those made first before the others.
+SELECT id, tenant, "user", conversation, text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq
+FROM schedules WHERE tenant = :tenant AND conversation = :conversation ORDER BY id
+
+-- name: schedules_of_user
+SELECT id, tenant, "user", conversation, text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq
+FROM schedules WHERE tenant = :tenant AND "user" = :user ORDER BY id
+
+-- name: schedules_to_look_at
+-- Of every tenant and user: for workers only.
+SELECT id, tenant, "user", conversation, text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq
+FROM schedules WHERE state = 'active' AND look <= :now ORDER BY look LIMIT :limit
+
+-- name: next_look
+-- Of every tenant and user: when the next one is to be looked at, after those that are now.
+SELECT look FROM schedules WHERE state = 'active' AND look > :now ORDER BY look LIMIT 1
+
+-- name: update_schedule
+UPDATE schedules SET text = :text, at = :at, cron = :cron, zone = :zone, missed = :missed, state = :state, due = :due,
+    look = :look, failures = :failures, ran = :ran
+WHERE tenant = :tenant AND conversation = :conversation AND id = :id
+
+-- name: forget_schedule
+DELETE FROM schedules WHERE tenant = :tenant AND conversation = :conversation AND id = :id
+
+-- name: forget_schedules_made
+-- Those that were made by a tool call.
+DELETE FROM schedules
+WHERE tenant = :tenant AND made_conversation = :conversation AND made_branch = :branch AND made_seq = :seq
+
+-- name: erase_schedules
+-- Those of a conversation, and those that its tool calls made in others.
+DELETE FROM schedules
+WHERE tenant = :tenant AND (conversation = :conversation OR made_conversation = :conversation)
+
+-- name: schedules_of_forgotten_calls
+-- Of every tenant and user: what should have been forgotten with the tool call that made it.
+SELECT s.id, e.conversation, e.branch, e.seq
+FROM schedules s
+JOIN events e ON e.tenant = s.tenant AND e.conversation = s.made_conversation AND e.branch = s.made_branch
+    AND e.seq = s.made_seq
+WHERE s.made_seq > 0 AND substr(e.body, 1, 18) = :tombstone
+
 -- == usage ==
 
 -- name: model_calls
@@ -1265,8 +1371,8 @@ ORDER BY m.seq
 -- Totals of a user's model calls, newest first, `by` one thing: what they are not by is empty in every row. The
 -- three that follow each other differ in what they read, and so in the index they read it by.
 SELECT
-    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'conversation') THEN conversation ELSE '' END,
-    CASE WHEN :by IN ('turn', 'session') THEN branch ELSE 0 END,
+    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'branch', 'conversation') THEN conversation ELSE '' END,
+    CASE WHEN :by IN ('turn', 'session', 'branch') THEN branch ELSE 0 END,
     CASE WHEN :by = 'turn' THEN turn ELSE 0 END,
     CASE WHEN :by = 'session' THEN session ELSE 0 END,
     CASE WHEN :by = 'day' THEN time / 86400000000 ELSE 0 END,
@@ -1283,8 +1389,8 @@ LIMIT :limit
 -- name: usage_of_conversation
 -- `|| ''` and `+time` keep the planners from reading all of the user's instead.
 SELECT
-    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'conversation') THEN conversation ELSE '' END,
-    CASE WHEN :by IN ('turn', 'session') THEN branch ELSE 0 END,
+    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'branch', 'conversation') THEN conversation ELSE '' END,
+    CASE WHEN :by IN ('turn', 'session', 'branch') THEN branch ELSE 0 END,
     CASE WHEN :by = 'turn' THEN turn ELSE 0 END,
     CASE WHEN :by = 'session' THEN session ELSE 0 END,
     CASE WHEN :by = 'day' THEN time / 86400000000 ELSE 0 END,
@@ -1302,8 +1408,8 @@ LIMIT :limit
 -- name: usage_of_tenant
 -- Of all users: for operators only.
 SELECT
-    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'conversation') THEN conversation ELSE '' END,
-    CASE WHEN :by IN ('turn', 'session') THEN branch ELSE 0 END,
+    CASE WHEN CAST(:by AS text) IN ('turn', 'session', 'branch', 'conversation') THEN conversation ELSE '' END,
+    CASE WHEN :by IN ('turn', 'session', 'branch') THEN branch ELSE 0 END,
     CASE WHEN :by = 'turn' THEN turn ELSE 0 END,
     CASE WHEN :by = 'session' THEN session ELSE 0 END,
     CASE WHEN :by = 'day' THEN time / 86400000000 ELSE 0 END,

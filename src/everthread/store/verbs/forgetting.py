@@ -120,7 +120,7 @@ class Forgetting:
             _log.warning("Something is half-forgotten: %s", problem)
 
     async def _go_on(self, one: HalfForgotten) -> None:
-        """The next steps. What is gone altogether by now needs none, nor does a document."""
+        """The next steps. What is gone altogether by now needs none, nor does a document or a schedule."""
         owner = Owner(one.tenant, one.user)
         with suppress(NotFound):
             if one.what == EVENT:

@@ -66,6 +66,11 @@ class Leases:
         found = await self._engine.read(lambda: leases.newest(asked))
         return found if found and found.until > now else None
 
+    async def turns(self, tenant: str, conversation: str) -> dict[int, str]:
+        """The branches of a conversation whose turns somebody has the lease of, and who."""
+        now = self._clock()
+        return await self._engine.read(lambda: leases.of_conversation(tenant, conversation, now=now))
+
     async def hold(self, lease: Lease, *, at: int) -> None:
         """Note that a reply begins, after event `at`. TakenOver: the lease is another's by now."""
         await self._engine.write(lambda: leases.hold(lease, at), about=_about(lease), durable=False)

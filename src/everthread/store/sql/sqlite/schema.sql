@@ -4,7 +4,7 @@
 -- the head of its branch as of that event, so that nothing about a branch is stored anywhere else. Of a
 -- conversation one kind of row moves: its own (its name, goal, settings, metadata, when it was last active and the
 -- branch it points at). The exception to both is asked for by name: redacting and erasing. Beside the log stand leases,
--- reminders and calibrations, which move, documents, whose versions only grow, and the index of recall, which follows
+-- reminders, schedules and calibrations, which move, documents, whose versions only grow, and the index of recall, which follows
 -- the log.
 --
 -- Every key of a conversation's begins with tenant and conversation, except its alias, which is unique for a user. Times are
@@ -280,8 +280,20 @@ CREATE TABLE quotes (
 
 CREATE INDEX quotes_of ON quotes (tenant, of_conversation, of_branch, of_seq);
 
--- What is being forgotten: an event, a conversation, a user or a document (`what`). Written with the first step, and gone
--- with the last, so that whoever comes after a crash can finish it.
+-- The canvas as it was after some of the events that changed it, so that the others need not be folded. It is derived from
+-- these, and goes when one of them is redacted.
+CREATE TABLE canvases (
+    tenant       TEXT    NOT NULL,
+    conversation TEXT    NOT NULL,
+    branch       INTEGER NOT NULL,
+    seq          INTEGER NOT NULL,
+    body         BLOB    NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch, seq),
+    FOREIGN KEY (tenant, conversation, branch) REFERENCES branches (tenant, conversation, branch)
+) WITHOUT ROWID, STRICT;
+
+-- What is being forgotten: an event, a conversation, a user, a document or a schedule (`what`). Written with the first
+-- step, and gone with the last, so that whoever comes after a crash can finish it.
 CREATE TABLE forgetting (
     tenant       TEXT    NOT NULL,
     conversation TEXT    NOT NULL,
@@ -295,3 +307,32 @@ CREATE TABLE forgetting (
 
 -- The tool calls that made their turn wait: few, and found wherever they are.
 CREATE INDEX events_asking ON events (tenant, conversation, seq) WHERE kind = 'tool_call' AND state = 'waiting';
+
+-- Messages that are said at a time (core.schedules). These rows move: `due` is when one is said next, and `look` when a
+-- worker looks at it; both are null once it is done. `text` is bytes for the reason that an event's body is. The tool call
+-- that made it, if one did, is of conversation `made_conversation`: the schedule is forgotten with it.
+CREATE TABLE schedules (
+    tenant            TEXT    NOT NULL,
+    conversation      TEXT    NOT NULL,
+    id                TEXT    NOT NULL,
+    user              TEXT    NOT NULL,
+    text              BLOB    NOT NULL,
+    at                INTEGER,
+    cron              TEXT    NOT NULL,
+    zone              TEXT    NOT NULL,
+    missed            TEXT    NOT NULL,
+    state             TEXT    NOT NULL,
+    due               INTEGER,
+    look              INTEGER,
+    failures          INTEGER NOT NULL,
+    ran               INTEGER,
+    made_conversation TEXT    NOT NULL,
+    made_branch       INTEGER NOT NULL,
+    made_seq          INTEGER NOT NULL,
+    PRIMARY KEY (tenant, conversation, id),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, conversation)
+) WITHOUT ROWID, STRICT;
+
+CREATE INDEX schedules_by_user ON schedules (tenant, user, id);
+CREATE INDEX schedules_by_look ON schedules (look) WHERE state = 'active';
+CREATE INDEX schedules_by_call ON schedules (tenant, made_conversation, made_branch, made_seq);
