@@ -23,7 +23,7 @@ LOSSES: list[Callable[[], Exception]] = [
 MOMENTS = ["before the statement", "after the statement", "after the commit"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def database(postgres: Server) -> str:
     return postgres.create_database("lost_answers")
 

@@ -41,14 +41,14 @@ INTENDED = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lite(tmp_path_factory: pytest.TempPathFactory) -> apsw.Connection:
     path = tmp_path_factory.mktemp("listing") / "talk.db"
     _filled(f"sqlite:///{path}")
     return apsw.Connection(str(path))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def large(postgres: Server) -> str:
     address = postgres.create_database("listing")
     _filled(address)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from hypothesis import strategies as st
 
+from everthread.core.canvas.elements import LINKS, Card, Picture
 from everthread.core.events import Command, Other, SettingsChanged, encode
 from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.core.logged import Logged
@@ -63,7 +64,11 @@ def _structs(cls: Any) -> st.SearchStrategy[Any]:
         texts = {name: TEXTS for name in cls.__struct_fields__ if name != "data"}
         own = OBJECTS.map(lambda data: {name: said for name, said in data.items() if name not in texts})
         return st.builds(cls, data=own, **texts)
-    return st.builds(cls, **{field.name: values(field.type) for field in msgspec.structs.fields(cls)})
+    return st.builds(cls, **_fields(cls))
+
+
+def _fields(cls: Any) -> dict[str, st.SearchStrategy[Any]]:
+    return {field.name: values(field.type) for field in msgspec.structs.fields(cls)}
 
 
 def _placed(event: Any, **columns: Any) -> Logged:
@@ -77,7 +82,10 @@ def logged(events: st.SearchStrategy[Any]) -> st.SearchStrategy[Logged]:
 
 
 _SCALARS = st.dictionaries(TEXTS, st.none() | st.booleans() | st.integers(-(2**62), 2**62) | TEXTS, max_size=3)
+_ADDRESSES = st.just("") | st.builds("".join, st.tuples(st.sampled_from(LINKS), TEXTS))
 _OWN: dict[Any, st.SearchStrategy[Any]] = {
+    Card: st.builds(Card, **(_fields(Card) | {"link": _ADDRESSES})),
+    Picture: st.builds(Picture, **(_fields(Picture) | {"url": _ADDRESSES})),
     Happening: st.sampled_from(sorted(HAPPENINGS)).flatmap(lambda kind: _structs(HAPPENINGS[kind])),
     Other: st.builds(Other, kind=NAMES, data=OBJECTS),
     Quote: st.builds(Quote, st.just("01M7F8X1NFWF5G5Z7TBXHQ6334"), st.integers(1, 99), st.integers(1, 99)),
