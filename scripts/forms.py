@@ -25,6 +25,7 @@ from everthread.core.parts import Part
 from everthread.core.quotes import Quote
 from everthread.core.request import Tool
 from everthread.core.schedules import Schedule
+from everthread.core.told import Told
 from everthread.core.turns import Session, Turn
 from everthread.jobs.worker import Did
 from everthread.language.facts import Fact
@@ -44,7 +45,7 @@ CONVERSATIONS = (Conversation, ListedConversation, Totals, BranchTotals, Branch,
 CANVAS = (Canvas, Shown, Series, ListItem, Field)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
 SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt)
-OTHERS = (TurnResult, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did)
+OTHERS = (TurnResult, Told, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did)
 
 _WORDS: dict[Any, str] = {
     str: "string",

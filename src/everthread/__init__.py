@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from everthread.core.schedules import Schedule as Schedule
     from everthread.core.settings import GivenSettings as GivenSettings
     from everthread.core.strategies import Choice as Choice, Older as Older, Strategy as Strategy, View as View
+    from everthread.core.told import Told as Told
     from everthread.core.turns import Session as Session, State as State, Turn as Turn
     from everthread.core.window import Room as Room, Start as Start
     from everthread.errors import (
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
         BadAgent as BadAgent,
         BadFormat as BadFormat,
         BadOutput as BadOutput,
+        BadRequest as BadRequest,
         BadSetting as BadSetting,
         BadSettingsFile as BadSettingsFile,
         BadTool as BadTool,
@@ -134,6 +136,8 @@ if TYPE_CHECKING:
         NoKey as NoKey,
         NoModel as NoModel,
         NoModelFile as NoModelFile,
+        NoSuchMethod as NoSuchMethod,
+        NoSuchRoute as NoSuchRoute,
         NoUser as NoUser,
         NotADatabase as NotADatabase,
         NotFound as NotFound,
@@ -145,11 +149,15 @@ if TYPE_CHECKING:
         Overloaded as Overloaded,
         ReadOnly as ReadOnly,
         RequestRefused as RequestRefused,
+        ServiceUnreachable as ServiceUnreachable,
         StoreError as StoreError,
         TakenOver as TakenOver,
         TooDeep as TooDeep,
+        TooLarge as TooLarge,
         TooLong as TooLong,
+        TooMany as TooMany,
         TooManyChildren as TooManyChildren,
+        TooSlow as TooSlow,
         TurnBusy as TurnBusy,
         TurnCancelled as TurnCancelled,
         Unavailable as Unavailable,
@@ -233,17 +241,19 @@ _NAMES = {
     "everthread.core.schedules": "Schedule",
     "everthread.core.settings": "GivenSettings",
     "everthread.core.strategies": "Choice Older Strategy View",
+    "everthread.core.told": "Told",
     "everthread.core.turns": "Session State Turn",
     "everthread.core.window": "Room Start",
     "everthread.errors": (
-        "AlreadyApproved AlreadyExists AnotherLoop BadAddress BadAgent BadFormat BadOutput BadSetting "
-        "BadSettingsFile BadTool BadValue BeyondModel BrokenOff Busy Changed Closed Conflict Corrupt "
-        "EventTooLarge EverthreadError Forked Full InputError KeyReused LimitReached MigrationFailed "
-        "MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel NoModelFile NoUser NotADatabase "
-        "NotFound NotWaiting NotYetGone NothingToResume Outdated Outrun Overloaded ReadOnly RequestRefused "
-        "StoreError TakenOver TooDeep TooLong TooManyChildren TurnBusy TurnCancelled Unavailable UnknownAgent "
-        "UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownMark UnknownModel UnknownSchedule "
-        "UnknownSeq Unreachable WouldHang WrongKey"
+        "AlreadyApproved AlreadyExists AnotherLoop BadAddress BadAgent BadFormat BadOutput BadRequest "
+        "BadSetting BadSettingsFile BadTool BadValue BeyondModel BrokenOff Busy Changed Closed Conflict "
+        "Corrupt EventTooLarge EverthreadError Forked Full InputError KeyReused LimitReached MigrationFailed "
+        "MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel NoModelFile NoSuchMethod "
+        "NoSuchRoute NoUser NotADatabase NotFound NotWaiting NotYetGone NothingToResume Outdated Outrun "
+        "Overloaded ReadOnly RequestRefused ServiceUnreachable StoreError TakenOver TooDeep TooLarge TooLong "
+        "TooMany TooManyChildren TooSlow TurnBusy TurnCancelled Unavailable UnknownAgent UnknownBlob "
+        "UnknownBranch UnknownChild UnknownConversation UnknownMark UnknownModel UnknownSchedule UnknownSeq "
+        "Unreachable WouldHang WrongKey"
     ),
     "everthread.jobs.worker": "Did",
     "everthread.language.facts": "Fact",

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from everthread.core.branches import Line
 from everthread.core.deltas import Done
 from everthread.core.logged import Logged
-from everthread.core.partial import Frame, Partial, Placed, read_partial
+from everthread.core.partial import Frame, Partial, Place, Placed, read_partial
 from everthread.errors import Conflict
 from everthread.store.beside.holders import is_dead
 from everthread.store.beside.leases import LeaseName, PartialReply, of_turns
@@ -79,7 +79,7 @@ class Ear:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self.known: Placed | None = None  # the last piece that was heard
+        self.known = Place()  # up to where the running reply was heard
         self._items: list[ChannelItem] = []
         self._news: asyncio.Future[None] | None = None  # of one who waits for something to hear
         self.begun = self._behind = False
@@ -318,12 +318,12 @@ class Channel:
         id, offset = self._told
         return offset if id == partial.id else 0
 
-    def told_since(self, known: Placed | None) -> list[Placed]:
+    def told_since(self, known: Place) -> list[Placed]:
         """What has been told of the running reply, after the last piece that somebody knows of it."""
         partial = self._partial
         if partial is None or partial.at < self._over:
             return []
-        later = partial.since(known.end if known and known.id == partial.id else 0)
+        later = partial.since(known.end if known.reply == partial.id else 0)
         return [placed for placed in later if placed.end <= self._offset(partial)]
 
     def _see(self, kept: PartialReply | None) -> None:

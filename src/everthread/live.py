@@ -19,15 +19,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from everthread.core.branches import Line
-from everthread.core.deltas import Delta, Done
+from everthread.core.deltas import Done
 from everthread.core.events import Command
 from everthread.core.logged import Logged, readable
-from everthread.core.partial import LiveDelta, Partial, Placed, frame, frames, write_partial
+from everthread.core.partial import LiveDelta, Partial, Place, Placed, frame, frames, write_partial
+from everthread.core.told import Told
 from everthread.errors import BadValue, Closed, EverthreadError, NotFound
 from everthread.listening import JOIN, LOOK, BranchTopic, Channel, Ear, topic_of
 from everthread.store.beside.leases import Held
@@ -38,8 +39,6 @@ KEEP = 1.0  # seconds after which what has come of a reply is kept
 LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
 ASKED = 60_000_000  # microseconds before a turn began in which nobody can have asked for its end: clocks differ
 STOP = "stop"  # the command by which a turn is ended from anywhere
-
-Heard = Logged | Delta
 
 
 def stop_of(runner: str) -> Command:
@@ -95,26 +94,27 @@ class Live:
 
     # -- listening -----------------------------------------------------------------------------------------------
 
-    async def listen(self, branch: Callable[[], Awaitable[Line]], *, after: int) -> AsyncIterator[Heard]:
-        """The events after seq `after`, then the reply that runs from its first word, then whatever comes. It stays on
-        the branch that is given when somebody begins to listen."""
-        line = await branch()
+    async def listen(self, branch: Callable[[], Awaitable[Line]], *, after: Place) -> AsyncGenerator[Told, None]:
+        """The events after a place, then the reply that runs, from its first word or from that place, then whatever
+        comes; each with the place after it. It stays on the branch that is given when somebody begins to listen."""
+        line, place = await branch(), after
         with self._joined(line) as ear:
+            ear.known = after
             while True:  # a listener that fell far behind begins anew from where it is
-                async for event in self._between(line, after, await ear.begin(after)):
-                    after = event.seq
-                    yield event
+                async for event in self._between(line, place.seq, await ear.begin(place.seq)):
+                    place = Place(event.seq)
+                    yield Told(str(place), event)
                 while items := await ear.hear():
                     for item in items:
                         if isinstance(item, Placed):
-                            ear.known = item
-                            yield item.piece
+                            ear.known = place = Place(place.seq, item.id, item.end)
+                            yield Told(str(place), item.piece)
                         elif isinstance(item, Done):
                             ear.after = item.seq
-                            yield item
-                        elif item.seq > after:
-                            after = item.seq
-                            yield item
+                            yield Told(str(place), item)
+                        elif item.seq > place.seq:
+                            place = Place(item.seq)
+                            yield Told(str(place), item)
 
     async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
         while after < last:

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from everthread.core.canvas.elements import LINKS, Card, Picture
-from everthread.core.events import Command, Other, SettingsChanged, encode
+from everthread.core.events import Command, Event, Other, SettingsChanged, encode
 from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
@@ -84,6 +84,7 @@ def logged(events: st.SearchStrategy[Any]) -> st.SearchStrategy[Logged]:
 _SCALARS = st.dictionaries(TEXTS, st.none() | st.booleans() | st.integers(-(2**62), 2**62) | TEXTS, max_size=3)
 _ADDRESSES = st.just("") | st.builds("".join, st.tuples(st.sampled_from(LINKS), TEXTS))
 _OWN: dict[Any, st.SearchStrategy[Any]] = {
+    Logged: st.deferred(lambda: logged(values(Event))),
     Card: st.builds(Card, **(_fields(Card) | {"link": _ADDRESSES})),
     Picture: st.builds(Picture, **(_fields(Picture) | {"url": _ADDRESSES})),
     Happening: st.sampled_from(sorted(HAPPENINGS)).flatmap(lambda kind: _structs(HAPPENINGS[kind])),

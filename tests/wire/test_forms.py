@@ -30,6 +30,7 @@ from everthread.core.events import Event, Other, Redacted, User
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
 from everthread.core.schedules import Schedule
+from everthread.core.told import Told
 from everthread.core.turns import Session, Turn
 from everthread.core.values import Value
 from everthread.errors import BadAgent, BadValue
@@ -72,6 +73,7 @@ TYPES: dict[str, Any] = {
     "Chosen": Chosen,
     "Did": Did,
     "Schedule": Schedule,
+    "Told": Told,
 }
 
 

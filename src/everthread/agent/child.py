@@ -13,6 +13,8 @@ from everthread.core.branches import Line
 from everthread.core.deltas import Delta
 from everthread.core.logged import Logged
 from everthread.core.outcomes import started_key
+from everthread.core.partial import place_of
+from everthread.core.told import Told, items
 from everthread.errors import UnknownChild
 from everthread.store.conversations import Conversation
 
@@ -62,11 +64,16 @@ class Child:
 
     def listen(self, *, after: int | None = None) -> AsyncIterator[Logged | Delta]:
         """What the child says and does, from its task on or after event `after`, as `talk.listen` has it."""
+        return items(self.told(after=after))
+
+    def told(self, *, after: int | str | None = None) -> AsyncIterator[Told]:
+        """As `listen`, each item with its place, as `talk.told` has it."""
 
         async def line() -> Line:
             return self._line
 
-        return self._runtime.live.listen(line, after=self._line.branch.at if after is None else after)
+        known = self._line.branch.at if after is None else after
+        return self._runtime.live.listen(line, after=place_of(known))
 
     async def stop(self) -> bool:
         """End the child and its own children, in whichever process, and return when they have ended. Whether any of

@@ -17,8 +17,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from everthread.core.deltas import Delta, Notice, ReasoningDelta, TextDelta
+from everthread.errors import BadValue
 
 _BETWEEN_HALVES = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
+
+_PLACE = re.compile(r"(\d{1,10})(?:\.(\d{1,12})\.([0-9a-f]{1,40}/\d{1,10}))?")
 
 LiveDelta = TextDelta | ReasoningDelta | Notice  # what a listener is told that is not in the log
 
@@ -29,6 +32,27 @@ class Placed(NamedTuple):
     id: str
     end: int
     piece: LiveDelta
+
+
+class Place(NamedTuple):
+    """Where a listener is: after event `seq`, and in the reply that runs after offset `end`, if it is still the one
+    with this id."""
+
+    seq: int = 0
+    reply: str = ""
+    end: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.end}.{self.reply}" if self.reply else str(self.seq)
+
+
+def place_of(given: object) -> Place:
+    """The place that somebody names: the seq of the last event that is known, or what `str` makes of a place."""
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return Place(given)
+    if isinstance(given, str) and (found := _PLACE.fullmatch(given)):
+        return Place(int(found[1]), found[3] or "", int(found[2] or 0))
+    raise BadValue("after", given, "the seq of the last event that you know, 0, or the place of what you heard last")
 
 
 class Partial:

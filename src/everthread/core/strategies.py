@@ -109,7 +109,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         return turn > self.begin.number and fits
 
 
-Strategy = Callable[[View], "Choice | int | Generator[Any, Any, Choice | int]"]
+Strategy = Callable[[View], Choice | int | Generator[Any, Any, Choice | int]]
 
 
 def choose(strategy: Strategy, view: View) -> Lookups[Choice]:

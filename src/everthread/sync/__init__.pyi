@@ -27,6 +27,7 @@ from everthread.core.schedules import Missed, Schedule
 from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
+from everthread.core.told import Told
 from everthread.core.turns import Session, Turn
 from everthread.jobs.worker import Did
 from everthread.memory.correct import Remembered
@@ -85,6 +86,8 @@ class Child:
         """Wait until the child has ended, in whichever process, or waits for approval; and how it stands then."""
     def listen(self, *, after: int | None = None) -> Stream[Logged | Delta]:
         """What the child says and does, from its task on or after event `after`, as `talk.listen` has it."""
+    def told(self, *, after: int | str | None = None) -> Stream[Told]:
+        """As `listen`, each item with its place, as `talk.told` has it."""
     def stop(self) -> bool:
         """End the child and its own children, in whichever process, and return when they have ended. Whether any of
         them ran. What had come of a reply is kept, and is part of the outcome."""
@@ -364,6 +367,9 @@ class Talk:
 
         What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
         seq of the last event that you have heard."""
+    def told(self, *, after: int | str = 0) -> Stream[Told]:
+        """As `listen`, each item with its place: give the last one as `after`, and you go on just behind it, in the
+        middle of a reply as well."""
     def turns(self, *, limit: int = 50) -> list[Turn]:
         """The newest turns, oldest first, with their sizes and states."""
     def sessions(self, *, limit: int = 50) -> list[Session]:

@@ -12,6 +12,8 @@ from everthread.core.deltas import Delta
 from everthread.core.events import MESSAGES, media_of
 from everthread.core.logged import Logged, readable
 from everthread.core.metadata import check_metadata, matches
+from everthread.core.partial import place_of
+from everthread.core.told import Told, items
 from everthread.core.turns import Session, Turn
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import Totals
@@ -92,7 +94,12 @@ class Reading(Bound):
         What is an event is told as one: of tool calls and their results there are no deltas here. Come back with the
         seq of the last event that you have heard.
         """
-        return self._runtime.live.listen(self.line, after=arguments.known("after", after))
+        return items(self.told(after=arguments.known("after", after)))
+
+    def told(self, *, after: int | str = 0) -> AsyncIterator[Told]:
+        """As `listen`, each item with its place: give the last one as `after`, and you go on just behind it, in the
+        middle of a reply as well."""
+        return self._runtime.live.listen(self.line, after=place_of(after))
 
     async def turns(self, *, limit: int = 50) -> list[Turn]:
         """The newest turns, oldest first, with their sizes and states."""
