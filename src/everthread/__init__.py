@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from everthread.config import Settings as Settings
     from everthread.context.build import Context as Context
     from everthread.context.explain import Explanation as Explanation, StepLine as StepLine, TurnLine as TurnLine
+    from everthread.core.accounts import (
+        Account as Account,
+        ApiKey as ApiKey,
+        AuditEntry as AuditEntry,
+        Caller as Caller,
+        ProviderKey as ProviderKey,
+    )
     from everthread.core.branches import Branch as Branch, Line as Line
     from everthread.core.canvas import Canvas as Canvas
     from everthread.core.deltas import (
@@ -101,6 +108,8 @@ if TYPE_CHECKING:
     from everthread.core.turns import Session as Session, State as State, Turn as Turn
     from everthread.core.window import Room as Room, Start as Start
     from everthread.errors import (
+        AccountDisabled as AccountDisabled,
+        AccountExists as AccountExists,
         AlreadyApproved as AlreadyApproved,
         AlreadyExists as AlreadyExists,
         AnotherLoop as AnotherLoop,
@@ -108,7 +117,9 @@ if TYPE_CHECKING:
         BadAgent as BadAgent,
         BadFormat as BadFormat,
         BadOutput as BadOutput,
+        BadPassword as BadPassword,
         BadRequest as BadRequest,
+        BadSeal as BadSeal,
         BadSetting as BadSetting,
         BadSettingsFile as BadSettingsFile,
         BadTool as BadTool,
@@ -122,11 +133,15 @@ if TYPE_CHECKING:
         Corrupt as Corrupt,
         EventTooLarge as EventTooLarge,
         EverthreadError as EverthreadError,
+        Forbidden as Forbidden,
         Forked as Forked,
         Full as Full,
         InputError as InputError,
+        KeyRefused as KeyRefused,
         KeyReused as KeyReused,
+        LastAdministrator as LastAdministrator,
         LimitReached as LimitReached,
+        LinkUsed as LinkUsed,
         MigrationFailed as MigrationFailed,
         MissingExtra as MissingExtra,
         ModelError as ModelError,
@@ -139,8 +154,10 @@ if TYPE_CHECKING:
         NoSuchMethod as NoSuchMethod,
         NoSuchRoute as NoSuchRoute,
         NoUser as NoUser,
+        NoVaultKey as NoVaultKey,
         NotADatabase as NotADatabase,
         NotFound as NotFound,
+        NotSignedIn as NotSignedIn,
         NotWaiting as NotWaiting,
         NotYetGone as NotYetGone,
         NothingToResume as NothingToResume,
@@ -157,15 +174,18 @@ if TYPE_CHECKING:
         TooLong as TooLong,
         TooMany as TooMany,
         TooManyChildren as TooManyChildren,
+        TooManyTries as TooManyTries,
         TooSlow as TooSlow,
         TurnBusy as TurnBusy,
         TurnCancelled as TurnCancelled,
         Unavailable as Unavailable,
+        UnknownAccount as UnknownAccount,
         UnknownAgent as UnknownAgent,
         UnknownBlob as UnknownBlob,
         UnknownBranch as UnknownBranch,
         UnknownChild as UnknownChild,
         UnknownConversation as UnknownConversation,
+        UnknownKey as UnknownKey,
         UnknownMark as UnknownMark,
         UnknownModel as UnknownModel,
         UnknownSchedule as UnknownSchedule,
@@ -173,6 +193,7 @@ if TYPE_CHECKING:
         Unreachable as Unreachable,
         WouldHang as WouldHang,
         WrongKey as WrongKey,
+        WrongPassword as WrongPassword,
     )
     from everthread.jobs.worker import Did as Did
     from everthread.language.facts import Fact as Fact
@@ -221,6 +242,7 @@ _NAMES = {
     "everthread.config": "Settings",
     "everthread.context.build": "Context",
     "everthread.context.explain": "Explanation StepLine TurnLine",
+    "everthread.core.accounts": "Account ApiKey AuditEntry Caller ProviderKey",
     "everthread.core.branches": "Branch Line",
     "everthread.core.canvas": "Canvas",
     "everthread.core.deltas": "CallDelta CanvasDelta Delta Done Notice ReasoningDelta ResultDelta TextDelta Usage",
@@ -245,15 +267,17 @@ _NAMES = {
     "everthread.core.turns": "Session State Turn",
     "everthread.core.window": "Room Start",
     "everthread.errors": (
-        "AlreadyApproved AlreadyExists AnotherLoop BadAddress BadAgent BadFormat BadOutput BadRequest "
-        "BadSetting BadSettingsFile BadTool BadValue BeyondModel BrokenOff Busy Changed Closed Conflict "
-        "Corrupt EventTooLarge EverthreadError Forked Full InputError KeyReused LimitReached MigrationFailed "
+        "AccountDisabled AccountExists AlreadyApproved AlreadyExists AnotherLoop BadAddress BadAgent "
+        "BadFormat BadOutput BadPassword BadRequest BadSeal BadSetting BadSettingsFile BadTool BadValue "
+        "BeyondModel BrokenOff Busy Changed Closed Conflict Corrupt EventTooLarge EverthreadError Forbidden "
+        "Forked Full InputError KeyRefused KeyReused LastAdministrator LimitReached LinkUsed MigrationFailed "
         "MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel NoModelFile NoSuchMethod "
-        "NoSuchRoute NoUser NotADatabase NotFound NotWaiting NotYetGone NothingToResume Outdated Outrun "
-        "Overloaded ReadOnly RequestRefused ServiceUnreachable StoreError TakenOver TooDeep TooLarge TooLong "
-        "TooMany TooManyChildren TooSlow TurnBusy TurnCancelled Unavailable UnknownAgent UnknownBlob "
-        "UnknownBranch UnknownChild UnknownConversation UnknownMark UnknownModel UnknownSchedule UnknownSeq "
-        "Unreachable WouldHang WrongKey"
+        "NoSuchRoute NoUser NoVaultKey NotADatabase NotFound NotSignedIn NotWaiting NotYetGone "
+        "NothingToResume Outdated Outrun Overloaded ReadOnly RequestRefused ServiceUnreachable StoreError "
+        "TakenOver TooDeep TooLarge TooLong TooMany TooManyChildren TooManyTries TooSlow TurnBusy "
+        "TurnCancelled Unavailable UnknownAccount UnknownAgent UnknownBlob UnknownBranch UnknownChild "
+        "UnknownConversation UnknownKey UnknownMark UnknownModel UnknownSchedule UnknownSeq Unreachable "
+        "WouldHang WrongKey WrongPassword"
     ),
     "everthread.jobs.worker": "Did",
     "everthread.language.facts": "Fact",

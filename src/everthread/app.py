@@ -259,7 +259,8 @@ class Everthread:
         return await self.log.conversations.user_totals(arguments.owner(tenant, user))
 
     async def erase_user(self, *, user: str, tenant: str = TENANT) -> int:
-        """Erase all of a user's conversations for ever. How many there were."""
+        """Erase all of a user's conversations for ever, and the user's account of a service, where there is one. How
+        many conversations there were."""
         return await drop_turns_around(
             self._runtime.contexts, self.log.forgetting.erase_user(arguments.owner(tenant, user))
         )

@@ -27,6 +27,7 @@ The rest is done by subject; each is an object of `verbs/`:
     log.usage          of_owner  of_tenant
     log.reminders      add  add_all  due  drop
     log.schedules      add  get  of  of_owner  pending  change  remove;  for workers: due  next_look  move
+    log.accounts       first  get  of  change;  links and sign-ins;  API keys;  sealed keys;  the audit
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -64,6 +65,7 @@ from everthread.store.scripts.outlook import Asking, Outlook
 from everthread.store.scripts.read import Newest
 from everthread.store.scripts.restore import OwnedDocument, Whole
 from everthread.store.scripts.window import Planned, WindowRead
+from everthread.store.verbs.accounts import Accounts
 from everthread.store.verbs.calibrations import Calibrations
 from everthread.store.verbs.canvas import Canvases
 from everthread.store.verbs.conversations import Conversations
@@ -121,6 +123,7 @@ class Log:
         self.usage = UsageTotals(engine)
         self.reminders = Reminders(engine, self._time)
         self.schedules = Schedules(engine, self._time, self.forgetting)
+        self.accounts = Accounts(engine, self._time)
 
     @property
     def now(self) -> int:

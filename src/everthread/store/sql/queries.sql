@@ -1596,3 +1596,158 @@ DELETE FROM recall_branches WHERE tenant = :tenant AND conversation = :conversat
 
 -- name: erase_recall_conversations
 DELETE FROM recall_conversations WHERE tenant = :tenant AND conversation = :conversation
+
+-- == accounts ==
+
+-- name: any_account
+-- Of any tenant: whether the store has been set up.
+SELECT 1 FROM accounts LIMIT 1
+
+-- name: any_password
+-- Of any tenant: whether somebody could sign in from elsewhere.
+SELECT 1 FROM accounts WHERE password <> '' AND disabled IS NULL LIMIT 1
+
+-- name: insert_account
+INSERT INTO accounts (tenant, "user", role, password, made, disabled)
+VALUES (:tenant, :user, :role, :password, :made, :disabled)
+
+-- name: account
+SELECT tenant, "user", role, password, made, disabled FROM accounts WHERE tenant = :tenant AND "user" = :user
+
+-- name: accounts
+SELECT tenant, "user", role, password, made, disabled FROM accounts
+WHERE tenant = :tenant AND "user" > :after
+ORDER BY "user" LIMIT :limit
+
+-- name: other_administrator
+-- Whether somebody else can administer the tenant.
+SELECT 1 FROM accounts
+WHERE tenant = :tenant AND "user" <> :user AND role = 'administrator' AND disabled IS NULL
+LIMIT 1
+
+-- name: update_account
+UPDATE accounts SET role = :role, password = :password, disabled = :disabled WHERE tenant = :tenant AND "user" = :user
+
+-- name: erase_account
+DELETE FROM accounts WHERE tenant = :tenant AND "user" = :user
+
+-- name: insert_link
+INSERT INTO links (tenant, hash, "user", what, role, until) VALUES (:tenant, :hash, :user, :what, :role, :until)
+
+-- name: link_by_hash
+-- For whoever has its token: the tenant is not known before.
+SELECT tenant, hash, "user", what, role, until FROM links WHERE hash = :hash
+
+-- name: forget_link
+DELETE FROM links WHERE tenant = :tenant AND hash = :hash
+
+-- name: erase_links
+DELETE FROM links WHERE tenant = :tenant AND "user" = :user
+
+-- name: forget_stale_links
+DELETE FROM links WHERE tenant = :tenant AND until <= :now
+
+-- name: insert_sign_in
+INSERT INTO sign_ins (tenant, hash, "user", how, entered_by, scopes, made, seen, until)
+VALUES (:tenant, :hash, :user, :how, :entered_by, :scopes, :made, :seen, :until)
+
+-- name: sign_in_by_hash
+-- For whoever has its token, as above; with the role of its user and, where an administrator has entered, of that one, as far
+-- as these have accounts that are not disabled, and whether the user's is.
+SELECT s.tenant, s.hash, s."user", s.how, s.entered_by, s.scopes, s.made, s.seen, s.until,
+    a.role, a.disabled, b.role, b.disabled
+FROM sign_ins AS s
+LEFT JOIN accounts AS a ON a.tenant = s.tenant AND a."user" = s."user"
+LEFT JOIN accounts AS b ON b.tenant = s.tenant AND b."user" = s.entered_by
+WHERE s.hash = :hash
+
+-- name: see_sign_in
+UPDATE sign_ins SET seen = :seen, until = :until WHERE tenant = :tenant AND hash = :hash
+
+-- name: forget_sign_in
+DELETE FROM sign_ins WHERE tenant = :tenant AND hash = :hash
+
+-- name: forget_sign_ins
+-- All of a user's but one.
+DELETE FROM sign_ins WHERE tenant = :tenant AND "user" = :user AND hash <> :hash
+
+-- name: forget_entered
+-- Those by which an administrator has entered.
+DELETE FROM sign_ins WHERE tenant = :tenant AND entered_by = :user AND entered_by <> ''
+
+-- name: forget_stale_sign_ins
+DELETE FROM sign_ins WHERE tenant = :tenant AND until <= :now
+
+-- name: insert_api_key
+INSERT INTO api_keys (tenant, id, hash, "user", application, users, label, scopes, made, until, seen, revoked)
+VALUES (:tenant, :id, :hash, :user, :application, :users, :label, :scopes, :made, :until, :seen, :revoked)
+
+-- name: api_key_by_hash
+-- For whoever has the key, as above; with the role of its user, or of the one whom the application names, and whether that
+-- account is disabled.
+SELECT k.tenant, k.id, k."user", k.application, k.users, k.label, k.scopes, k.made, k.until, k.seen, k.revoked,
+    a.role, a.disabled
+FROM api_keys AS k
+LEFT JOIN accounts AS a ON a.tenant = k.tenant AND a."user" = CASE WHEN k."user" = '' THEN :user ELSE k."user" END
+WHERE k.hash = :hash
+
+-- name: api_key
+SELECT tenant, id, "user", application, users, label, scopes, made, until, seen, revoked FROM api_keys
+WHERE tenant = :tenant AND id = :id
+
+-- name: api_keys
+SELECT tenant, id, "user", application, users, label, scopes, made, until, seen, revoked FROM api_keys
+WHERE tenant = :tenant AND id > :after
+ORDER BY id LIMIT :limit
+
+-- name: api_keys_of_user
+SELECT tenant, id, "user", application, users, label, scopes, made, until, seen, revoked FROM api_keys
+WHERE tenant = :tenant AND "user" = :user AND id > :after
+ORDER BY id LIMIT :limit
+
+-- name: see_api_key
+UPDATE api_keys SET seen = :seen WHERE tenant = :tenant AND id = :id
+
+-- name: revoke_api_key
+UPDATE api_keys SET revoked = :revoked WHERE tenant = :tenant AND id = :id AND revoked IS NULL
+
+-- name: erase_api_keys
+DELETE FROM api_keys WHERE tenant = :tenant AND "user" = :user AND "user" <> ''
+
+-- name: provider_keys
+SELECT tenant, provider, key_id, nonce, sealed, made FROM provider_keys WHERE tenant = :tenant ORDER BY provider
+
+-- name: all_provider_keys
+-- Of every tenant: for operators who change the master key.
+SELECT tenant, provider, key_id, nonce, sealed, made FROM provider_keys ORDER BY tenant, provider
+
+-- name: put_provider_key
+INSERT INTO provider_keys (tenant, provider, key_id, nonce, sealed, made)
+VALUES (:tenant, :provider, :key_id, :nonce, :sealed, :made)
+ON CONFLICT (tenant, provider) DO UPDATE SET key_id = excluded.key_id, nonce = excluded.nonce, sealed = excluded.sealed,
+    made = excluded.made
+
+-- name: reseal_provider_key
+-- Unless somebody has put in another meanwhile.
+UPDATE provider_keys SET key_id = :key_id, nonce = :nonce, sealed = :sealed
+WHERE tenant = :tenant AND provider = :provider AND sealed = :was
+
+-- name: forget_provider_key
+DELETE FROM provider_keys WHERE tenant = :tenant AND provider = :provider
+
+-- name: insert_audit
+-- Once, should its commit not have been confirmed.
+INSERT INTO audit (tenant, id, time, done_by, act, "user", about)
+VALUES (:tenant, :id, :time, :done_by, :act, :user, :about)
+ON CONFLICT (tenant, id) DO NOTHING
+
+-- name: audit
+SELECT tenant, id, time, done_by, act, "user", about FROM audit
+WHERE tenant = :tenant AND id < :before
+ORDER BY id DESC LIMIT :limit
+
+-- name: unname_audited
+UPDATE audit SET "user" = :mark, about = '' WHERE tenant = :tenant AND "user" = :user
+
+-- name: unname_auditor
+UPDATE audit SET done_by = :mark, about = '' WHERE tenant = :tenant AND done_by = :user

@@ -8,6 +8,7 @@ twice, and by several at once.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -16,6 +17,7 @@ from everthread.core.branches import Line
 from everthread.errors import Corrupt, NotFound, NotYetGone, StoreError
 from everthread.store import conversations
 from everthread.store.audit import audit
+from everthread.store.beside import accounts
 from everthread.store.conversations import Conversation, Owner, Owners
 from everthread.store.engine import Engine
 from everthread.store.scripts import branch, forget
@@ -68,7 +70,8 @@ class Forgetting:
         await self.finish()
 
     async def erase_user(self, owner: Owner) -> int:
-        """Remove a user's conversations and documents, and the name from what stays. How many conversations."""
+        """Remove a user's conversations and documents, the account with all that belongs to it, and the name from what
+        stays. How many conversations."""
         script = partial(forget.erase_user, owner, now=self._clock())
         found = await self._engine.write(script, about=_about(owner), large=True, alone=True)
         await self.finish()
@@ -128,6 +131,9 @@ class Forgetting:
             elif one.what == CONVERSATION and one.user:
                 await self._erase(await self._engine.read(lambda: conversations.find(owner, one.conversation)))
             elif one.what == USER and one.user:
+                # A mark of chance, not a hash of the name: that could confirm a guess.
+                erased = partial(accounts.erase, owner, f"erased-{secrets.token_hex(8)}")
+                await self._engine.write(erased, about=accounts.about(owner.tenant), alone=True)
                 await self._engine.write(lambda: forget.forget_user(owner), about=_about(owner))
 
     async def _finish_redacting(self, one: HalfForgotten) -> None:
