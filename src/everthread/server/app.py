@@ -1,0 +1,165 @@
+"""The application: every route of the service, put together for a web server to run.
+
+    application(service)      an ASGI application
+
+A route of the table is answered by `calls`; beside these there are the streams, the sign-in, what programs that watch
+over the service ask for, and the page. A new route belongs into the table (`everthread.routes`, or `office` for what is
+the service's own), where the tests of isolation find it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import Route as Served
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
+from everthread.problems import TYPE, body_of, status_of
+from everthread.routes import ROUTES, TALK, Route
+from everthread.server.calls import answer, listen
+from everthread.server.entrance import sign_in, sign_out, who
+from everthread.server.office import OFFICE
+from everthread.server.openapi import PREFIX, described
+from everthread.server.service import Service
+from everthread.server.ws import converse
+
+_log = logging.getLogger("everthread.server")
+
+Endpoint = Callable[[Service, Request], Awaitable[Response]]
+
+POLICY = (
+    "default-src 'self'; img-src 'self' blob:; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+NOT_KEPT = (b"cache-control", b"no-store")
+
+
+def application(service: Service) -> ASGIApp:
+    """The service as an ASGI application."""
+    app = Starlette(routes=routes_of(service), exception_handlers={Exception: _failed, HTTPException: _refused})
+    app.add_exception_handler(EverthreadError, _failed)
+    return _Headed(app)
+
+
+def routes_of(service: Service) -> list[BaseRoute]:
+    """All addresses that the service answers at."""
+    served: list[BaseRoute] = [_served(service, route) for route in TABLE]
+    served += [_plain(service, *row) for row in BESIDE]
+    served.append(WebSocketRoute(f"{PREFIX}/live", partial(_converse, service)))
+    served.append(WebSocketRoute(f"{PREFIX}{TALK}/live", partial(_converse, service)))
+    return served
+
+
+def _served(service: Service, route: Route) -> Served:
+    async def endpoint(request: Request) -> Response:
+        return await answer(service, route, request)
+
+    return Served(PREFIX + route.path, endpoint, methods=[route.method], name=route.name)
+
+
+def _plain(service: Service, method: str, path: str, endpoint: Endpoint) -> Served:
+    async def answered(request: Request) -> Response:
+        return await endpoint(service, request)
+
+    return Served(path, answered, methods=[method], name=endpoint.__name__)
+
+
+async def _converse(service: Service, socket: Any) -> None:
+    await converse(service, socket)
+
+
+# -- what watches over the service asks for --------------------------------------------------------------------------
+
+
+async def openapi(service: Service, request: Request) -> Response:
+    return JSONResponse(described(TABLE, version("everthread")))
+
+
+async def health(service: Service, request: Request) -> Response:
+    """Whether the process answers at all."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(service: Service, request: Request) -> Response:
+    """Whether it takes requests: the store answers, and it is not about to end."""
+    if service.leaving.is_set():
+        return JSONResponse({"status": "leaving"}, status_code=503)
+    await service.et.log.reachable()
+    return JSONResponse({"status": "ready"})
+
+
+TABLE: tuple[Route, ...] = (*ROUTES, *OFFICE)
+BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
+    ("GET", f"{PREFIX}{TALK}/listen", listen),
+    ("POST", f"{PREFIX}/sign-in", sign_in),
+    ("GET", f"{PREFIX}/sign-in", who),
+    ("DELETE", f"{PREFIX}/sign-in", sign_out),
+    ("GET", "/openapi.json", openapi),
+    ("GET", "/health", health),
+    ("GET", "/ready", ready),
+)
+
+
+# -- errors, and headers -----------------------------------------------------------------------------------------------
+
+
+async def _failed(request: Request, problem: Exception) -> Response:
+    """What went wrong, as problem details."""
+    status = status_of(problem)
+    if not isinstance(problem, EverthreadError) or status == 500:
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
+    headers = {}
+    if (seconds := getattr(problem, "seconds", None)) and status in (429, 503):
+        headers["retry-after"] = str(max(1, round(seconds)))
+    if isinstance(problem, NoSuchMethod):
+        headers["allow"] = problem.allowed
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return Response(body_of(problem), status_code=status, media_type=TYPE, headers=headers)
+
+
+async def _refused(request: Request, problem: Exception) -> Response:
+    """What the router itself refuses."""
+    assert isinstance(problem, HTTPException)
+    if problem.status_code == 405:
+        allowed = (problem.headers or {}).get("Allow", "another method")
+        return await _failed(request, NoSuchMethod(request.method, allowed))
+    return await _failed(request, NoSuchRoute(request.url.path))
+
+
+class _Headed:
+    """Gives every response the headers that browsers ask for safety's sake."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name for name, _ in message["headers"]}
+                more = HEADERS if NOT_KEPT[0] in there else [*HEADERS, NOT_KEPT]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        await self._app(scope, receive, headed)

@@ -1,0 +1,155 @@
+"""Answering a request: who calls, what about, the verb, and what it gave as JSON.
+
+Everything that a caller reaches is bound to its tenant and user here, in one place: a store's verb is given both, a
+conversation is found as that user's, and what is somebody else's is not found.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from everthread import wire
+from everthread.agent.child import Child
+from everthread.agent.reply import Reply
+from everthread.problems import body_of
+from everthread.routes import Opened, Route
+from everthread.core.accounts import Caller
+from everthread.server.reading import JSON, Arguments, arguments_of
+from everthread.server.service import Service
+from everthread.server.sse import EventStream, Sent, wants_events
+from everthread.talk import Talk
+
+
+async def answer(service: Service, route: Route, request: Request) -> Response:
+    """Answer a request to one of the routes of the table."""
+    caller = await service.enter(request, route.scope)
+    with service.within(caller):
+        target = await target_of(service, route, caller, request.path_params, request.query_params)
+        given = await arguments_of(route, request, most=service.limits.body)
+        if route.runs:
+            return await _turn(service, route, caller, request, target, given)
+        body = await called(service, route, caller, target, given)
+        return Response(body, media_type=JSON) if body else Response(status_code=204)
+
+
+async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
+    """Call a verb that is no turn's: what it gave, as JSON; nothing where it gives nothing."""
+    service.allow(caller, given.several, given.named)
+    value = await route.verb(target, *given.several, **given.named, **_whose(service, route, caller))
+    if value is None and route.gives in (None, type(None)):
+        return b""
+    if isinstance(value, Talk):
+        value = opened(value)
+    elif isinstance(value, Child):
+        value = await value.look()
+    return wire.dumps(value)
+
+
+def opened(talk: Talk) -> Opened:
+    return Opened(talk.conversation, talk._branch)
+
+
+def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
+    """What a verb asks for that comes by no request: who calls, and the store."""
+    known = {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
+    asks = inspect.signature(route.verb).parameters
+    return {name: value for name, value in known.items() if name in asks}
+
+
+async def target_of(
+    service: Service, route: Route, caller: Caller, path: Mapping[str, str], query: Mapping[str, str]
+) -> Any:
+    """What a verb is called on."""
+    match route.of:
+        case "store":
+            return service.et
+        case "agents":
+            return service.et.agents
+        case "identity":
+            return service.door.identity
+        case "talk":
+            return await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+        case "child":
+            talk = await talk_of(service, caller, path["conversation"])
+            return await talk.child(_branch(path["branch"]))
+
+
+async def talk_of(service: Service, caller: Caller, id: str, branch: str = "") -> Talk:
+    """The caller's conversation with this id, on a branch by name or number; on the current one where none is named."""
+    talk = await service.et.conversation(user=caller.user, tenant=caller.tenant, id=id, begin=False)
+    return await talk.on(_branch(branch)) if branch else talk
+
+
+def _branch(named: str) -> str | int:
+    return int(named) if named.isascii() and named.isdigit() else named
+
+
+# -- turns, and listening ----------------------------------------------------------------------------------------
+
+
+async def _turn(
+    service: Service, route: Route, caller: Caller, request: Request, target: Any, given: Arguments
+) -> Response:
+    """A turn, which runs by itself from now on: its deltas as server-sent events, where the caller wants them; else the
+    message, once it is on disk."""
+    reply = await begun(service, route, caller, target, given)
+    if wants_events(request):
+        return EventStream(_deltas(reply), service.leaving)
+    return Response(wire.dumps(await reply.accepted()), status_code=202, media_type=JSON)
+
+
+async def begun(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> Reply:
+    """A turn that has begun, and goes on when its caller is gone."""
+    service.allow(caller, given.several, given.named)
+    async with service.meter.turn(caller) as count:
+        reply: Reply = route.verb(target, *given.several, **given.named, detached=True)
+        count(reply)
+    return reply
+
+
+async def _deltas(reply: Reply) -> AsyncGenerator[Sent, None]:
+    """The deltas of a turn, and last of all what went wrong, if anything did."""
+    try:
+        accepted = await reply.accepted()
+        yield Sent("accepted", wire.dumps(accepted), str(accepted.seq))
+        async for delta in reply:
+            yield Sent("delta", wire.dumps(delta))
+    except Exception as problem:  # noqa: BLE001 -- told to the caller; it was logged where the turn ran
+        yield Sent("problem", body_of(problem))
+
+
+async def listen(service: Service, request: Request) -> Response:
+    """Listen to a branch by server-sent events: first a snapshot, then what is told, each with its place."""
+    caller = await service.enter(request, "read")
+    with service.within(caller):
+        where = request.path_params["conversation"], request.query_params.get("branch", "")
+        talk = await talk_of(service, caller, *where)
+        after = request.headers.get("last-event-id") or request.query_params.get("after", "0")
+        return EventStream(_told(service, caller, talk, after), service.leaving)
+
+
+async def _told(service: Service, caller: Caller, talk: Talk, after: str) -> AsyncGenerator[Sent, None]:
+    try:
+        with service.meter.connection(caller):
+            yield Sent("snapshot", wire.dumps(await snapshot_of(talk)))
+            async for one in talk.told(after=after):
+                yield Sent("told", wire.dumps(one), one.place)
+    except Exception as problem:  # noqa: BLE001 -- told to the caller
+        service.note(problem)
+        yield Sent("problem", body_of(problem))
+
+
+async def snapshot_of(talk: Talk) -> dict[str, Any]:
+    """What a face draws at once when it comes, comes back or goes to another conversation: the conversation, and the
+    canvas as it is after event `seq`: later changes come as events."""
+    now = await talk.another(talk.id)
+    there = await now.on(talk._branch) if talk._branch is not None else now
+    newest = await there.before(limit=1)
+    seq = newest[-1].seq if newest else 0
+    canvas = await there.canvas(at=seq + 1)
+    return {"conversation": now.conversation, "branch": talk._branch, "seq": seq, "canvas": canvas}

@@ -1,0 +1,84 @@
+"""Who is at the door: the caller of a request, by an API key or by the cookie of a sign-in, and whether it may come in.
+
+A key stands in the header `Authorization: Bearer evk_…`, never in an address. A browser has a cookie that no script can
+read and no other site can use: what changes something also needs the token that the page was told (`X-CSRF-Token`), and
+a WebSocket, to which no page can add a header, must come from this service's own pages (`Origin`).
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.websockets import WebSocket
+
+from everthread.core.accounts import Caller, Scope
+from everthread.errors import Forbidden, NotSignedIn
+from everthread.server.api_keys import HEADER
+from everthread.server.identity import Identity
+
+COOKIE = "everthread"
+SECURE_COOKIE = "__Host-everthread"  # over https: bound to the host by the browser
+CSRF = "x-csrf-token"
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+class Door:
+    def __init__(self, identity: Identity, *, hosts: frozenset[str]) -> None:
+        """`hosts`: by which names the service may be called; a page elsewhere cannot reach it under a name of its
+        own."""
+        self.identity, self._hosts = identity, hosts
+
+    async def enter(self, request: HTTPConnection, scope: Scope) -> Caller:
+        """Who calls. NotSignedIn, or Forbidden where this is more than it may."""
+        self.check_host(request)
+        if key := _bearer(request):
+            caller = await self.identity.caller_of_key(key, user=request.headers.get(HEADER, ""))
+        elif token := sign_in_of(request):
+            caller = await self.identity.caller_of_sign_in(token)
+            self._check_page(request, token)
+        else:
+            raise NotSignedIn
+        must(caller, scope)
+        return caller
+
+    def check_host(self, request: HTTPConnection) -> None:
+        """Whoever resolves a name of its own to this machine (DNS rebinding) is not let in."""
+        host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]").lower()
+        if self._hosts and host not in self._hosts:
+            raise Forbidden(f"This service is not called {host[:80]!r}", "name it with `everthread serve --name`")
+
+    def _check_page(self, request: HTTPConnection, token: str) -> None:
+        """A cookie comes with whatever a browser sends, so what it changes must be asked for by our own page."""
+        if not is_ours(request):
+            raise Forbidden("This request comes from a page of another site", "use this service's own page")
+        if isinstance(request, WebSocket):
+            if "origin" not in request.headers:
+                raise Forbidden("A WebSocket with a cookie must say where it comes from", "use an API key")
+        elif request.scope["method"] not in SAFE and not self.identity.csrf_fits(token, request.headers.get(CSRF, "")):
+            raise Forbidden("This request does not say that it comes from our page", f"send the header {CSRF}")
+
+
+def must(caller: Caller, scope: Scope) -> None:
+    """Forbidden: the caller may not do what needs this scope."""
+    if not caller.may(scope):
+        raise Forbidden(f"This needs the scope {scope}", "use a key or an account that has it")
+
+
+def is_ours(request: HTTPConnection) -> bool:
+    """Whether a request comes from one of our own pages, or from no page at all."""
+    if "origin" not in request.headers:
+        return request.headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+    origin = urlsplit(request.headers["origin"])
+    return bool(origin.netloc) and origin.netloc == request.headers.get("host", "")
+
+
+def sign_in_of(request: HTTPConnection) -> str:
+    """The token of the sign-in that the browser was given."""
+    return request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE, "")
+
+
+def _bearer(request: HTTPConnection) -> str:
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if kind.lower() == "bearer" else ""
+

@@ -1,0 +1,116 @@
+"""How much a caller may ask for: requests a minute, the size of a body, connections, turns at once, tokens a day.
+
+Rates, connections and turns are counted in each process by itself, so that no request waits for it: with `--workers N`
+a caller may have up to N times as many. Tokens are counted in the store, from what model calls took since midnight UTC.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import msgspec
+
+from everthread.agent.reply import Reply
+from everthread.errors import TooMany
+from everthread.core.accounts import Caller
+
+MINUTE, DAY = 60.0, 86_400.0
+KNOWN = 10_000  # callers whose rates are remembered
+FRESH = 5.0  # seconds for which a day's tokens are taken to be what they were
+
+
+class Allowance(msgspec.Struct, frozen=True, kw_only=True):
+    """What one caller, a user or a key, may have. 0 is no limit."""
+
+    requests: int = 600  # a minute
+    body: int = 32 * 1024 * 1024  # bytes
+    connections: int = 50  # that last: streams and WebSockets
+    turns: int = 8  # at once
+    tokens: int = 0  # a day, of input and output
+
+
+class Meter:
+    """What callers have used of their limits, in this process."""
+
+    def __init__(
+        self,
+        limits: Allowance,
+        tokens_today: Callable[[Caller], Awaitable[int]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits, self._tokens_today, self._clock = limits, tokens_today, clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # what is left of a minute's requests, and as of when
+        self._connections: Counter[str] = Counter()
+        self._turns: Counter[str] = Counter()
+        self._tokens: dict[str, tuple[float, int]] = {}
+
+    def request(self, caller: Caller) -> None:
+        """Count a request. TooMany: there were too many in the last minute."""
+        most = self.limits.requests
+        if not most:
+            return
+        now = self._clock()
+        left, since = self._buckets.get(_name(caller), (float(most), now))
+        left = min(most, left + (now - since) * most / MINUTE)
+        if left < 1:
+            raise TooMany("requests a minute", limit=most, seconds=(1 - left) * MINUTE / most)
+        if len(self._buckets) >= KNOWN:
+            self._buckets.clear()
+        self._buckets[_name(caller)] = (left - 1, now)
+
+    @contextmanager
+    def connection(self, caller: Caller) -> Iterator[None]:
+        """While a stream or WebSocket is open."""
+        self._take(self._connections, caller, "open connections", self.limits.connections)
+        try:
+            yield
+        finally:
+            self._give_back(self._connections, _name(caller))
+
+    @asynccontextmanager
+    async def turn(self, caller: Caller) -> AsyncIterator[Callable[[Reply], None]]:
+        """Around the beginning of a turn: what is given here keeps it counted until it is over."""
+        await self._check_tokens(caller)
+        self._take(self._turns, caller, "turns at once", self.limits.turns)
+        kept: list[Reply] = []
+        try:
+            yield kept.append
+        except BaseException:
+            self._give_back(self._turns, _name(caller))
+            raise
+        if kept and (task := kept[0]._task) is not None:
+            task.add_done_callback(lambda _: self._give_back(self._turns, _name(caller)))
+        else:
+            self._give_back(self._turns, _name(caller))
+
+    async def _check_tokens(self, caller: Caller) -> None:
+        most = self.limits.tokens
+        if not most:
+            return
+        now = self._clock()
+        read, used = self._tokens.get(_name(caller), (-FRESH, 0))
+        if now - read >= FRESH:
+            used = await self._tokens_today(caller)
+            if len(self._tokens) >= KNOWN:
+                self._tokens.clear()
+            self._tokens[_name(caller)] = (now, used)
+        if used >= most:
+            raise TooMany("tokens a day", limit=most, seconds=DAY - time.time() % DAY)
+
+    def _take(self, counter: Counter[str], caller: Caller, what: str, most: int) -> None:
+        if most and counter[_name(caller)] >= most:
+            raise TooMany(what, limit=most, seconds=1)
+        counter[_name(caller)] += 1
+
+    def _give_back(self, counter: Counter[str], name: str) -> None:
+        counter[name] -= 1
+        if not counter[name]:
+            del counter[name]
+
+
+def _name(caller: Caller) -> str:
+    """A key is counted by itself, a user together with all sign-ins."""
+    return caller.id if caller.via == "key" else f"{caller.tenant}/{caller.user}"

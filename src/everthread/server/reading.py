@@ -1,0 +1,143 @@
+"""From a request to the arguments of a verb: what the path, the query and the JSON body say, as the types that the verb
+takes. What does not fit is refused by its name, before anything happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from everthread.core.values import inside
+from everthread.errors import BadRequest, BadValue, TooLarge, TooSlow
+from everthread.routes import Argument, Route
+
+BODY_SECONDS = 30.0  # for a whole body to come
+JSON = "application/json"
+
+
+class Arguments(NamedTuple):
+    """The arguments of a verb: those that stand one after another, and those that have names."""
+
+    several: list[Any]
+    named: dict[str, Any]
+
+
+async def arguments_of(route: Route, request: Request, *, most: int) -> Arguments:
+    """The arguments that a request gives. `most`: bytes of its body."""
+    body = await json_body(request, most) if any(one.where == "body" for one in route.arguments) else {}
+    _check_names(route, body, "body")
+
+    def value(one: Argument) -> Any:
+        if one.where == "path":
+            return _of_text(one, request.path_params[one.name])
+        if one.where == "query":
+            given = request.query_params.getlist(one.name)
+            return _of_text(one, given[-1]) if given else _absent(one)
+        return _of_json(one, body[one.name]) if one.name in body else _absent(one)
+
+    return _gathered(route, value)
+
+
+def arguments_in(route: Route, form: dict[str, Any]) -> Arguments:
+    """The arguments that one JSON object gives, wherever a request has them: a message of a WebSocket."""
+    _check_names(route, form)
+    return _gathered(route, lambda one: _of_json(one, form[one.name]) if one.name in form else _absent(one))
+
+
+def _check_names(route: Route, form: dict[str, Any], where: str = "") -> None:
+    known = sorted(one.name for one in route.arguments if not where or one.where == where)
+    if unknown := [name for name in form if name not in known]:
+        raise BadValue("an argument", unknown[0], f"one of those there are: {', '.join(known) or 'none'}")
+
+
+def _gathered(route: Route, value: Callable[[Argument], Any]) -> Arguments:
+    found = Arguments([], {})
+    for one in route.arguments:
+        given = value(one)
+        if given is not _NONE and one.many:
+            found.several.extend(given)
+        elif given is not _NONE:
+            found.named[one.name] = given
+    return found
+
+
+_NONE = object()
+
+
+def _absent(one: Argument) -> Any:
+    if one.required:
+        raise BadValue(one.name, None, f"given in the {one.where}")
+    return _NONE
+
+
+def _of_text(one: Argument, text: str) -> Any:
+    try:
+        if _has(one.type, dict):
+            return json.loads(text)
+        return msgspec.convert(text, one.type, strict=False)
+    except (ValueError, msgspec.ValidationError) as problem:
+        raise BadValue(one.name, text, f"of another form ({problem})") from None
+
+
+def _of_json(one: Argument, form: Any) -> Any:
+    try:
+        return _read(one.type, form)
+    except (ValueError, TypeError, KeyError, RecursionError) as problem:  # those of msgspec are ValueErrors
+        why = f"{problem} is missing" if isinstance(problem, KeyError) else problem
+        raise BadValue(one.name, form, f"of another form ({why})") from None
+
+
+def _read(wanted: Any, form: Any) -> Any:
+    if isinstance(form, str) and _has(wanted, str):
+        return form
+    if get_origin(wanted) is list and isinstance(form, list):
+        return [_read(get_args(wanted)[0], each) for each in form]
+    return inside(wanted, form)
+
+
+def _has(wanted: Any, kind: type) -> bool:
+    """Whether a type is this one, or a union with it."""
+    if get_origin(wanted) in (Union, UnionType):
+        return any(_has(each, kind) for each in get_args(wanted))
+    return wanted is kind or get_origin(wanted) is kind
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------
+
+
+async def json_body(request: Request, most: int) -> dict[str, Any]:
+    """The body, a JSON object; empty where there is none."""
+    body = await whole_body(request, most)
+    if not body:
+        return {}
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != JSON:
+        raise BadRequest(f"its body must be {JSON}, and its Content-Type must say so")
+    try:
+        found = json.loads(body)  # which takes escapes of lone surrogates, as our own forms may have
+    except (ValueError, RecursionError) as problem:
+        raise BadRequest(f"its body is no JSON ({problem})") from None
+    if not isinstance(found, dict):
+        raise BadRequest("its body must be a JSON object")
+    return found
+
+
+async def whole_body(request: Request, most: int) -> bytes:
+    """All of a body, if it is not too large and comes in time."""
+    pieces, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > most:
+                    raise TooLarge(most)
+                pieces.append(piece)
+    except TimeoutError:
+        raise TooSlow(BODY_SECONDS) from None
+    except ClientDisconnect:
+        raise BadRequest("it broke off") from None
+    return b"".join(pieces)

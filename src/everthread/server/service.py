@@ -1,0 +1,78 @@
+"""What all requests share: the open store, the door, the meter, and what callers may not set."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from everthread.app import Everthread
+from everthread.core.events import SettingsChanged
+from everthread.errors import EverthreadError, Forbidden
+from everthread.routes import Scope
+from everthread.server.door import Door
+from everthread.core.accounts import Caller
+from everthread.server.limits import Allowance, Meter
+from everthread.store.scope import within
+
+_log = logging.getLogger("everthread.server")
+
+# What would have the service call elsewhere, read its files or take more of its machine: for operators to set.
+OPERATORS = frozenset({"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"})
+MODELS = ("model", "fallback", "summary_model")
+PATHS = ("local:/", "local:.", "local:~", "local:\\")
+
+
+class Service:
+    """`leaving`: set when the process is about to end."""
+
+    def __init__(self, et: Everthread, door: Door, limits: Allowance) -> None:
+        self.et, self.door = et, door
+        self.meter = Meter(limits, self._tokens_today)
+        self.leaving = asyncio.Event()
+
+    @property
+    def limits(self) -> Allowance:
+        return self.meter.limits
+
+    async def enter(self, request: HTTPConnection, scope: Scope) -> Caller:
+        """Who calls, if it may, and has not called too often."""
+        caller = await self.door.enter(request, scope)
+        self.meter.request(caller)
+        return caller
+
+    def note(self, problem: BaseException) -> None:
+        """Log a problem that was told to its caller, if nobody expected it."""
+        if not isinstance(problem, EverthreadError):
+            _log.error("A request failed", exc_info=problem)
+
+    @contextmanager
+    def within(self, caller: Caller) -> Iterator[None]:
+        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
+        with within(caller.tenant):
+            yield
+
+    def allow(self, caller: Caller, several: list[Any], named: dict[str, Any]) -> None:
+        """Forbidden: an argument sets what only operators may."""
+        if caller.may("admin"):
+            return
+        changes = [one.values for one in several if isinstance(one, SettingsChanged)]
+        for given in (named, named.get("settings"), *changes):
+            if isinstance(given, dict):
+                _check_settings(given)
+
+    async def _tokens_today(self, caller: Caller) -> int:
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        rows = await self.et.usage(user=caller.user, tenant=caller.tenant, by="day", since=midnight)
+        return sum(row.input + row.output for row in rows)
+
+
+def _check_settings(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None and (name in OPERATORS or (name in MODELS and str(value).startswith(PATHS))):
+            raise Forbidden(f"{name} is set by the operators of this service alone", "leave it out, or ask one of them")
