@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from everthread import arguments
 from everthread.agent.personas import Agents
-from everthread.agent.runtime import DEFAULT_AGENT, Runtime, Summarise
+from everthread.agent.runtime import DEFAULT_AGENT, KeysOf, Runtime, Summarise
 from everthread.config import Source, general_sources, keys_of, resolve
 from everthread.context.build import Contexts, drop_turns_around
 from everthread.core.ids import is_id
@@ -79,7 +79,7 @@ class Everthread:
         *,
         environment: bool = True,
         tools: Iterable[Any] = (),
-        keys: Mapping[str, str] | None = None,
+        keys: Mapping[str, str] | KeysOf | None = None,
         strict: bool = False,
         own: Own = NOTHING_OWN,
     ) -> None:
@@ -94,7 +94,7 @@ class Everthread:
             toolbox=Toolbox(tools),
             strict=strict,
             environ=os.environ,
-            keys=lambda: self._keys,
+            keys=self._keys,
             strategy=own.strategy,
             summarise=own.summarise,
         )
@@ -109,7 +109,7 @@ class Everthread:
         environment: bool = True,
         tools: Iterable[Any] = (),
         agents: str | Path | None = None,
-        keys: Mapping[str, str] | None = None,
+        keys: Mapping[str, str] | KeysOf | None = None,
         importance: Worth = worth,
         strategy: Strategy | None = None,
         summarise: Summarise | None = None,
@@ -126,11 +126,13 @@ class Everthread:
         `environment` is False; keys are no settings. `tools`: what agents may use: functions with type hints, objects
         with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files; an agent must then be one
         of them, or one that was saved. `keys`: by provider, or by host and port for servers of your own; else those of
-        the configuration file and the environment. `importance`: what a message is worth, from 0 to 100, in place of
-        the default scores; it is asked once, when the message is appended. `strategy`: a function of your own that
-        chooses the turns that are sent, wherever no call names another. `summarise`: a function that writes memory's
-        summaries, in place of a model: of the instructions and of what was said. `counters`: functions that count the
-        tokens of a text, by models' names or patterns of these.
+        the configuration file and the environment. Or an async function that gives them for a tenant, asked before each
+        model call: a tenant's calls are made with its own; one for which it gives none has the file's and the
+        environment's. `importance`: what a message is worth, from 0 to 100, in place of the default scores; it is asked
+        once, when the message is appended. `strategy`: a function of your own that chooses the turns that are sent,
+        wherever no call names another. `summarise`: a function that writes memory's summaries, in place of a model: of
+        the instructions and of what was said. `counters`: functions that count the tokens of a text, by models' names
+        or patterns of these.
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
@@ -217,9 +219,16 @@ class Everthread:
         """The talk for one of `et.conversations`."""
         return Talk(self.log, conversation, runtime=self._runtime)
 
+    async def _keys(self, tenant: str) -> Mapping[str, str]:
+        """The keys with which model calls of a tenant are made."""
+        given = self._given_keys
+        if isinstance(given, Mapping):
+            return given
+        return (await given(tenant) if given else None) or self._keys_of_file
+
     @cached_property
-    def _keys(self) -> Mapping[str, str]:
-        return keys_of(os.environ) if self._given_keys is None else self._given_keys
+    def _keys_of_file(self) -> Mapping[str, str]:
+        return keys_of(os.environ)
 
     def _sources(self) -> tuple[Source, ...]:
         """Where settings come from that are no conversation's: the file and the environment, read once, and `open`."""

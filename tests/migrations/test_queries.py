@@ -61,6 +61,9 @@ INTENDED = {
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
 ABOUT_MANY = {
     "all_conversations",
+    "all_provider_keys",
+    "any_account",
+    "any_password",
     "calibrations",
     "document_gaps",
     "forgetting",
@@ -185,6 +188,28 @@ def _values(talk: Talk) -> dict[str, Any]:
         "postings": "0000",
         "partial": "",
         "forgotten": 0,
+        "after": "",
+        "role": "user",
+        "password": "",
+        "made": 0,
+        "disabled": None,
+        "how": "link",
+        "entered_by": "",
+        "scopes": "read",
+        "seen": 0,
+        "application": "",
+        "users": "",
+        "label": "x",
+        "revoked": None,
+        "provider": "openai",
+        "key_id": "x",
+        "nonce": b"",
+        "sealed": b"",
+        "was": b"",
+        "done_by": "",
+        "act": "x",
+        "about": "",
+        "mark": "x",
     }
 
 

@@ -17,20 +17,48 @@ from tests.postgres_server import Server
 
 ENGINES = ["sqlite", "postgres"]
 TABLES = [
-    *("blob_uses", "blobs", "branches", "calibrations", "canvases", "conversations", "documents", "events"),
-    *("everthread_migrations", "forgetting", "leases", "model_calls", "quotes", "recall_blocks", "recall_branches"),
-    *("recall_conversations", "recall_words", "receipts", "reminders", "schedules", "secrets"),
+    *(
+        "accounts",
+        "api_keys",
+        "audit",
+        "blob_uses",
+        "blobs",
+        "branches",
+        "calibrations",
+        "canvases",
+        "conversations",
+        "documents",
+        "events",
+    ),
+    *(
+        "everthread_migrations",
+        "forgetting",
+        "leases",
+        "links",
+        "model_calls",
+        "provider_keys",
+        "quotes",
+        "recall_blocks",
+        "recall_branches",
+    ),
+    *("recall_conversations", "recall_words", "receipts", "reminders", "schedules", "secrets", "sign_ins"),
 ]
 # What stands beside conversations.
 OTHER_KEYS = {
+    "accounts": ["tenant", "user"],
+    "api_keys": ["tenant", "id"],
+    "audit": ["tenant", "id"],
     "calibrations": ["model", "step"],
     "documents": ["tenant", "user", "name", "version"],
     "everthread_migrations": ["version"],
     "leases": ["tenant", "name"],
+    "links": ["tenant", "hash"],
+    "provider_keys": ["tenant", "provider"],
     "recall_blocks": ["block"],
     "recall_conversations": ["number"],  # with which the numbers of its blocks begin
     "recall_words": ["word", "block"],
     "secrets": ["name"],
+    "sign_ins": ["tenant", "hash"],
 }
 
 

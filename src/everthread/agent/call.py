@@ -39,6 +39,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """What a model call sends, and to which model. `record`: what the log keeps of it; made once the call is over,
     because no request should wait for its hashes."""
 
+    tenant: str
     model: str
     about: Model
     settings: Settings
@@ -50,6 +51,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 def sent_with(context: Context, *, agent: str, headers: Headers) -> Sent:
     """What a turn sends."""
     return Sent(
+        tenant=context.line.tenant,
         model=context.model,
         about=context.about,
         settings=context.settings,
@@ -90,7 +92,7 @@ class Calling:
 
     async def reply(self) -> Replied:
         """The whole reply. Raises ModelError."""
-        client = await self._runtime.reach(self.model, self._sent.settings)
+        client = await self._runtime.reach(self.model, self._sent.settings, tenant=self._sent.tenant)
         while True:
             self._tries += 1
             try:
@@ -175,7 +177,7 @@ class Calling:
 
 async def counted(runtime: Runtime, context: Context, headers: Headers) -> int | None:
     """The provider's own count of a context, where it has an endpoint for that. Raises ModelError."""
-    client = await runtime.reach(context.model, context.settings)
+    client = await runtime.reach(context.model, context.settings, tenant=context.line.tenant)
     try:
         return await client.count(context.request, **_beside(headers))
     except ModelError as problem:

@@ -58,6 +58,11 @@ T = TypeVar("T")
 
 
 Summarise = Callable[[str, str], "str | Awaitable[str]"]  # from instructions and what was said to a summary
+KeysOf = Callable[[str], Awaitable[Mapping[str, str]]]  # from a tenant to its keys, by provider or host and port
+
+
+async def no_keys(_: str) -> Mapping[str, str]:
+    return {}
 
 
 class MemoryWorker(Protocol):
@@ -81,7 +86,7 @@ class Runtime:
         toolbox: Toolbox | None = None,
         strict: bool = False,
         environ: Mapping[str, str] = MappingProxyType({}),
-        keys: Callable[[], Mapping[str, str]] = dict,
+        keys: KeysOf = no_keys,
         strategy: Strategy | None = None,
         summarise: Summarise | None = None,
     ) -> None:
@@ -198,13 +203,14 @@ class Runtime:
 
     # -- models ------------------------------------------------------------------------------------------------
 
-    async def reach(self, model: str, settings: Settings) -> Client:
-        """The client for a model, with the address and the patience of these settings."""
+    async def reach(self, model: str, settings: Settings, *, tenant: str) -> Client:
+        """The client for a model, with the tenant's key, and the address and the patience of these settings. Clients
+        are told apart by the key as well: nobody calls with another tenant's."""
         access = access_of(
             model,
             settings.address,
             self._environ,
-            self._keys(),
+            await self._keys(tenant),
             seconds=settings.call_seconds,
             threads=settings.threads,
             window=settings.model_window,

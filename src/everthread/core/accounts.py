@@ -66,11 +66,13 @@ class AuditEntry(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 
 class ProviderKey(msgspec.Struct, Value, frozen=True, kw_only=True):
-    """A tenant's key for a provider, as it may be shown: how it ends, where it is long enough for that."""
+    """A tenant's key for a provider, as it may be shown: how it ends, where it is long enough for that. Not `usable`:
+    it cannot be opened, and has to be put in anew."""
 
     tenant: str
     provider: str
     ends: str = ""
+    usable: bool = True
     made: datetime = EPOCH
 
 

@@ -32,7 +32,9 @@ class Told(msgspec.Struct, frozen=True):
     record: ModelCall
 
 
-async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions: str, text: str, at: int) -> Told:
+async def ask(
+    runtime: Runtime, settings: Settings, model: str, *, tenant: str, instructions: str, text: str, at: int
+) -> Told:
     """The model's answer. Raises ModelError, or whatever the application's own function raises."""
     if runtime.summarise:
         return await _own(runtime.summarise, ModelCall(model=model, at=at, agent=MEMORY), instructions, text)
@@ -40,6 +42,7 @@ async def ask(runtime: Runtime, settings: Settings, model: str, *, instructions:
     calling = Calling(
         runtime,
         Sent(
+            tenant=tenant,
             model=model,
             about=about,
             settings=msgspec.structs.replace(settings, address=_address(settings, about)),

@@ -72,7 +72,13 @@ class Memory:
         record = ModelCall(model=self.model, at=at, agent=MEMORY)
         try:
             told = await ask(
-                self._runtime, self.settings, self.model, instructions=prompts.text(prompt), text=shown, at=at
+                self._runtime,
+                self.settings,
+                self.model,
+                tenant=self.line.tenant,
+                instructions=prompts.text(prompt),
+                text=shown,
+                at=at,
             )
             record = told.record
             trimmed(told.text)

@@ -261,9 +261,9 @@ def see(row: SignInRow) -> Script[Outcome[None]]:
     return Outcome(None, [Tell("see_sign_in", [row._asdict()])])
 
 
-def sign_out(row: SignInRow) -> Script[Outcome[None]]:
+def sign_out(tenant: str, hash: str) -> Script[Outcome[None]]:
     yield from ()
-    return Outcome(None, [Tell("forget_sign_in", [row._asdict()])])
+    return Outcome(None, [Tell("forget_sign_in", [{"tenant": tenant, "hash": hash}])])
 
 
 def _landed(new: SignInRow) -> Script[Outcome[Role] | None]:

@@ -89,9 +89,9 @@ class Accounts:
         """Write down when a sign-in was last used, and until when it holds."""
         await self._engine.write(partial(accounts.see, row), about=f"seen/{row.tenant}", durable=False)
 
-    async def sign_out(self, row: SignInRow) -> None:
+    async def sign_out(self, tenant: str, hash: str) -> None:
         """End a sign-in."""
-        await self._write(row.tenant, partial(accounts.sign_out, row))
+        await self._write(tenant, partial(accounts.sign_out, tenant, hash))
 
     # -- API keys ------------------------------------------------------------------------------------------
 
