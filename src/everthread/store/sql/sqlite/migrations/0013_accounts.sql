@@ -1,0 +1,1 @@
+-- A placeholder: the accounts of the service come with this number.
