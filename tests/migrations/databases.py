@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import apsw
@@ -32,6 +33,21 @@ async def run(address: str, sql: str) -> None:
         return
     async with asyncpg.create_pool(address, min_size=0) as pool:
         await pool.execute(sql)
+
+
+@asynccontextmanager
+async def walled(address: str, *, tenant: str | None = "default") -> AsyncIterator[Any]:
+    """A connection to PostgreSQL as a store's own are, behind the wall between tenants: as the role that is neither owner
+    nor superuser, with the variable that says whose rows it sees, or without."""
+    connection = await asyncpg.connect(address)
+    try:
+        role = await connection.fetchval("SELECT quote_ident('everthread_rows_' || current_user)")
+        await connection.execute(f"SET ROLE {role}")
+        if tenant is not None:
+            await connection.execute("SELECT set_config('everthread.tenant', $1, false)", tenant)
+        yield connection
+    finally:
+        await connection.close()
 
 
 async def make_older(address: str, *, version: int) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import asyncpg
 import pytest
 
 from everthread import Everthread, user
 from everthread.store.engine import statements
-from tests.migrations.databases import copy, make_older, run
+from tests.migrations.databases import copy, make_older, run, walled
 from tests.postgres_server import Server
 
 MANY = 20_000
@@ -82,7 +81,7 @@ async def test_postgres_finds_it_by_the_intended_index(name: str, mode: str, lar
     given = ", ".join(
         str(VALUES[one]) if isinstance(VALUES[one], int) else f"'{VALUES[one]}'" for one in statement.names
     )
-    async with asyncpg.create_pool(large, min_size=0) as pool, pool.acquire() as connection:
+    async with walled(large) as connection:
         await connection.execute(f"SET plan_cache_mode = {mode}")
         await connection.execute(f"PREPARE asked AS {statement.sql}")
         plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE asked({given})"))

@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE
 # Made up, to follow the newest there is.
 NEWEST = migrate.migrations("sqlite")[-1].version
 NEXT, LAST = NEWEST + 1, NEWEST + 2
-MOODS = "CREATE TABLE moods (tenant TEXT, mood TEXT);"
+MOODS = "CREATE TABLE moods (whose TEXT, mood TEXT);"
 GOOD = Migration(NEXT, "moods", f"{MOODS} INSERT INTO moods VALUES ('x', 'good');")
 BETTER = Migration(LAST, "more_moods", "INSERT INTO moods VALUES ('x', 'better');")
 FAILING = Migration(NEXT, "moods", f"{MOODS} INSERT INTO nowhere VALUES (1);")

@@ -18,7 +18,7 @@ from everthread.core.events import TOMBSTONE, BriefUpdated, Clear, Event, Mark, 
 from everthread.core.turns import Head
 from everthread.store.conversations import Owner
 from everthread.store.engine import SqlStatement, statements
-from tests.migrations.databases import run
+from tests.migrations.databases import run, walled
 from tests.postgres_server import Server
 
 NAMES = sorted(statements("?{n}"))
@@ -382,13 +382,14 @@ def big(postgres: Server) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_postgres_understands(name: str, big: tuple[str, dict[str, Any]]) -> None:
-    async with asyncpg.create_pool(big[0], min_size=0) as pool, pool.acquire() as connection:
+    async with walled(big[0]) as connection:
         await connection.prepare(statements("${n}")[name].sql)
 
 
 async def _explain(address: str, name: str, values: dict[str, Any], mode: str) -> str:
+    """The plan behind the wall between tenants, whose policies are part of it."""
     statement = statements("${n}")[name]
-    async with asyncpg.create_pool(address, min_size=0) as pool, pool.acquire() as connection:
+    async with walled(address) as connection:
         await connection.execute(f"SET plan_cache_mode = {mode}")
         await connection.execute(f"PREPARE asked AS {statement.sql}")
         given = ", ".join(_literal(values[name]) for name in statement.names)

@@ -155,6 +155,11 @@ _CONSTRAINTS = """
 _OTHERS = """
     SELECT relkind::text, relname, coalesce(reloptions::text, '') FROM pg_class
     WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2"""
+_WALLS = """
+    SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, p.polname, p.polcmd::text, p.polpermissive, p.polroles::text,
+        pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)
+    FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' ORDER BY 1, 4"""
 _FUNCTIONS = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1"
 _TRIGGERS = "SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1"
 
@@ -169,7 +174,7 @@ async def test_postgres_migrations_add_up_to_its_schema(postgres: Server) -> Non
     await (await Everthread.open(migrated)).close()
     async with asyncpg.create_pool(written, min_size=0) as pool:
         await pool.execute(_schema("postgres"))
-    for query in (_COLUMNS, _INDEXES, _CONSTRAINTS, _OTHERS, _FUNCTIONS, _TRIGGERS):
+    for query in (_COLUMNS, _INDEXES, _CONSTRAINTS, _OTHERS, _WALLS, _FUNCTIONS, _TRIGGERS):
         assert await _fetch(migrated, query) == await _fetch(written, query)
     assert sorted({row[0] for row in await _fetch(migrated, _COLUMNS)}) == TABLES
 

@@ -21,6 +21,7 @@ MAIN = 1
 NEWEST = "~"  # sorts after every id
 MINUTE = 60_000_000  # microseconds
 OWN_ID = "conversation with the id"
+OPERATOR = "*"  # in place of a tenant: whoever may see the rows of all (`store.scope`)
 
 
 class Owner(NamedTuple):
@@ -223,7 +224,13 @@ def total(branches: list[BranchTotals]) -> Totals:
 def owner_of(tenant: str, user: str) -> Owner:
     if not user:
         raise NoUser
-    return Owner(check_name("tenant", tenant), check_name("user", user))
+    return Owner(check_tenant(tenant), check_name("user", user))
+
+
+def check_tenant(value: str) -> str:
+    if value == OPERATOR:
+        raise BadValue("tenant", value, f"a name other than {OPERATOR}, which stands for all tenants")
+    return check_name("tenant", value)
 
 
 def check_name(what: str, value: str, *, most: int = 200, empty: bool = False) -> str:

@@ -11,6 +11,7 @@ whose answer was lost is looked up before it is tried again, so nothing is writt
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -40,7 +41,10 @@ from everthread.store.engine import Bells, Outcome, Script, Tell, statements
 from everthread.store.heads import Heads
 from everthread.store.home import Home
 from everthread.store.migrate import Migration, missing
+from everthread.store.postgres import wall
 from everthread.store.postgres.pool import Pool
+from everthread.store.postgres.wall import Standing
+from everthread.store.scope import as_operator
 
 T = TypeVar("T")
 
@@ -58,6 +62,8 @@ LOST = (
     asyncpg.TooManyConnectionsError,
 )
 
+_log = logging.getLogger("everthread.store")
+
 
 class PostgresEngine:
     def __init__(self, url: str, shown: str, pool: Pool, *, bus: Bus, patience: float) -> None:
@@ -68,6 +74,7 @@ class PostgresEngine:
         self._shown = shown
         self._home = Home(shown)
         self._closed = False
+        self._down = ""  # why the wall between tenants is
         self._pool = pool
         self._patience = patience
         self._sql = statements("${n}")
@@ -89,7 +96,7 @@ class PostgresEngine:
         pool = Pool(url, most=connections, patience=patience)
         engine = cls(url, shown, pool, bus=bus or PostgresBus(url, shown=shown), patience=patience)
         try:
-            await engine._patiently(engine._migrate)
+            await engine._patiently(engine._prepare)
         except BaseException:
             engine._pool.terminate()
             raise
@@ -136,7 +143,12 @@ class PostgresEngine:
 
     async def problems(self) -> list[str]:
         self._at_home()
-        return []
+
+        async def once() -> list[str]:
+            async with self._pool.acquire() as connection:
+                return await wall.problems(connection)
+
+        return [*([self._down] if self._down else []), *await self._patiently(once)]
 
     async def watch(self) -> None:
         """Ring the bells when another process has written."""
@@ -295,14 +307,27 @@ class PostgresEngine:
 
     # -- opening -------------------------------------------------------------------------------------------
 
-    async def _migrate(self) -> None:
-        async with self._pool.acquire() as connection:
-            if not missing(self._shown, "postgres", await self._applied(connection)):
-                return
-            async with connection.transaction():
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
-                for migration in missing(self._shown, "postgres", await self._applied(connection)):
-                    await self._apply(connection, migration)
+    async def _prepare(self) -> None:
+        """Bring the schema up to date, and step down to the role that the wall between tenants binds."""
+        with as_operator():
+            async with self._pool.acquire() as connection:
+                ready = not missing(self._shown, "postgres", await self._applied(connection))
+                standing = await wall.standing(connection) if ready else None
+                if standing is None or standing.makes:
+                    standing = await self._migrate(connection)
+                if standing.role:
+                    await wall.step_down(connection, standing)
+                    self._pool.settings |= {"role": standing.role, "search_path": standing.schemas}
+        if standing.down:
+            self._down = f"{standing.down}: nothing but its queries keeps the tenants of {self._shown} apart"
+            _log.warning("%s", self._down)
+
+    async def _migrate(self, connection: Any) -> Standing:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
+            for migration in missing(self._shown, "postgres", await self._applied(connection)):
+                await self._apply(connection, migration)
+            return await wall.put_up(connection)
 
     async def _apply(self, connection: Any, migration: Migration) -> None:
         version, name, sql = migration

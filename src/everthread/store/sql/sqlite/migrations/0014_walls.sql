@@ -1,0 +1,1 @@
+-- Nothing to do: a file has one wall between tenants, its queries. PostgreSQL gets a second one (docs/decisions/0044).
