@@ -330,6 +330,10 @@ class Everthread:
             scheduled.cancel()
             await asyncio.wait({scheduled})
 
+    async def idle(self) -> None:
+        """Wait until no turn of this process is under way."""
+        await self._runtime.idle()
+
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         self._home.loop()

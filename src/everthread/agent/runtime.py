@@ -307,6 +307,11 @@ class Runtime:
         """Whether a turn of this process is under way."""
         return bool(self._running)
 
+    async def idle(self) -> None:
+        """Wait until no turn of this process is under way."""
+        while running := self._running - {asyncio.current_task()}:
+            await asyncio.wait(running)
+
     @asynccontextmanager
     async def running(self, conversation: str) -> AsyncIterator[asyncio.Task[Any]]:
         """While a turn runs, in this task: closing the store ends it first. What goes wrong with it is logged: who

@@ -16,9 +16,9 @@ from starlette.responses import Response
 from everthread import wire
 from everthread.agent.child import Child
 from everthread.agent.reply import Reply
+from everthread.core.accounts import Caller
 from everthread.problems import body_of
 from everthread.routes import Opened, Route
-from everthread.core.accounts import Caller
 from everthread.server.reading import JSON, Arguments, arguments_of
 from everthread.server.service import Service
 from everthread.server.sse import EventStream, Sent, wants_events
@@ -56,7 +56,9 @@ def opened(talk: Talk) -> Opened:
 
 def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     """What a verb asks for that comes by no request: who calls, and the store."""
-    known = {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
+    known = (
+        {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
+    )
     asks = inspect.signature(route.verb).parameters
     return {name: value for name, value in known.items() if name in asks}
 

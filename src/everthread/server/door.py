@@ -81,4 +81,3 @@ def sign_in_of(request: HTTPConnection) -> str:
 def _bearer(request: HTTPConnection) -> str:
     kind, _, key = request.headers.get("authorization", "").partition(" ")
     return key.strip() if kind.lower() == "bearer" else ""
-

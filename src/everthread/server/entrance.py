@@ -70,9 +70,7 @@ def _set_cookie(answer: Response, request: Request, made: SignedIn) -> None:
     safe = request.url.scheme == "https"
     seconds = int((made.until - datetime.now(UTC)).total_seconds())
     name = SECURE_COOKIE if safe else COOKIE
-    answer.set_cookie(
-        name, str(made.token), max_age=seconds, path="/", secure=safe, httponly=True, samesite="strict"
-    )
+    answer.set_cookie(name, str(made.token), max_age=seconds, path="/", secure=safe, httponly=True, samesite="strict")
 
 
 def _address(request: Request) -> str:

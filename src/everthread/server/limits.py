@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager, contextmanager
 import msgspec
 
 from everthread.agent.reply import Reply
-from everthread.errors import TooMany
 from everthread.core.accounts import Caller
+from everthread.errors import TooMany
 
 MINUTE, DAY = 60.0, 86_400.0
 KNOWN = 10_000  # callers whose rates are remembered

@@ -6,11 +6,11 @@ These routes belong to the table as all others do; their verbs are those of `Ide
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 
-from everthread.core.accounts import Account, ApiKey, Caller, ProviderKey, Role, Scope
+from everthread.app import Everthread
+from everthread.core.accounts import Account, ApiKey, Caller, Role, Scope
 from everthread.core.values import Value
 from everthread.routes import Route, routes
 from everthread.server.api_keys import DAYS
@@ -28,13 +28,6 @@ class NewLink(msgspec.Struct, Value, frozen=True):
     """A one-time link that was just made: its token stands behind `#link=` in the address of the page."""
 
     token: str
-
-
-class Entered(msgspec.Struct, Value, frozen=True):
-    """An administrator's sign-in as a user: a key to send as `Authorization: Bearer …`, until a time."""
-
-    token: str
-    until: datetime
 
 
 async def make_key(
@@ -81,6 +74,11 @@ async def sign_out_everywhere(self: Identity, by: Caller) -> None:
     await self.sign_out_everywhere(by)
 
 
+async def erase(self: Identity, by: Caller, user: str, et: Everthread) -> int:
+    """Erase a user for ever, with all that is theirs. How many conversations there were."""
+    return await self.erase(by, user, et)
+
+
 OFFICE: tuple[Route, ...] = tuple(
     routes(
         "identity",
@@ -98,7 +96,7 @@ OFFICE: tuple[Route, ...] = tuple(
         ("POST", "/users/{user}/enable", Identity.enable, "admin"),
         ("PUT", "/users/{user}/role", Identity.change_role, "admin"),
         ("POST", "/users/{user}/sign-out", Identity.sign_out_everywhere, "admin"),
-        ("DELETE", "/users/{user}", Identity.erase, "admin"),
+        ("DELETE", "/users/{user}", erase, "admin"),
         ("GET", "/audit", Identity.audit, "admin"),
     )
 )

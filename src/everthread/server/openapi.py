@@ -27,7 +27,7 @@ BRANCH = {
     "schema": {"type": "string"},
     "description": "A branch by name or number; the current one where none is named.",
 }
-SECURITY = [{"key": []}, {"cookie": []}]
+SECURITY: list[dict[str, Any]] = [{"key": []}, {"cookie": []}]
 SCHEMES = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, such as evk_…"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": "everthread", "description": "The sign-in of a browser"},

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
 from everthread.app import Everthread
+from everthread.core.accounts import Caller, Scope
 from everthread.core.events import SettingsChanged
 from everthread.errors import EverthreadError, Forbidden
-from everthread.routes import Scope
 from everthread.server.door import Door
-from everthread.core.accounts import Caller
 from everthread.server.limits import Allowance, Meter
 from everthread.store.scope import within
 
@@ -50,6 +49,15 @@ class Service:
         """Log a problem that was told to its caller, if nobody expected it."""
         if not isinstance(problem, EverthreadError):
             _log.error("A request failed", exc_info=problem)
+
+    def leave(self) -> None:
+        """The process is about to end: whoever listens is told to come back elsewhere."""
+        self.leaving.set()
+
+    async def drained(self, seconds: float) -> None:
+        """Give the turns that run some seconds to finish. Closing the store interrupts what is left of them."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.et.idle(), seconds)
 
     @contextmanager
     def within(self, caller: Caller) -> Iterator[None]:

@@ -23,12 +23,12 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from everthread import wire
+from everthread.core.accounts import Caller
 from everthread.core.values import inner_form, plain
 from everthread.errors import BadRequest, EverthreadError, NoSuchRoute
 from everthread.problems import problem_of
 from everthread.routes import ROUTES, Route
 from everthread.server.calls import begun, called, snapshot_of, talk_of
-from everthread.core.accounts import Caller
 from everthread.server.door import must
 from everthread.server.reading import arguments_in
 from everthread.server.service import Service
@@ -115,7 +115,7 @@ class _Line:
 
     async def _tell(self, talk: Talk, after: str) -> None:
         try:
-            async with aclosing(talk.told(after=after)) as told:
+            async with aclosing(talk.told(after=after)) as told:  # type: ignore[type-var]
                 async for one in told:
                     await self._send({"kind": "told", **plain(one)})
         except Exception as problem:  # noqa: BLE001 -- told to the caller
