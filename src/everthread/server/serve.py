@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from everthread.server.door import Door
 from everthread.server.identity import Identity
 from everthread.server.limits import Allowance
 from everthread.server.service import Service
+from everthread.server.vault import Vault
 
 PORT = 8321
 DRAIN = 10.0  # seconds that turns are given to finish
@@ -55,11 +57,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def opened(options: Options, *, keys: Mapping[str, str] | None = None) -> Any:
-    """The service on an open store."""
-    more: dict[str, Any] = {"agents": options.agents} if options.agents else {}
-    async with Everthread.open(options.store, settings=options.settings or None, keys=keys, **more) as et:
-        yield Service(et, Door(Identity(et.log), hosts=options.hosts), options.allowance)
+async def opened(options: Options) -> AsyncIterator[Service]:
+    """The service on an open store. Model calls of a tenant are made with its own keys from the vault, where it has
+    any; else with those of the settings file and the environment."""
+    vaults: list[Vault] = []
+
+    async def keys(tenant: str) -> Mapping[str, str]:
+        return await vaults[0].keys_of(tenant)
+
+    agents = Path(options.agents) if options.agents else None
+    async with Everthread.open(options.store, settings=options.settings, keys=keys, agents=agents) as et:
+        vaults.append(Vault(et.log))
+        yield Service(et, Door(Identity(et.log), hosts=options.hosts), vaults[0], options.allowance)
 
 
 class Server(uvicorn.Server):
