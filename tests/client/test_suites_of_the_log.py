@@ -23,7 +23,6 @@ through(
     "contract.test_reading",
     "contract.test_recall",
     "contract.test_sessions",
-    "contract.test_usage",
     but={
         "test_a_clock_that_runs_backwards_puts_no_event_before_another": BY_HAND,
         "test_the_newest_conversation_is_the_one_begun_last_whatever_the_clock_says": BY_HAND,
