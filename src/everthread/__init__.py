@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from everthread.agent.reply import Reply as Reply, TurnResult as TurnResult
     from everthread.app import Everthread as Everthread
     from everthread.arguments import ForContext as ForContext, ForTurn as ForTurn
-    from everthread.config import Settings as Settings
+    from everthread.config import Resolved as Resolved, Settings as Settings
     from everthread.context.build import Context as Context
     from everthread.context.explain import Explanation as Explanation, StepLine as StepLine, TurnLine as TurnLine
     from everthread.core.accounts import (
@@ -239,7 +239,7 @@ _NAMES = {
     "everthread.agent.reply": "Reply TurnResult",
     "everthread.app": "Everthread",
     "everthread.arguments": "ForContext ForTurn",
-    "everthread.config": "Settings",
+    "everthread.config": "Resolved Settings",
     "everthread.context.build": "Context",
     "everthread.context.explain": "Explanation StepLine TurnLine",
     "everthread.core.accounts": "Account ApiKey AuditEntry Caller ProviderKey",
