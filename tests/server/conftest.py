@@ -1,0 +1,20 @@
+"""The service, running: each test that asks for `served` runs on both stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.server.serving import Served, serving
+
+
+@pytest.fixture
+async def served(address: str, someone: str) -> AsyncIterator[Served]:
+    """A service with Ana and Bob of one tenant, its administrator Ada, and Cy of another."""
+    async with serving(address, f"tenant-{someone}") as running:
+        await running.join("ana")
+        await running.join("bob")
+        await running.join("ada", role="administrator")
+        await running.join("cy", tenant=f"another-{someone}")
+        yield running
