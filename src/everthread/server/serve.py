@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from everthread.server.identity import Identity
 from everthread.server.limits import Allowance
 from everthread.server.passwords import Passwords
 from everthread.server.service import Service
+from everthread.server.vault import Vault
 
 PORT = 8321
 DRAIN = 10.0  # seconds that turns are given to finish
@@ -57,13 +59,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def opened(
-    options: Options, *, keys: Mapping[str, str] | None = None, passwords: Passwords | None = None
-) -> Any:
-    """The service on an open store. `passwords`: with other parameters than those of every day."""
-    more: dict[str, Any] = {"agents": options.agents} if options.agents else {}
-    async with Everthread.open(options.store, settings=options.settings or None, keys=keys, **more) as et:
-        yield Service(et, Door(Identity(et.log, passwords=passwords), hosts=options.hosts), options.allowance)
+async def opened(options: Options, *, passwords: Passwords | None = None) -> AsyncIterator[Service]:
+    """The service on an open store. Model calls of a tenant are made with its own keys from the vault, where it has
+    any; else with those of the settings file and the environment. `passwords`: hashed in another way than usual."""
+    vaults: list[Vault] = []
+
+    async def keys(tenant: str) -> Mapping[str, str]:
+        return await vaults[0].keys_of(tenant)
+
+    agents = Path(options.agents) if options.agents else None
+    async with Everthread.open(options.store, settings=options.settings, keys=keys, agents=agents) as et:
+        vaults.append(Vault(et.log))
+        door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
+        yield Service(et, door, vaults[0], options.allowance)
 
 
 class Server(uvicorn.Server):
