@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 import uvicorn
+from starlette.types import ASGIApp
 
 from everthread.app import Everthread
 from everthread.core.settings import GivenSettings
@@ -27,6 +28,7 @@ from everthread.server.app import application
 from everthread.server.door import Door
 from everthread.server.identity import Identity
 from everthread.server.limits import Allowance
+from everthread.server.passwords import Passwords
 from everthread.server.service import Service
 from everthread.server.vault import Vault
 
@@ -57,9 +59,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def opened(options: Options) -> AsyncIterator[Service]:
+async def opened(options: Options, *, passwords: Passwords | None = None) -> AsyncIterator[Service]:
     """The service on an open store. Model calls of a tenant are made with its own keys from the vault, where it has
-    any; else with those of the settings file and the environment."""
+    any; else with those of the settings file and the environment. `passwords`: hashed in another way than usual."""
     vaults: list[Vault] = []
 
     async def keys(tenant: str) -> Mapping[str, str]:
@@ -68,7 +70,8 @@ async def opened(options: Options) -> AsyncIterator[Service]:
     agents = Path(options.agents) if options.agents else None
     async with Everthread.open(options.store, settings=options.settings, keys=keys, agents=agents) as et:
         vaults.append(Vault(et.log))
-        yield Service(et, Door(Identity(et.log), hosts=options.hosts), vaults[0], options.allowance)
+        door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
+        yield Service(et, door, vaults[0], options.allowance)
 
 
 class Server(uvicorn.Server):
@@ -86,7 +89,8 @@ class Server(uvicorn.Server):
 def listening_socket(options: Options) -> socket.socket:
     """The socket that all processes share. OSError where the address is taken."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # Said to be TCP: only then asyncio sends what is small at once (TCP_NODELAY); else an answer takes 40 ms.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((options.host, options.port))
@@ -101,22 +105,26 @@ def listening_socket(options: Options) -> socket.socket:
 async def serve(options: Options, at: socket.socket, *, began: Callable[[], None] = lambda: None) -> None:
     """Serve in this process until it is told to end."""
     async with opened(options) as service:
-        config = uvicorn.Config(
-            application(service),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="websockets-sansio",
-            ws_per_message_deflate=False,  # half the memory of an idle connection
-            ws_max_size=options.allowance.body,
-            timeout_graceful_shutdown=CLOSE,
-            forwarded_allow_ips=options.proxies,
-            server_header=False,
-        )
-        server = Server(config, service.leave)
+        server = Server(configured(application(service), options), service.leave)
         began()
         await server.serve(sockets=[at])
         await service.drained(DRAIN)
+
+
+def configured(app: ASGIApp, options: Options) -> uvicorn.Config:
+    """How the web server runs an application."""
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,  # half the memory of an idle connection
+        ws_max_size=options.allowance.body,
+        timeout_graceful_shutdown=CLOSE,
+        forwarded_allow_ips=options.proxies,
+        server_header=False,
+    )
 
 
 def serve_several(options: Options, at: socket.socket, count: int) -> None:
