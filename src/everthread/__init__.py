@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         System as System,
         ToolCall as ToolCall,
         ToolResult as ToolResult,
+        Upload as Upload,
         User as User,
         assistant as assistant,
         marker as marker,
@@ -249,8 +250,8 @@ _NAMES = {
     "everthread.core.deltas": "CallDelta CanvasDelta Delta Done Notice ReasoningDelta ResultDelta TextDelta Usage",
     "everthread.core.events": (
         "AgentKilled Assistant BriefUpdated Clear Command Event Fork Mark Marker Message ModelCall Other Pin Redacted "
-        "Rewind ScheduleFailed SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult User "
-        "assistant marker system text_of tool_call tool_result user"
+        "Rewind ScheduleFailed SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult Upload "
+        "User assistant marker system text_of tool_call tool_result user"
     ),
     "everthread.core.happenings": (
         "ArtifactCreated CanvasChanged FlowCompleted FlowStarted Happening UserEdit artifact_created canvas_changed "

@@ -19,6 +19,7 @@ OTHERWISE = {
     "listen": "GET …/listen and the WebSocket",
     "told": "GET …/listen and the WebSocket",
     "blob": "GET …/blobs/HASH",
+    "upload": "POST …/blobs",
     "blobs": "GET …/blobs/HASH, one by one",
     "on": "?branch= of every address",
     "another": "its own address",

@@ -42,6 +42,22 @@ async def test_what_calls_itself_a_page_is_served_as_bytes_to_keep(served: Serve
     assert "sandbox" in found.headers["content-security-policy"]
 
 
+async def test_what_was_handed_in_is_shown_by_a_message_and_forgotten_as_an_event(served: Served) -> None:
+    ana = served.people["ana"]
+    id = await served.begin(ana)
+    given = await served.http.post(f"/api/conversations/{id}/blobs", content=PICTURE, headers=ana.bearer)
+    event = given.json()["event"]
+    assert (event["kind"], event["parts"][0]["media_type"]) == ("upload", "image/gif")
+    said = await served.http.post(
+        f"/api/conversations/{id}/say", json={"pieces": ["Look.", *event["parts"]]}, headers=ana.bearer
+    )
+    assert said.status_code == 202, said.text
+    address = f"/api/conversations/{id}/blobs/{blob_hash(PICTURE)}"
+    for seq, status in ((1, 200), (2, 404)):  # the message shows it, too, until that is forgotten as well
+        await served.http.post(f"/api/conversations/{id}/redact", json={"seq": seq}, headers=ana.bearer)
+        assert (await served.http.get(address, headers=ana.bearer)).status_code == status
+
+
 @pytest.mark.parametrize(
     ("asked", "status", "wanted"),
     [

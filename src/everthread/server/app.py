@@ -28,7 +28,7 @@ from everthread.problems import TYPE, body_of, status_of
 from everthread.routes import ROUTES, TALK, Route
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
-from everthread.server.files import blob, export_all, export_one, import_all
+from everthread.server.files import blob, export_all, export_one, import_all, upload
 from everthread.server.office import OFFICE
 from everthread.server.openapi import PREFIX, described
 from everthread.server.pages import page
@@ -110,6 +110,7 @@ async def ready(service: Service, request: Request) -> Response:
 TABLE: tuple[Route, ...] = (*ROUTES, *OFFICE)
 BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", f"{PREFIX}{TALK}/listen", listen),
+    ("POST", f"{PREFIX}{TALK}/blobs", upload),
     ("GET", f"{PREFIX}{TALK}/blobs/{{hash}}", blob),
     ("GET", f"{PREFIX}{TALK}/export", export_one),
     ("GET", f"{PREFIX}/export", export_all),

@@ -421,6 +421,11 @@ class Talk:
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
         history that is older than now, appended oldest first: a time before the branch's newest event is refused.
         Refused, too, is what only `redact`, `fork`, `rewind` and the log itself write."""
+    def upload(self, data: bytes, *, name: str = "", media_type: str = "") -> Logged:
+        """Hand in an image or a file before anything is said of it; a message then shows it: `talk.say("Look.",
+        *logged.event.parts)`. It is an event, and is forgotten as one: with `redact`.
+
+        What its first bytes say is an image becomes one; everything else is a file of the type that is given."""
     def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:
@@ -553,6 +558,9 @@ class Talk:
         """Remove MEMORY.md for ever, with all its versions."""
     @property
     def id(self) -> str: ...
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
     def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
     @property

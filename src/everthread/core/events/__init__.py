@@ -59,6 +59,7 @@ from everthread.core.events.kinds import (
     System,
     ToolCall,
     ToolResult,
+    Upload,
     User,
     is_kind,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "System",
     "ToolCall",
     "ToolResult",
+    "Upload",
     "User",
     "assistant",
     "attach",
