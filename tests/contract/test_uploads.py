@@ -48,13 +48,7 @@ async def test_redacting_it_removes_the_bytes_unless_a_message_shows_them(talk: 
         await talk.blob(part.blob)
 
 
-async def test_it_moves_with_the_conversation_and_is_erased_with_it(
-    et: Everthread, talk: Talk, tmp_path: object
-) -> None:
-    from pathlib import Path
-
-    from everthread.transfer import export_lines, read_file
-
+async def test_it_moves_with_the_conversation_and_is_erased_with_it(et: Everthread, talk: Talk, tmp_path: Path) -> None:
     uploaded = (await talk.upload(PICTURE)).event
     assert isinstance(uploaded, Upload)
     hash = uploaded.parts[0].blob
