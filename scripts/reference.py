@@ -234,7 +234,7 @@ def _environment() -> str:
         "EVERTHREAD_AGENTS": "a folder of agents for the command line; else `everthread/agents` beside the file",
         "ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY": "the providers' keys; or the file's `[keys]` table",
         "EVERTHREAD_KEY": "the key for the server that `EVERTHREAD_ADDRESS` names; others have theirs in `[keys]`",
-        "EVERTHREAD_VAULT_KEY": "the master key of the vault, or several, newest first; else `vault.key` beside the file",
+        "EVERTHREAD_VAULT_KEY": "master keys of the vault, newest first; else the file `vault.key` beside the settings",
         "EVERTHREAD_SERVERS": "addresses of servers to look for where no model is named; empty for none",
         "EVERTHREAD_TEST_POSTGRES": "a PostgreSQL server for the tests; else a private one is started",
         "EVERTHREAD_DATA": "a folder of recorded conversations for the tests",
