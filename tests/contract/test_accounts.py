@@ -4,13 +4,14 @@ decided above it (tests/server)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from everthread.core.accounts import ApiKey
 from everthread.core.times import moment
 from everthread.errors import (
+    AccountDisabled,
     AccountExists,
     KeyRefused,
     LastAdministrator,
@@ -26,6 +27,7 @@ from everthread.store.conversations import Owner
 from everthread.store.log import Log
 from everthread.store.open import open_log
 from tests.contract.support import START, Clock
+from tests.migrations.databases import run
 
 SOON, LATER = START + 60_000_000, START + 3_600_000_000
 
@@ -170,3 +172,32 @@ async def test_what_is_sealed_is_kept_byte_for_byte_in_its_tenant(log: Log, some
     assert one in await log.accounts.all_sealed()
     await log.accounts.forget_sealed(someone, "openai", None)
     assert await log.accounts.sealed(someone) == []
+
+
+async def test_whatever_was_written_late_holds_for_nobody_who_is_disabled_or_gone(
+    log: Log, address: str, someone: str
+) -> None:
+    """Should a row outlive what its account was when it was written, the account decides."""
+    owner = Owner("acme", someone)
+    row = await joined(log, owner)
+    await log.accounts.add_link(link(owner, "unused", "sign_in"), None)
+    key = ApiKey(tenant="acme", id=someone, user=someone, label="x", scopes=("read",), until=moment(LATER))
+    await log.accounts.add_key(key, f"hash-{someone}", None)
+    mine = f"WHERE tenant = 'acme' AND \"user\" = '{someone}'"
+    await run(address, f"UPDATE accounts SET disabled = 1 {mine}")
+    asks: list[Callable[[], Awaitable[object]]] = [
+        lambda: log.accounts.signed_in(row.hash),
+        lambda: log.accounts.use_link(link(owner, "unused").hash, sign_in(owner, "late")),
+        lambda: log.accounts.key_of(f"hash-{someone}"),
+        lambda: log.accounts.sign_in(sign_in(owner, "late"), password=""),
+        lambda: log.accounts.add_link(link(owner, "another", "sign_in"), None),
+    ]
+    for ask in asks:
+        with pytest.raises(AccountDisabled):
+            await ask()
+    await run(address, f"DELETE FROM accounts {mine}")
+    refusals = (NotSignedIn, LinkUsed, KeyRefused, WrongPassword, UnknownAccount)
+    for ask, refusal in zip(asks, refusals, strict=True):
+        with pytest.raises(refusal) as refused:
+            await ask()
+        assert type(refused.value) is refusal

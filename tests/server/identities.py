@@ -17,9 +17,9 @@ GOOD = "correct horse battery"
 TABLES = ("accounts", "links", "sign_ins", "api_keys", "provider_keys", "audit")
 
 
-def quick(**other: int) -> Passwords:
+def quick(time_cost: int = 1) -> Passwords:
     """Passwords that take no time: nobody should use them."""
-    return Passwords(PasswordHasher(**{"time_cost": 1, "memory_cost": 8, "parallelism": 1, **other}))
+    return Passwords(PasswordHasher(time_cost=time_cost, memory_cost=8, parallelism=1))
 
 
 class Place:

@@ -20,7 +20,9 @@ from everthread.errors import (
     NotSignedIn,
     UnknownAccount,
 )
+from everthread.server import known
 from everthread.server.identity import Identity
+from everthread.store.verbs.forgetting import Forgetting
 from tests.contract.support import files_of
 from tests.migrations.databases import rows
 from tests.server.identities import GOOD, Place
@@ -185,6 +187,27 @@ async def test_an_erased_user_is_nowhere_and_the_audit_says_that_somebody_was(
     assert await place.identity.caller_of_sign_in(ana.token) == ana.caller
     assert await et.conversations(user=name, tenant=place.tenant) == []
     assert talk.id not in [one.id for one in await et.conversations(user="ana", tenant=place.tenant)]
+
+
+async def test_what_a_crash_leaves_of_a_user_is_erased_by_whoever_opens_the_store_next(
+    place: Place, et: Everthread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came = await place.join("ana")
+
+    async def killed(*_: Any, **__: Any) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Forgetting, "finish", killed)
+        with pytest.raises(OSError, match="killed"):
+            await et.erase_user(user="ana", tenant=place.tenant)
+    assert (await place.identity.caller_of_sign_in(came.token)).user == "ana"
+    async with Everthread.open(place.address):
+        pass
+    place.later(seconds=known.FRESH)
+    with pytest.raises(NotSignedIn):
+        await place.identity.caller_of_sign_in(came.token)
+    assert await place.identity.users(place.operator) == []
 
 
 async def test_the_librarys_own_erasing_takes_the_account_along(place: Place, et: Everthread) -> None:

@@ -158,6 +158,7 @@ class SignIns(Bound):
         return tokens.csrf_of(token)
 
     def csrf_fits(self, token: str, given: str) -> bool:
+        """Whether what a page has sent along is that, found out in the same time wherever they differ."""
         return tokens.csrf_fits(token, given)
 
     # -- going out, and passwords --------------------------------------------------------------------------
