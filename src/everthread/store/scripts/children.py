@@ -13,7 +13,8 @@ from everthread.core.branches import Branch, Line, Target
 from everthread.core.events import TOMBSTONE, Redacted
 from everthread.core.logged import Logged, readable
 from everthread.core.outcomes import FIRST, TASK, Delegated, child_of, delegated, started_key, task_among
-from everthread.store.engine import Script
+from everthread.store.conversations import Owner
+from everthread.store.engine import Ask, Script
 from everthread.store.scripts.along import key_of
 from everthread.store.scripts.append import kept, own_events
 from everthread.store.scripts.branch import branches
@@ -35,6 +36,20 @@ def begun(key: Mapping[str, str], branch: Branch) -> Script[Begun | None]:
     events = yield from own_events(dict(key), branch.number, command, command + TASK)
     said = next((delegated(one.event) for one in readable(events[:1])), None)
     return Begun(said, task_among(events)) if said else None
+
+
+class LeftBehind(NamedTuple):
+    """A child whose turn nobody runs any more, and whose it is."""
+
+    owner: Owner
+    conversation: str
+    branch: int
+
+
+def left_behind(now: int, limit: int) -> Script[list[LeftBehind]]:
+    """Of every tenant and user, those that were left first before the others."""
+    rows = yield Ask("children_left", {"now": now, "limit": limit})
+    return [LeftBehind(Owner(tenant, user), conversation, branch) for tenant, user, conversation, branch in rows]
 
 
 def heirs(line: Line, started: Logged, ended: Logged | None = None) -> Script[list[int]]:
