@@ -36,6 +36,7 @@ from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting, UnknownConversation
+from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
 from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
@@ -101,6 +102,7 @@ class Everthread:
         )
         self.memory = self._runtime.memory = memory_worker(self._runtime)
         self._scheduled = ScheduleWorker(self._runtime, self.talk)
+        self._left = ChildWorker(self._runtime)
 
     @staticmethod
     def open(
@@ -166,6 +168,7 @@ class Everthread:
                 await et.close()
                 raise
             et._scheduled.begin_soon()
+            et._left.begin_soon()
             return et
 
         return Opening(opened)
@@ -313,9 +316,9 @@ class Everthread:
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
     ) -> None:
-        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
-        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
-        nothing left.
+        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
+        cancelled or, `until_idle`, until there is nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
         """
@@ -323,15 +326,17 @@ class Everthread:
             with as_operator():
                 await self.log.reminders.add_all()
         if until_idle:
+            await self._left.look()
             await self._scheduled.drain(tell=tell)
             await self.memory.serve(until_idle=True, tell=tell)
             return
-        scheduled = asyncio.create_task(self._scheduled.serve(tell=tell))
+        beside = {asyncio.create_task(self._scheduled.serve(tell=tell)), asyncio.create_task(self._left.serve())}
         try:
             await self.memory.serve(tell=tell)
         finally:
-            scheduled.cancel()
-            await asyncio.wait({scheduled})
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def idle(self) -> None:
         """Wait until no turn of this process is under way."""
@@ -340,6 +345,7 @@ class Everthread:
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         self._home.loop()
+        await self._left.close()
         await self._scheduled.close()
         try:
             with suppress(BadSetting):  # which was told when it was used

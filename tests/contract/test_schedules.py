@@ -425,6 +425,17 @@ async def test_a_schedule_is_forgotten_with_a_message_that_it_said(store: Store,
         assert not any(b"swordfish" in data for data in files_of(address).values())
 
 
+async def test_why_one_has_failed_is_forgotten_with_the_message_that_it_may_repeat(store: Store, talk: Talk) -> None:
+    script("scheduled", NoCredit("scripted:scheduled", "no money for: swordfish"), *["Very well."] * 9)
+    await talk.schedule("the swordfish password", at=NOON)
+    await store.work(NOON)
+    said = next(one for one in await everything(talk) if one.kind == "user")
+    assert "swordfish" in str([one.event for one in await everything(talk) if isinstance(one.event, ScheduleFailed)])
+    await talk.redact(said.seq)
+    assert not any(b"swordfish" in one.body for one in await everything(talk))
+    await assert_sound(store.et, talk)
+
+
 @pytest.mark.parametrize("which", ["tool_call", "command"])
 async def test_a_schedule_is_forgotten_with_the_tool_call_that_made_it(store: Store, talk: Talk, which: str) -> None:
     """Also with the arguments that somebody gave it in place of the model's."""

@@ -1011,6 +1011,31 @@ CROSS JOIN LATERAL (
     OFFSET 0) AS e
 WHERE substr(e.body, 1, 18) <> :tombstone
 
+-- name: failures_since
+-- Events on some branches, in a JSON object each with the seq after which, that say why something failed and are not
+-- redacted.
+SELECT e.branch, e.seq, e.kind, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.spoken <> e.seq AND e.kind IN ('agent_killed', 'schedule_failed')
+        AND e.seq > CAST(CAST(j.value AS text) AS bigint)
+    OFFSET 0) AS e
+WHERE substr(e.body, 1, 18) <> :tombstone
+
+-- name: failed_calls_since
+-- The same of model calls.
+SELECT e.branch, e.seq, e.kind, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT m.* FROM model_calls AS m
+    WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = CAST(j.key AS integer)
+        AND m.failed <> 0 AND m.seq > CAST(CAST(j.value AS text) AS bigint)
+    OFFSET 0) AS m
+LEFT JOIN events AS e ON e.tenant = m.tenant AND e.conversation = m.conversation AND e.branch = m.branch AND e.seq = m.seq
+WHERE substr(e.body, 1, 18) <> :tombstone
+
 -- name: insert_quote
 INSERT INTO quotes (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq)
 VALUES (:tenant, :conversation, :branch, :seq, :of_conversation, :of_branch, :of_seq)
@@ -1190,6 +1215,18 @@ SELECT tenant, name, max(version), count(*) FROM documents GROUP BY tenant, "use
 HAVING max(version) <> count(*)
 
 -- == leases, documents, calibrations ==
+
+-- name: children_left
+-- The branches whose turn nobody runs any more though it was never given back, of those that begin with a command, as
+-- children's do; of every tenant and user.
+SELECT c.tenant, c."user", c.conversation, b.branch FROM leases AS l
+JOIN conversations AS c ON c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26) AND c.erased IS NULL
+JOIN branches AS b ON b.tenant = l.tenant AND b.conversation = c.conversation AND b.parent IS NOT NULL
+    AND b.branch = CAST(substr(l.name, 33) AS integer)
+JOIN events AS e ON e.tenant = l.tenant AND e.conversation = c.conversation AND e.branch = b.branch
+    AND e.seq = b.at + 2 AND e.kind = 'command'
+WHERE l.name LIKE 'turn/%' AND l.until <= :now
+ORDER BY l.until, l.tenant, l.name LIMIT :limit
 
 -- name: take_lease
 -- Unless another has it, whose time is not over and who is not `over`. One statement, so one of many wins.
