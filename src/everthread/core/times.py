@@ -8,7 +8,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment(microseconds: int) -> datetime:
-    return EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(0, 0, microseconds)  # by name it takes half as long again
 
 
 def microseconds(moment: datetime) -> int:
