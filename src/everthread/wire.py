@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 def dumps(value: object) -> bytes:
     """The form of a value, or of a list or dict of values, as JSON in UTF-8."""
-    if isinstance(value, list) and value and all(type(one) is Logged for one in value):
+    if isinstance(value, list) and set(map(type, value)) == {Logged}:
         with suppress(ValueError):  # of lone surrogates, or of damage, which is told of below
             return as_json(value)
     form = plain(value)

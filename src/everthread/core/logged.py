@@ -20,7 +20,7 @@ from msgspec.structs import astuple
 
 from everthread.core.events import Event, Marker, Message, Other, decode, decode_all, encode, is_unremembered, text_of
 from everthread.core.happenings import Happening
-from everthread.core.times import microseconds, moment
+from everthread.core.times import microseconds, moment, moments
 from everthread.core.values import Value, inner_form, inside
 from everthread.errors import BadValue, Corrupt
 
@@ -121,24 +121,13 @@ def as_json(page: Sequence[Logged]) -> bytes:
     take longer (`everthread.wire.dumps`)."""
     bodies = [one.body for one in page]
     b"".join(bodies).decode()
-    return _encoder.encode([_written(*astuple(one), event) for one, event in zip(page, decode_all(bodies), strict=True)])
+    events, times = decode_all(bodies), moments([one.micros for one in page])
+    return _encoder.encode(list(map(_written, page, events, times)))
 
 
-def _written(
-    branch: int,
-    seq: int,
-    id: str,
-    kind: str,
-    micros: int,
-    turn: int,
-    session: int,
-    tokens: int,
-    settled: int,
-    body: bytes,
-    event: Event,
-) -> _Written:
-    time, text, raw = moment(micros), text_of(event), msgspec.Raw(body)
-    return _Written(seq, branch, id, kind, time, turn, session, tokens, settled, text, raw)
+def _written(one: Logged, event: Event, time: datetime) -> _Written:
+    branch, seq, id, kind, _, turn, session, tokens, settled, body = astuple(one)
+    return _Written(seq, branch, id, kind, time, turn, session, tokens, settled, text_of(event), msgspec.Raw(body))
 
 
 _encoder = msgspec.json.Encoder()

@@ -6,7 +6,6 @@ conversation is found as that user's, and what is somebody else's is not found.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -59,8 +58,7 @@ def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     known = (
         {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
     )
-    asks = inspect.signature(route.verb).parameters
-    return {name: value for name, value in known.items() if name in asks}
+    return {name: value for name, value in known.items() if name in route.asks}
 
 
 async def target_of(
@@ -75,7 +73,8 @@ async def target_of(
         case "identity":
             return service.door.identity
         case "talk":
-            return await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            talk = await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            return talk._just_found() if route.method == "GET" else talk
         case "child":
             talk = await talk_of(service, caller, path["conversation"])
             return await talk.child(_branch(path["branch"]))

@@ -27,6 +27,8 @@ _SAYING = (System, User, Assistant, ToolResult)
 def text_of(event: Event) -> str:
     """What a reader would read of a message; markers have none."""
     if isinstance(event, _SAYING):
+        if len(event.parts) == 1 and isinstance(event.parts[0], Text):  # nearly always
+            return event.parts[0].text
         return "\n".join([part.text for part in event.parts if isinstance(part, Text)])
     return f"{event.name}({event.arguments})" if isinstance(event, ToolCall) else ""
 
