@@ -14,6 +14,7 @@ from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Server, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import TurnResult, V
+from everthread.config import Resolved
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.branches import Branch
 from everthread.core.canvas import Canvas, Change, Element, Field, ListItem, Series, Shown
@@ -44,7 +45,7 @@ BEGIN, END = "<!-- written by scripts/forms.py -->\n", "<!-- until here -->\n"
 CONVERSATIONS = (Conversation, ListedConversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
 CANVAS = (Canvas, Shown, Series, ListItem, Field)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
-SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt)
+SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt, Resolved)
 OTHERS = (TurnResult, Told, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did)
 
 _WORDS: dict[Any, str] = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from everthread.agent.reply import Reply as Reply, TurnResult as TurnResult
     from everthread.app import Everthread as Everthread
     from everthread.arguments import ForContext as ForContext, ForTurn as ForTurn
-    from everthread.config import Settings as Settings
+    from everthread.config import Resolved as Resolved, Settings as Settings
     from everthread.context.build import Context as Context
     from everthread.context.explain import Explanation as Explanation, StepLine as StepLine, TurnLine as TurnLine
     from everthread.core.accounts import (
@@ -213,6 +213,7 @@ if TYPE_CHECKING:
     from everthread.store.listing import ListedConversation as ListedConversation
     from everthread.store.log import Log as Log
     from everthread.store.recall.hits import Branches as Branches, Hit as Hit, Neighbour as Neighbour, Scope as Scope
+    from everthread.store.scope import within as within
     from everthread.talk import Talk as Talk
     from everthread.talk.delegating import ForChild as ForChild, delegate_tool as delegate_tool
     from everthread.tools import (
@@ -239,7 +240,7 @@ _NAMES = {
     "everthread.agent.reply": "Reply TurnResult",
     "everthread.app": "Everthread",
     "everthread.arguments": "ForContext ForTurn",
-    "everthread.config": "Settings",
+    "everthread.config": "Resolved Settings",
     "everthread.context.build": "Context",
     "everthread.context.explain": "Explanation StepLine TurnLine",
     "everthread.core.accounts": "Account ApiKey AuditEntry Caller ProviderKey",
@@ -292,6 +293,7 @@ _NAMES = {
     "everthread.store.listing": "ListedConversation",
     "everthread.store.log": "Log",
     "everthread.store.recall.hits": "Branches Hit Neighbour Scope",
+    "everthread.store.scope": "within",
     "everthread.talk": "Talk",
     "everthread.talk.delegating": "ForChild delegate_tool",
     "everthread.tools": "FunctionTool McpServer ToolContext Toolbox tool",

@@ -48,6 +48,7 @@ from everthread.store.home import Home
 from everthread.store.listing import ListedConversation
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
+from everthread.store.scope import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
@@ -157,7 +158,8 @@ class Everthread:
             )
             et._home.loop()
             try:
-                await log.forgetting.finish_later()
+                with as_operator():  # whoever opens it: what a crash left may be any tenant's
+                    await log.forgetting.finish_later()
                 if agents is not None:
                     await et.agents.sync(Path(agents))
             except BaseException:
@@ -318,7 +320,8 @@ class Everthread:
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
         """
         if all:
-            await self.log.reminders.add_all()
+            with as_operator():
+                await self.log.reminders.add_all()
         if until_idle:
             await self._scheduled.drain(tell=tell)
             await self.memory.serve(until_idle=True, tell=tell)

@@ -262,7 +262,9 @@ class Source(NamedTuple):
         return f"{self.name} ({self.prefix}{setting.upper()})" if self.prefix else self.name
 
 
-class Resolved(NamedTuple):
+class Resolved(msgspec.Struct, Value, frozen=True):
+    """The settings in force, and where each was set."""
+
     settings: Settings
     source_of: dict[str, str]
 

@@ -36,7 +36,7 @@ from everthread.store.conversations import Conversation
 from everthread.talk import Talk
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Of = Literal["store", "talk", "child", "agents", "identity"]
+Of = Literal["store", "talk", "child", "agents", "identity", "vault"]
 Place = Literal["path", "query", "body"]
 
 TALK = "/conversations/{conversation}"
@@ -181,6 +181,7 @@ ROUTES: tuple[Route, ...] = (
         ("PUT", "/name", Talk.rename, "write"),
         ("PUT", "/goal", Talk.set_goal, "write"),
         ("PUT", "/metadata", Talk.set_metadata, "write"),
+        ("GET", "/settings", Talk.settings, "read"),
         ("PUT", "/settings", Talk.set_settings, "write"),
         # branches
         ("GET", "/branches", Talk.branches, "read"),
@@ -275,7 +276,7 @@ def _argument(given: inspect.Parameter, wanted: Any) -> Argument:
 def _comes(argument: Argument, route: Route) -> bool:
     if f"{{{argument.name}}}" in route.path:
         return True
-    here = OF_IDENTITY if route.of == "identity" else HERE
+    here = OF_IDENTITY if route.of in ("identity", "vault") else HERE
     return argument.name not in here and not (argument.name in route.takes and route.takes[argument.name] is None)
 
 

@@ -342,6 +342,20 @@ async def test_no_later_event_repeats_what_was_redacted(et: Everthread) -> None:
     assert await talk.recall("antiretroviral") == []
 
 
+async def test_recall_finds_the_canvas_by_what_is_read_on_it_and_by_nothing_else(et: Everthread) -> None:
+    talk = await begun(et)
+    await talk.act(
+        PACKING, Card(id="hotel-card", title="Hotel", text="Three nights in Ulm", link="https://minster.example")
+    )
+    await talk.act(Form(id="who", fields=(FormField(name="guest", label="Guest", kind="text"),)))
+    await talk.act(Fill(id="who", values={"guest": "Zeppelin"}), Tick(id="packing", item="1"))
+    await talk.act({"do": "update", "id": "packing", "type": "list", "fields": {"title": "Luggage"}}, Remove(id="who"))
+    for words in ("passport", "nights", "minster", "guest", "zeppelin", "luggage"):
+        assert words in (await talk.recall(words))[0].text.lower()
+    for words in ("put", "card", "list", "changed", "update", "tick", "canvas", "user", "text", "type"):
+        assert await talk.recall(words) == [], words
+
+
 async def test_what_is_written_is_what_is_read(et: Everthread) -> None:
     talk = await begun(et)
     chart = Chart(id="c", chart="line", series=(Series(values=(Decimal("3.2"),)),))  # type: ignore[arg-type]

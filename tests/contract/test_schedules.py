@@ -188,6 +188,17 @@ async def test_runs_that_were_missed_are_made_up_for_by_one_or_left_out(store: S
     assert sorted(text for text, _ in await store.said(talk)) == ["once"] * 3 + ["skip"] * 2
 
 
+@pytest.mark.parametrize("seconds", [0, 30])
+async def test_of_what_a_schedule_says_every_minute_nothing_that_was_missed_is_said(
+    store: Store, talk: Talk, seconds: int
+) -> None:
+    await talk.schedule("skip", cron="* * * * *", missed="skip")
+    back = NOON + timedelta(seconds=seconds)
+    await store.work(back)
+    assert await store.said(talk) == [("skip", back)]  # that of noon, which is not missed
+    assert [one.due for one in await talk.schedules()] == [NOON + timedelta(minutes=1)]
+
+
 async def test_a_clock_that_is_set_back_runs_nothing_twice(store: Store, talk: Talk) -> None:
     made = await talk.schedule("Good morning", cron="0 8 * * *")
     await store.work(NOON)
@@ -384,6 +395,7 @@ async def test_a_model_schedules_once_somebody_has_approved(store: Store, talk: 
         ({"text": "x", "cron": "0 8 * * *", "zone": "Mars"}, "the name of a time zone"),
         ({"text": "x", "at": 5}, "do not fit"),
         ({"at": "2026-01-01T13:00"}, "do not fit"),
+        ({"text": "x", "at": "2025-12-24T18:00"}, "later than now"),
     ],
 )
 async def test_bad_arguments_come_back_as_a_result_and_nobody_is_asked(

@@ -22,6 +22,7 @@ from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Agents, Server, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import Reply, TurnResult
+from everthread.config import Resolved
 from everthread.context.build import Context
 from everthread.context.explain import Explanation, StepLine
 from everthread.core.branches import Branch, Line
@@ -74,6 +75,7 @@ TYPES: dict[str, Any] = {
     "Did": Did,
     "Schedule": Schedule,
     "Told": Told,
+    "Resolved": Resolved,
 }
 
 

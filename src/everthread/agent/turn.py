@@ -323,7 +323,7 @@ class TurnRunner:
 
     def _asking(self, event: Assistant | ToolCall) -> Assistant | ToolCall:
         """The event; a tool call that needs approval says that it waits for it."""
-        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event):
+        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event, self._talk):
             return msgspec.structs.replace(event, waits_for="approval")
         return event
 

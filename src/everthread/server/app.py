@@ -29,8 +29,10 @@ from everthread.routes import ROUTES, TALK, Route
 from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
+from everthread.server.files import blob, export_all, export_one, import_all
 from everthread.server.office import OFFICE
 from everthread.server.openapi import PREFIX, described
+from everthread.server.pages import page
 from everthread.server.service import Service
 from everthread.server.ws import converse
 
@@ -109,9 +111,15 @@ async def ready(service: Service, request: Request) -> Response:
 TABLE: tuple[Route, ...] = (*ROUTES, *OFFICE)
 BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", f"{PREFIX}{TALK}/listen", listen),
+    ("GET", f"{PREFIX}{TALK}/blobs/{{hash}}", blob),
+    ("GET", f"{PREFIX}{TALK}/export", export_one),
+    ("GET", f"{PREFIX}/export", export_all),
+    ("POST", f"{PREFIX}/import", import_all),
     ("POST", f"{PREFIX}/sign-in", sign_in),
     ("GET", f"{PREFIX}/sign-in", who),
     ("DELETE", f"{PREFIX}/sign-in", sign_out),
+    ("GET", "/", page),
+    ("GET", "/page/{file}", page),
     ("GET", "/openapi.json", openapi),
     ("GET", "/health", health),
     ("GET", "/ready", ready),

@@ -6,6 +6,7 @@ conversation is found as that user's, and what is somebody else's is not found.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -23,6 +24,10 @@ from everthread.server.service import Service
 from everthread.server.sse import EventStream, Sent, wants_events
 from everthread.talk import Talk
 
+PAGES = (Talk.before, Talk.after)
+LIMIT = 50  # events of a page, where the caller names no number
+WARNING = "everthread-warning"
+
 
 async def answer(service: Service, route: Route, request: Request) -> Response:
     """Answer a request to one of the routes of the table."""
@@ -32,8 +37,26 @@ async def answer(service: Service, route: Route, request: Request) -> Response:
         given = await arguments_of(route, request, most=service.limits.body)
         if route.runs:
             return await _turn(service, route, caller, request, target, given)
-        body = await called(service, route, caller, target, given)
-        return Response(body, media_type=JSON) if body else Response(status_code=204)
+        body, headers = await _in_time(service, route, caller, target, given)
+        return Response(body, media_type=JSON, headers=headers) if body else Response(status_code=204)
+
+
+async def _in_time(
+    service: Service, route: Route, caller: Caller, target: Any, given: Arguments
+) -> tuple[bytes, dict[str, str]]:
+    """Call a verb. A page of events that takes too long is made smaller, and a header says so."""
+    if route.verb not in PAGES:
+        return await called(service, route, caller, target, given), {}
+    limit, headers = given.named.get("limit", LIMIT), dict[str, str]()
+    while limit > 1:
+        try:
+            async with asyncio.timeout(service.page_seconds):
+                return await called(service, route, caller, target, given), headers
+        except TimeoutError:
+            limit = max(1, limit // 8)
+            given.named["limit"] = limit
+            headers = {WARNING: f"This page was made smaller ({limit}), because it took too long"}
+    return await called(service, route, caller, target, given), headers
 
 
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
@@ -72,6 +95,8 @@ async def target_of(
             return service.et.agents
         case "identity":
             return service.door.identity
+        case "vault":
+            return service.vault
         case "talk":
             talk = await talk_of(service, caller, path["conversation"], query.get("branch", ""))
             return talk._just_found() if route.method == "GET" else talk

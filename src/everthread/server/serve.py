@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,7 +28,9 @@ from everthread.server.app import application
 from everthread.server.door import Door
 from everthread.server.identity import Identity
 from everthread.server.limits import Allowance
+from everthread.server.passwords import Passwords
 from everthread.server.service import Service
+from everthread.server.vault import Vault
 
 PORT = 8321
 DRAIN = 10.0  # seconds that turns are given to finish
@@ -56,11 +59,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def opened(options: Options, *, keys: Mapping[str, str] | None = None) -> Any:
-    """The service on an open store."""
-    more: dict[str, Any] = {"agents": options.agents} if options.agents else {}
-    async with Everthread.open(options.store, settings=options.settings or None, keys=keys, **more) as et:
-        yield Service(et, Door(Identity(et.log), hosts=options.hosts), options.allowance)
+async def opened(options: Options, *, passwords: Passwords | None = None) -> AsyncIterator[Service]:
+    """The service on an open store. Model calls of a tenant are made with its own keys from the vault, where it has
+    any; else with those of the settings file and the environment. `passwords`: hashed in another way than usual."""
+    vaults: list[Vault] = []
+
+    async def keys(tenant: str) -> Mapping[str, str]:
+        return await vaults[0].keys_of(tenant)
+
+    agents = Path(options.agents) if options.agents else None
+    async with Everthread.open(options.store, settings=options.settings, keys=keys, agents=agents) as et:
+        vaults.append(Vault(et.log))
+        door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
+        yield Service(et, door, vaults[0], options.allowance)
 
 
 class Server(uvicorn.Server):
@@ -78,8 +89,7 @@ class Server(uvicorn.Server):
 def listening_socket(options: Options) -> socket.socket:
     """The socket that all processes share. OSError where the address is taken."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    # By this name of its protocol asyncio knows that it may send at once (TCP_NODELAY): else a body that follows its
-    # header waits 40 ms for the client to acknowledge it.
+    # Said to be TCP: only then asyncio sends what is small at once (TCP_NODELAY); else an answer takes 40 ms.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

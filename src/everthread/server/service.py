@@ -16,6 +16,7 @@ from everthread.core.events import SettingsChanged
 from everthread.errors import EverthreadError, Forbidden
 from everthread.server.door import Door
 from everthread.server.limits import Allowance, Meter
+from everthread.server.vault import Vault
 from everthread.store.scope import within
 
 _log = logging.getLogger("everthread.server")
@@ -26,11 +27,17 @@ MODELS = ("model", "fallback", "summary_model")
 PATHS = ("local:/", "local:.", "local:~", "local:\\")
 
 
-class Service:
-    """`leaving`: set when the process is about to end."""
+PAGE_SECONDS = 2.0
 
-    def __init__(self, et: Everthread, door: Door, limits: Allowance) -> None:
-        self.et, self.door = et, door
+
+class Service:
+    """`leaving`: set when the process is about to end. `page_seconds`: how long a page of events may take before it is
+    made smaller."""
+
+    def __init__(
+        self, et: Everthread, door: Door, vault: Vault, limits: Allowance, *, page_seconds: float = PAGE_SECONDS
+    ) -> None:
+        self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = Meter(limits, self._tokens_today)
         self.leaving = asyncio.Event()
 

@@ -197,7 +197,7 @@ class SignIns(Bound):
         hash = await self._passwords.hash(password)
 
         def to(row: AccountRow) -> AccountRow:
-            if row.password != was.password:  # somebody else was faster
+            if row.password not in (was.password, hash):  # somebody else was faster
                 raise WrongPassword
             return row._replace(password=hash)
 

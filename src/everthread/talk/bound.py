@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Self
 
 from everthread.agent.runtime import Runtime
 from everthread.context.build import Contexts
 from everthread.core.branches import Line, Target
 from everthread.core.outcomes import Delegated
+from everthread.core.times import moment
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.tools import ToolContext
@@ -33,6 +35,11 @@ class Bound(ToolContext):
     @property
     def id(self) -> str:
         return self.conversation.id
+
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
+        return moment(self._log.now)
 
     async def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
