@@ -19,13 +19,14 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import WebSocketRoute
 from starlette.routing import Route as Served
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
 from everthread.problems import TYPE, body_of, status_of
 from everthread.routes import ROUTES, TALK, Route
+from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
 from everthread.server.files import blob, export_all, export_one, import_all, upload
@@ -55,14 +56,14 @@ NOT_KEPT = (b"cache-control", b"no-store")
 
 def application(service: Service) -> ASGIApp:
     """The service as an ASGI application."""
-    app = Starlette(routes=routes_of(service), exception_handlers={Exception: _failed, HTTPException: _refused})
+    app = Starlette(routes=[ByPath(routes_of(service))], exception_handlers={Exception: _failed, HTTPException: _refused})
     app.add_exception_handler(EverthreadError, _failed)
     return _Headed(app)
 
 
-def routes_of(service: Service) -> list[BaseRoute]:
+def routes_of(service: Service) -> list[Served | WebSocketRoute]:
     """All addresses that the service answers at."""
-    served: list[BaseRoute] = [_served(service, route) for route in TABLE]
+    served: list[Served | WebSocketRoute] = [_served(service, route) for route in TABLE]
     served += [_plain(service, *row) for row in BESIDE]
     served.append(WebSocketRoute(f"{PREFIX}/live", partial(_converse, service)))
     served.append(WebSocketRoute(f"{PREFIX}{TALK}/live", partial(_converse, service)))

@@ -7,7 +7,6 @@ conversation is found as that user's, and what is somebody else's is not found.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -82,8 +81,7 @@ def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     known = (
         {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
     )
-    asks = inspect.signature(route.verb).parameters
-    return {name: value for name, value in known.items() if name in asks}
+    return {name: value for name, value in known.items() if name in route.asks}
 
 
 async def target_of(
@@ -100,7 +98,8 @@ async def target_of(
         case "vault":
             return service.vault
         case "talk":
-            return await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            talk = await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            return talk._just_found() if route.method == "GET" else talk
         case "child":
             talk = await talk_of(service, caller, path["conversation"])
             return await talk.child(_branch(path["branch"]))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,11 +65,9 @@ class Service:
         with suppress(TimeoutError):
             await asyncio.wait_for(self.et.idle(), seconds)
 
-    @contextmanager
-    def within(self, caller: Caller) -> Iterator[None]:
+    def within(self, caller: Caller) -> AbstractContextManager[None]:
         """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
-        with within(caller.tenant):
-            yield
+        return within(caller.tenant)
 
     def allow(self, caller: Caller, several: list[Any], named: dict[str, Any]) -> None:
         """Forbidden: an argument sets what only operators may."""

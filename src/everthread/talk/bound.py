@@ -26,6 +26,7 @@ class Bound(ToolContext):
         self._runtime = runtime or Runtime(log, Contexts())
         self.conversation = conversation
         self.notes_seen: str | None = None  # MEMORY.md as the model was told of it last
+        self._line: Line | None = None  # of the branch that was current a moment ago, for the next verb
 
     def __repr__(self) -> str:
         where = "its current branch" if self._branch is None else f"branch {self._branch}"
@@ -42,7 +43,17 @@ class Bound(ToolContext):
 
     async def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
+        if line := self._line:
+            self._line = None
+            return line
         return await self._log.line(self.conversation, self._branch)
+
+    def _just_found(self) -> Self:
+        """For one verb that reads, right after the conversation was found: it was told then which branch is current,
+        and a branch whose line is known need not be asked for again."""
+        if self._branch is None:
+            self._line = self._log.lines.get((self.conversation.tenant, self.id, self.conversation.current))
+        return self
 
     def _at(self, branch: int | None) -> Self:
         return type(self)(self._log, self.conversation, branch, runtime=self._runtime)

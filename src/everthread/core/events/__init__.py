@@ -71,6 +71,7 @@ from everthread.core.events.remembering import (
 )
 from everthread.core.events.stored import (
     decode,
+    decode_all,
     encode,
 )
 
@@ -110,6 +111,7 @@ __all__ = [
     "attach",
     "bare",
     "decode",
+    "decode_all",
     "detach",
     "encode",
     "is_kind",
