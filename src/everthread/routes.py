@@ -29,6 +29,7 @@ from everthread.agent.personas import Agents, Versioned
 from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.core.accounts import Scope
+from everthread.core.branches import Branch
 from everthread.core.events import Event
 from everthread.core.parts import Part
 from everthread.core.values import Value
@@ -123,6 +124,11 @@ async def look(self: Talk) -> Opened:
     return Opened((await self.another(self.id)).conversation)
 
 
+async def branch(self: Talk) -> Branch:
+    """The branch that is read and written: the one that was chosen, else the one that is current."""
+    return (await self.line()).branch
+
+
 SETTINGS = dict[str, Any]  # checked by the verbs themselves
 _TURN = {"tools": None}
 _TOLD = {"tools": list[dict[str, Any]] | None}
@@ -184,6 +190,7 @@ ROUTES: tuple[Route, ...] = (
         ("GET", "/settings", Talk.settings, "read"),
         ("PUT", "/settings", Talk.set_settings, "write"),
         # branches
+        ("GET", "/branch", branch, "read"),
         ("GET", "/branches", Talk.branches, "read"),
         ("POST", "/fork", Talk.fork, "write"),
         ("POST", "/rewind", Talk.rewind, "write"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -17,6 +18,8 @@ from everthread import wire
 from everthread.agent.child import Child
 from everthread.agent.reply import Reply
 from everthread.core.accounts import Caller
+from everthread.core.deltas import Delta, Notice
+from everthread.core.logged import Logged
 from everthread.problems import body_of
 from everthread.routes import Opened, Route
 from everthread.server.reading import JSON, Arguments, arguments_of
@@ -126,7 +129,7 @@ async def _turn(
     reply = await begun(service, route, caller, target, given)
     if wants_events(request):
         return EventStream(_deltas(reply), service.leaving)
-    return Response(wire.dumps(await reply.accepted()), status_code=202, media_type=JSON)
+    return Response(wire.dumps(await taken(reply)), status_code=202, media_type=JSON)
 
 
 async def begun(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> Reply:
@@ -138,15 +141,55 @@ async def begun(service: Service, route: Route, caller: Caller, target: Any, giv
     return reply
 
 
+async def taken(reply: Reply) -> Logged | None:
+    """The message of a turn, as soon as it is in the log; None for a turn that has none, once it has begun."""
+    async with aclosing(_heard(reply)) as heard:
+        async for item in heard:
+            if isinstance(item, Logged):
+                return item
+            if not isinstance(item, Notice):
+                break
+    return None
+
+
 async def _deltas(reply: Reply) -> AsyncGenerator[Sent, None]:
-    """The deltas of a turn, and last of all what went wrong, if anything did."""
+    """The message of a turn, its deltas, and last of all what went wrong, if anything did. A turn that still waits for
+    its place when its caller goes is not begun any more."""
+    begun = False
     try:
-        accepted = await reply.accepted()
-        yield Sent("accepted", wire.dumps(accepted), str(accepted.seq))
-        async for delta in reply:
-            yield Sent("delta", wire.dumps(delta))
+        async with aclosing(_heard(reply)) as heard:
+            async for item in heard:
+                begun = begun or not isinstance(item, Notice)
+                if isinstance(item, Logged):
+                    yield Sent("accepted", wire.dumps(item), str(item.seq))
+                else:
+                    yield Sent("delta", wire.dumps(item))
     except Exception as problem:  # noqa: BLE001 -- told to the caller; it was logged where the turn ran
         yield Sent("problem", body_of(problem))
+    finally:
+        if not begun:
+            await reply.cancel()
+
+
+async def _heard(reply: Reply) -> AsyncGenerator[Logged | Delta, None]:
+    """The message of a turn, if it has one, as soon as it is in the log, and its deltas, in the order of their
+    coming."""
+    accepted, coming = asyncio.create_task(reply.accepted()), asyncio.ensure_future(anext(reply, None))
+    try:
+        while not accepted.done():
+            await asyncio.wait({accepted, coming}, return_when=asyncio.FIRST_COMPLETED)
+            if not accepted.done() and (delta := coming.result()) is not None:
+                yield delta
+                coming = asyncio.ensure_future(anext(reply, None))
+        if accepted.exception() is None:  # else it is the turn's, and told with it
+            yield accepted.result()
+        while (delta := await coming) is not None:
+            yield delta
+            coming = asyncio.ensure_future(anext(reply, None))
+    finally:
+        for task in (accepted, coming):
+            task.cancel()
+        await asyncio.wait({accepted, coming})
 
 
 async def listen(service: Service, request: Request) -> Response:

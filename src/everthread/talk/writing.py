@@ -22,7 +22,7 @@ from everthread.errors import BadValue
 from everthread.talk.bound import Bound
 
 
-def _events(given: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_events(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """What is appended, with what SDKs' objects say in place of these."""
     if all(isinstance(one, msgspec.Struct) for one in given):
         return given
@@ -48,7 +48,7 @@ class Writing(Bound):
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
-        events = arguments.appended(_events(events))
+        events = arguments.appended(as_events(events))
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         when = None if at is None else arguments.past("at", at)
@@ -86,7 +86,7 @@ class Writing(Bound):
         if (line.tenant, line.conversation) != (self.conversation.tenant, self.id):
             raise BadValue("context", context, "a context of this conversation")
         await self._log.conversations.mine(self.conversation)
-        call = recorded(self._runtime, context, usage, took, arguments.text("error", error))
+        call = recorded(context, usage, took, arguments.text("error", error))
         [logged] = await self._log.append(line.target, [call])
         if call.input and not call.error:
             self._runtime.replies(line, context)
