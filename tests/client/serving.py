@@ -46,7 +46,7 @@ class Served:
     def drop(self) -> None:
         """Break all connections, as a network does."""
         for connection in list(self._server.server_state.connections):
-            connection.transport.abort()  # type: ignore[union-attr]
+            connection.transport.abort()
 
 
 @asynccontextmanager

@@ -62,13 +62,14 @@ async def somebody(postgres: Server) -> AsyncIterator[Somebody]:
 async def speaks(et: Everthread) -> bool:
     """Whether tenants can speak, and are kept apart."""
     ana = f"ana-{next(_numbers)}"
+    talks = {}
     for tenant in ("acme", "rival"):
         with within(tenant):
-            talk = await et.begin(user=ana, tenant=tenant)
-            await talk.append(user("hello"))
+            talks[tenant] = await et.begin(user=ana, tenant=tenant)
+            await talks[tenant].append(user("hello"))
     with within("acme"):
         with pytest.raises(UnknownConversation):
-            await et.conversation(user=ana, tenant="rival", id=talk.id)
+            await et.conversation(user=ana, tenant="rival", id=talks["rival"].id)
         assert await et.conversations(user=ana, tenant="rival") == []
         assert [one.totals.messages for one in await et.conversations(user=ana, tenant="acme")] == [1]
     return len(await et.conversations(user=ana, tenant="rival")) == 1

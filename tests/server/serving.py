@@ -110,11 +110,12 @@ async def serving(
     """Serve a store until the end of the block. Its model says what `scripted` was told for `served`, else what it
     hears."""
     scripted.script("served")
+    chosen: Any = {"model": MODEL, "memory": False, **(settings or {})}
     options = Options(
         store=address,
         port=0,
         allowance=allowance or Allowance(),
-        settings={"model": MODEL, "memory": False, **(settings or {})},
+        settings=chosen,
         **more,
     )
     cheap = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))

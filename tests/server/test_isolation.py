@@ -297,7 +297,7 @@ def _scopes(served: Served) -> dict[str, str]:
 
     found = {f"{route.method} /api{route.path}": route.scope for route in TABLE}
     beside = {f"GET {TALK}/listen": "read", "GET /api/sign-in": "read", "DELETE /api/sign-in": "read"}
-    return {**found, **beside}  # type: ignore[dict-item]
+    return {**found, **beside}
 
 
 def _given(verb: str, theirs: Theirs) -> dict[str, Any]:
