@@ -342,6 +342,31 @@ async def test_no_later_event_repeats_what_was_redacted(et: Everthread) -> None:
     assert await talk.recall("antiretroviral") == []
 
 
+async def test_after_a_redaction_reading_the_canvas_takes_no_longer(et: Everthread) -> None:
+    talk = await begun(et)
+    secret = await talk.act(Card(id="secret", text="swordfish"))
+    for number in range(3 * PAGE):
+        await talk.act(Card(id=f"{number % 7}", text=f"text {number}"))
+    side = await talk.fork()
+    for number in range(PAGE):
+        await side.act(Card(id=f"{number % 7}", text=f"side {number}"))
+    before = await _since_kept(talk), await _since_kept(side)
+    await talk.redact(secret.seq)
+    assert (await _since_kept(talk), await _since_kept(side)) <= (PAGE, PAGE) >= before
+    newest = (await talk.range(1, ENDLESS))[-1].seq
+    for one in (talk, side):
+        for at in (None, newest, newest // 2, newest // 3):
+            assert await one.canvas(at=at) == await folded(one, at - 1 if at else ENDLESS)
+        assert "swordfish" not in str(await one.canvas())
+    await talk.act(Card(id="x", text="after"))
+    assert await talk.canvas() == await folded(talk)
+    assert await strays(et) == []
+
+
+async def _since_kept(talk: Talk) -> int:
+    return (await talk._log.canvas.now(await talk.line())).since_kept
+
+
 async def test_recall_finds_the_canvas_by_what_is_read_on_it_and_by_nothing_else(et: Everthread) -> None:
     talk = await begun(et)
     await talk.act(
