@@ -367,6 +367,39 @@ async def _since_kept(talk: Talk) -> int:
     return (await talk._log.canvas.now(await talk.line())).since_kept
 
 
+async def test_a_tick_means_the_same_item_when_the_list_was_replaced(et: Everthread) -> None:
+    talk = await begun(et)
+    await talk.act(PACKING)
+    socks = _packing(await talk.canvas()).ids[1]
+    new = List(id="packing", boxes=True, items=(ListItem(text="tent"), ListItem(text="socks"), ListItem(text="rope")))
+    replaced = await talk.act(new)
+    assert (tent := _packing(await talk.canvas()).ids)[1] == socks  # it has kept its id
+    await talk.act(Tick(id="packing", item=socks))
+    await talk.act(Tick(id="packing", item="3"))  # by its number in the list as it is now
+    assert [one.text for one in _packing(await talk.canvas()).items if one.done] == ["socks", "rope"]
+    update = {
+        "do": "update",
+        "id": "packing",
+        "type": "list",
+        "fields": {"items": [{"text": "rope", "done": True}, {"text": "map"}]},
+    }
+    await talk.act(update)
+    assert _packing(await talk.canvas()).ids[0] == tent[2]
+    for gone in (socks, tent[0], "4"):
+        with pytest.raises(BadValue):
+            await talk.act(Tick(id="packing", item=gone))
+    await talk.redact((await talk.range(1, ENDLESS))[-1].seq)
+    await talk.redact(replaced.seq)  # what was ticked in it is not ticked in the one before
+    assert [one.text for one in _packing(await talk.canvas()).items if one.done] == ["socks"]
+
+
+def _packing(canvas: Canvas) -> List:
+    found = canvas.find("packing")
+    assert found
+    assert isinstance(found.element, List)
+    return found.element
+
+
 async def test_recall_finds_the_canvas_by_what_is_read_on_it_and_by_nothing_else(et: Everthread) -> None:
     talk = await begun(et)
     await talk.act(
