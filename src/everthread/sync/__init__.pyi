@@ -87,7 +87,7 @@ class Child:
         """What the child says and does, from its task on or after event `after`, as `talk.listen` has it."""
     def stop(self) -> bool:
         """End the child and its own children, in whichever process, and return when they have ended. Whether any of
-        them ran. What had come of a reply is kept, and is part of the outcome."""
+        them ran or waited for approval. What had come of a reply is kept, and is part of the outcome."""
 
 class Everthread:
     """An open store of conversations."""
@@ -203,9 +203,9 @@ class Everthread:
         """All schedules of a user's conversations, those made first before the others. Without a user there are
         none."""
     def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
-        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
-        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
-        nothing left.
+        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
+        cancelled or, `until_idle`, until there is nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
 
@@ -538,6 +538,9 @@ class Talk:
         """Remove MEMORY.md for ever, with all its versions."""
     @property
     def id(self) -> str: ...
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
     def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
     @property
