@@ -21,6 +21,7 @@ from everthread.store.open import open_log
 from everthread.store.postgres.engine import PostgresEngine
 from everthread.testing.scripted import call, script
 from tests.contract.support import START, Clock, assert_sound, engine_of, everything, files_of, strays, texts
+from tests.waiting import until
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)  # twelve hours after the clock begins
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -208,6 +209,47 @@ async def test_a_clock_that_is_set_back_runs_nothing_twice(store: Store, talk: T
     assert len(await store.said(talk)) == 1
     await store.work(NOON + DAY)
     assert len(await store.said(talk)) == 2
+
+
+@pytest.mark.parametrize("jump", [DAY + HOUR, 400 * DAY, -6 * HOUR, -400 * DAY], ids=str)
+@pytest.mark.parametrize("missed", ["once", "skip"])
+async def test_a_clock_that_jumps_in_the_middle_of_a_run_says_nothing_twice(
+    store: Store, address: str, jump: timedelta, missed: Any
+) -> None:
+    """Forward, every lease has run out, and another worker goes on with the turn; back, nothing is due any more."""
+    reached, go_on = 0, asyncio.Event()
+
+    async def think() -> str:
+        nonlocal reached
+        reached += 1
+        await go_on.wait()
+        return "thought"
+
+    one, other = [Everthread(await open_log(address, clock=store.clock), MODEL, tools=[think]) for _ in range(2)]
+    script("scheduled", [call("think", {})], *["Very well."] * 9)
+    talk = await one.begin(user=store.user)
+    await talk.schedule("Good morning", cron="0 12 * * *", missed=missed)
+    store.at(NOON)
+    running = asyncio.create_task(one._scheduled.drain())
+    await until(lambda: reached == 1)
+    store.at(NOON + jump)
+    await other._scheduled.drain()
+    go_on.set()
+    await running
+    assert len(await store.said(talk)) == 1
+    events = await everything(talk)
+    assert [event.text for event in events if event.kind == "assistant"] == ["Very well."]
+    assert not any(isinstance(event.event, ScheduleFailed) for event in events)
+    [made] = await talk.schedules()
+    assert (made.ran, made.failures, made.state) == (NOON, 0, "active")
+    assert made.due is not None
+    assert NOON < made.due <= max(NOON, NOON + jump) + DAY
+    store.at(made.due)
+    await other._scheduled.drain()
+    assert len(await store.said(talk)) == 2
+    await assert_sound(store.et, talk)
+    await one.close()
+    await other.close()
 
 
 async def test_it_joins_the_session_or_begins_one(store: Store, talk: Talk) -> None:

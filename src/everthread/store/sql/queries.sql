@@ -1112,6 +1112,10 @@ INSERT INTO canvases (tenant, conversation, branch, seq, body)
 VALUES (:tenant, :conversation, :branch, :seq, :body)
 ON CONFLICT DO NOTHING
 
+-- name: newest_canvases
+-- By branch, the newest that is kept.
+SELECT branch, max(seq) FROM canvases WHERE tenant = :tenant AND conversation = :conversation GROUP BY branch
+
 -- name: forget_canvases
 -- Every one that may have been folded from this event.
 DELETE FROM canvases WHERE tenant = :tenant AND conversation = :conversation AND seq >= :seq
@@ -1219,13 +1223,14 @@ HAVING max(version) <> count(*)
 -- name: children_left
 -- The branches whose turn nobody runs any more though it was never given back, of those that begin with a command, as
 -- children's do; of every tenant and user.
-SELECT c.tenant, c."user", c.conversation, b.branch FROM leases AS l
-JOIN conversations AS c ON c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26) AND c.erased IS NULL
-JOIN branches AS b ON b.tenant = l.tenant AND b.conversation = c.conversation AND b.parent IS NOT NULL
-    AND b.branch = CAST(substr(l.name, 33) AS integer)
-JOIN events AS e ON e.tenant = l.tenant AND e.conversation = c.conversation AND e.branch = b.branch
-    AND e.seq = b.at + 2 AND e.kind = 'command'
+SELECT c.tenant, c."user", c.conversation, b.branch
+FROM leases AS l CROSS JOIN conversations AS c CROSS JOIN branches AS b CROSS JOIN events AS e
 WHERE l.name LIKE 'turn/%' AND l.until <= :now
+    AND c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26) AND c.erased IS NULL
+    AND b.tenant = c.tenant AND b.conversation = c.conversation AND b.branch = CAST(substr(l.name, 33) AS integer)
+    AND b.parent IS NOT NULL
+    AND e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch AND e.seq = b.at + 2
+    AND e.kind = 'command'
 ORDER BY l.until, l.tenant, l.name LIMIT :limit
 
 -- name: take_lease
