@@ -193,7 +193,7 @@ def _functions() -> str:
     lines += [_row(function.__name__, function) for function in (*builders, everthread.image, everthread.file)]
     happenings = (everthread.artifact_created, everthread.user_edit, everthread.canvas_changed)
     flows = (everthread.flow_started, everthread.flow_completed)
-    lines += [_row(function.__name__, function) for function in (*happenings, *flows)]
+    lines += [_row(function.__name__, function) for function in (*happenings, *flows, everthread.within)]
     lines += [
         _row(f"transfer.{name}", f) for name in transfer.__all__ if inspect.isfunction(f := getattr(transfer, name))
     ]
