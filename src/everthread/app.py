@@ -83,11 +83,12 @@ class Everthread:
         tools: Iterable[Any] = (),
         keys: Mapping[str, str] | KeysOf | None = None,
         strict: bool = False,
+        locked: bool = False,
         own: Own = NOTHING_OWN,
     ) -> None:
         self.log = log  # the operator's door: it does not ask whose a line or place is
         self._home = Home("The store")
-        self._settings, self._environment = settings or {}, environment
+        self._settings, self._environment, self._locked = settings or {}, environment, locked
         self._read: tuple[Source, ...] | None = None
         self._given_keys = keys
         self._runtime = Runtime(
@@ -121,6 +122,7 @@ class Everthread:
         max_event_bytes: int = MAX_EVENT_BYTES,
         patience: float = 30.0,
         bus: str | None = None,
+        locked: bool = False,
     ) -> Opening[Everthread]:
         """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`. In
         place of the address: an engine of your own.
@@ -139,7 +141,10 @@ class Everthread:
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
-        chooses as well.
+        chooses as well. `locked`: for a service, whose callers are not its operators: what would have it call other
+        servers or read files (address, extra_body, models by path, MCP servers of saved agents …) comes from the file,
+        the environment, `settings` and `agents` alone. Given for a call it raises Forbidden; where a conversation or
+        branch says it, it is passed over.
         """
         options = arguments.log_options(
             session_gap=session_gap, max_event_bytes=max_event_bytes, patience=patience, importance=importance
@@ -156,7 +161,14 @@ class Everthread:
         async def opened() -> Everthread:
             log = await open_log(where, bus=by, **options)
             et = Everthread(
-                log, given, environment=environment, tools=tools, keys=keys, strict=agents is not None, own=own
+                log,
+                given,
+                environment=environment,
+                tools=tools,
+                keys=keys,
+                strict=agents is not None,
+                locked=locked,
+                own=own,
             )
             et._home.loop()
             try:
@@ -239,7 +251,7 @@ class Everthread:
         """Where settings come from that are no conversation's: the file and the environment, read once, and `open`."""
         if self._read is None:
             around = general_sources(os.environ) if self._environment else ()
-            self._read = (*around, Source(arguments.OPENED, self._settings))
+            self._read = (*around, Source(arguments.OPENED, self._settings, locks=self._locked))
             resolve(*self._read)
         return self._read
 

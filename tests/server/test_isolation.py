@@ -89,7 +89,7 @@ async def test_what_is_ones_own_holds_nothing_of_others(served: Served) -> None:
     theirs = await _belongings(served, ana)
     for who, headers in (await _strangers(served)).items():
         for address, given in OWN.items():
-            if not address.startswith("GET "):
+            if not address.startswith("GET"):
                 continue
             for more in ({}, {"user": "ana", "tenant": served.name}):
                 answer = await _asked(served, address, theirs, {**given, **more}, headers)

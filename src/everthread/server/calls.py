@@ -64,7 +64,7 @@ async def _in_time(
 
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
     """Call a verb that is no turn's: what it gave, as JSON; nothing where it gives nothing."""
-    service.allow(caller, given.several, given.named)
+    service.allow(given.several, given.named)
     value = await route.verb(target, *given.several, **given.named, **_whose(service, route, caller))
     if value is None and route.gives in (None, type(None)):
         return b""
@@ -134,7 +134,7 @@ async def _turn(
 
 async def begun(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> Reply:
     """A turn that has begun, and goes on when its caller is gone."""
-    service.allow(caller, given.several, given.named)
+    service.allow(given.several, given.named)
     async with service.meter.turn(caller) as count:
         reply: Reply = route.verb(target, *given.several, **given.named, detached=True)
         count(reply)

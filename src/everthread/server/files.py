@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -22,11 +23,13 @@ from everthread import wire
 from everthread.app import AGENT
 from everthread.core.accounts import Caller
 from everthread.core.images import media_type_of
+from everthread.core.locks import kept, unlocked
 from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
 from everthread.server.calls import talk_of
 from everthread.server.reading import BODY_SECONDS, JSON, whole_body
 from everthread.server.service import Service
 from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
+from everthread.store.scripts.restore import Whole
 from everthread.transfer import document_lines, export_lines, read_all
 
 LINES = "application/x-ndjson"
@@ -161,10 +164,21 @@ async def import_all(service: Service, request: Request) -> Response:
     with service.within(caller):
         async with _received(request) as path:
             contents = await asyncio.to_thread(read_all, path, owner_of(caller.tenant, caller.user), agent=agent)
-        await service.et.log.restore(contents.wholes, contents.documents)
+        wholes = [_unlocked(whole) for whole in contents.wholes]
+        await service.et.log.restore(wholes, contents.documents)
     told: dict[str, Any] = {"conversations": [whole.conversation.id for whole in contents.wholes]}
     told["events"] = sum(len(drafts) for whole in contents.wholes for _, drafts in whole.branches)
     return JSONResponse(told)
+
+
+def _unlocked(whole: Whole) -> Whole:
+    """What came from elsewhere, without what is for this service's operators alone to set."""
+    conversation = structs.replace(whole.conversation, settings=kept(whole.conversation.settings))
+    branches = [
+        (branch, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
+        for branch, drafts in whole.branches
+    ]
+    return structs.replace(whole, conversation=conversation, branches=branches)
 
 
 @asynccontextmanager

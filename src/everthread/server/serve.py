@@ -68,7 +68,7 @@ async def opened(options: Options, *, passwords: Passwords | None = None) -> Asy
         return await vaults[0].keys_of(tenant)
 
     agents = Path(options.agents) if options.agents else None
-    async with Everthread.open(options.store, settings=options.settings, keys=keys, agents=agents) as et:
+    async with Everthread.open(options.store, settings=options.settings, keys=keys, agents=agents, locked=True) as et:
         vaults.append(Vault(et.log))
         door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
         yield Service(et, door, vaults[0], options.allowance)

@@ -12,20 +12,14 @@ from starlette.requests import HTTPConnection
 
 from everthread.app import Everthread
 from everthread.core.accounts import Caller, Scope
-from everthread.core.events import SettingsChanged
-from everthread.errors import EverthreadError, Forbidden
+from everthread.core.locks import check_event, check_open
+from everthread.errors import EverthreadError
 from everthread.server.door import Door
 from everthread.server.limits import Allowance, Meter
 from everthread.server.vault import Vault
 from everthread.store.scope import within
 
 _log = logging.getLogger("everthread.server")
-
-# What would have the service call elsewhere, read its files or take more of its machine: for operators to set.
-OPERATORS = frozenset({"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"})
-MODELS = ("model", "fallback", "summary_model")
-PATHS = ("local:/", "local:.", "local:~", "local:\\")
-
 
 PAGE_SECONDS = 2.0
 
@@ -69,22 +63,16 @@ class Service:
         """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
         return within(caller.tenant)
 
-    def allow(self, caller: Caller, several: list[Any], named: dict[str, Any]) -> None:
-        """Forbidden: an argument sets what only operators may."""
-        if caller.may("admin"):
-            return
-        changes = [one.values for one in several if isinstance(one, SettingsChanged)]
-        for given in (named, named.get("settings"), *changes):
+    def allow(self, several: list[Any], named: dict[str, Any]) -> None:
+        """Forbidden: an argument sets what only operators may. The store would pass it over or refuse it as well; here
+        it is told before anything is written."""
+        for one in several:
+            check_event(one)
+        for given in (named, named.get("settings")):
             if isinstance(given, dict):
-                _check_settings(given)
+                check_open(given)
 
     async def _tokens_today(self, caller: Caller) -> int:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         rows = await self.et.usage(user=caller.user, tenant=caller.tenant, by="day", since=midnight)
         return sum(row.input + row.output for row in rows)
-
-
-def _check_settings(given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if value is not None and (name in OPERATORS or (name in MODELS and str(value).startswith(PATHS))):
-            raise Forbidden(f"{name} is set by the operators of this service alone", "leave it out, or ask one of them")
