@@ -78,8 +78,8 @@ class Gated(OpenAIServer):
 class Running:
     """A process of the service that runs. `err`: what it has written to stderr, once it has ended."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, process: asyncio.subprocess.Process, errors: Path) -> None:
+        self.process, self.port, self._errors = process, 0, errors
         self.err, self.over = "", False
 
     @property
@@ -92,8 +92,8 @@ class Running:
     async def ended(self) -> int:
         """Its status, once it has ended by itself."""
         async with asyncio.timeout(PATIENCE):
-            _, err = await self.process.communicate()
-        self.err, self.over = err.decode(), True
+            await self.process.communicate()
+        self.err, self.over = self._errors.read_text(), True
         assert self.process.returncode is not None
         return self.process.returncode
 
@@ -112,9 +112,12 @@ async def process(given: Options, *, workers: int = 1, wait: bool = True, **envi
     host = urlsplit(given.settings.get("address") or "//-").netloc
     file.write_text(f'[keys]\n"{host}" = "test-key"\n')
     around = {**os.environ, "EVERTHREAD_CONFIG": str(file), **environ}
-    pipe = asyncio.subprocess.PIPE
-    begun = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=around, stdout=pipe, stderr=pipe)
-    running = Running(begun, 0)
+    errors = Path(tempfile.mkstemp(suffix=".log")[1])  # and no pipe, which would fill up while nobody reads
+    with errors.open("wb") as log:
+        begun = await asyncio.create_subprocess_exec(
+            *command, cwd=ROOT, env=around, stdout=asyncio.subprocess.PIPE, stderr=log
+        )
+    running = Running(begun, errors)
     try:
         assert begun.stdout
         line = await asyncio.wait_for(begun.stdout.readline(), PATIENCE)
@@ -130,6 +133,7 @@ async def process(given: Options, *, workers: int = 1, wait: bool = True, **envi
         if not running.over:
             await running.ended()  # and those that it started, which write to the same pipes
         file.unlink()
+        errors.unlink()
 
 
 async def _answers(url: str) -> bool:
