@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from unittest.mock import patch
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -31,7 +32,7 @@ from everthread.core.parts import Text
 from everthread.providers.client import Access, Replied, StreamPiece
 from everthread.providers.scripted import client as scripted_client
 from everthread.server.limits import Allowance
-from everthread.server.serve import Options, Server, configured, listening_socket, serve
+from everthread.server.serve import Options, configured, listening_socket, serve
 
 CLOCK, ECHO = "clock", "echo"
 BOUNDLESS = Allowance(requests=0, connections=0, turns=0)
@@ -103,7 +104,7 @@ async def _serve(address: str) -> None:
     if address == "bare":
         config = configured(bare(), options)
         began()
-        await Server(config, lambda: None).serve(sockets=[at])
+        await uvicorn.Server(config).serve(sockets=[at])
         return
     with patch.object(scripted_client, "connect", Clock):
         await serve(options, at, began=began)

@@ -55,7 +55,7 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
     service = Service(et, Door(Identity(et.log), hosts=frozenset()), Vault(et.log), limits)
     with listening_socket(Options(store="", port=port)) as at:
         config = uvicorn.Config(application(service), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-        server = Server(config, service.leave)
+        server = Server(config)
         server.capture_signals = _no_signals  # type: ignore[method-assign]
         running = asyncio.create_task(server.serve(sockets=[at]))
         try:

@@ -122,7 +122,7 @@ async def serving(
     at = listening_socket(options)
     port = at.getsockname()[1]
     async with opened(options, passwords=cheap) as service:
-        server = Server(configured(application(service), options), service.leave)
+        server = Server(configured(application(service), options))
         running = asyncio.create_task(server.serve(sockets=[at]))
         try:
             async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:

@@ -53,7 +53,7 @@ async def _run(
     runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, given: Given, tell: TellDelta, accept: Accept
 ) -> None:
     conversation = talk.conversation
-    async with runtime.running(conversation.id) as running:
+    async with runtime.running(conversation) as running:
         await settle_left(runtime, talk)
         async with (
             _branch_alone(runtime, talk, target, given, tell) as (line, held, standing),

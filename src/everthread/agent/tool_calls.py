@@ -15,6 +15,7 @@ import msgspec
 from everthread.agent.canvas import change_canvas
 from everthread.agent.finish import finished
 from everthread.agent.results import instead_of, undrawn
+from everthread.agent.runtime import Runtime
 from everthread.core.canvas import Change, read_changes
 from everthread.core.deltas import CallDelta, CanvasDelta, Delta, ResultDelta
 from everthread.core.events import Event, ToolCall, text_of
@@ -23,7 +24,6 @@ from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
 from everthread.errors import BadValue, EventTooLarge, Outrun
 from everthread.live import LiveTurn
-from everthread.store.log import Log
 from everthread.store.scripts.append import Basis, Beside
 from everthread.tools import Toolbox, ToolContext
 from everthread.tools.context import running_call
@@ -48,7 +48,7 @@ class ToolCalls:
 
     def __init__(
         self,
-        log: Log,
+        runtime: Runtime,
         run: LiveTurn,
         toolbox: Toolbox,
         talk: ToolContext,
@@ -56,7 +56,8 @@ class ToolCalls:
         append: Append,
         tell: Callable[[Delta], None],
     ) -> None:
-        self._log, self._line, self._held, self._toolbox, self._talk = log, run.line, run.held, toolbox, talk
+        self._log, self._observers = runtime.log, runtime.observers
+        self._line, self._held, self._toolbox, self._talk = run.line, run.held, toolbox, talk
         self._append, self._tell = append, tell
         self.seconds = 0.0
         self.draws_on: DrawsOn | None = None
@@ -82,7 +83,7 @@ class ToolCalls:
 
     async def outcome(self, call: ToolCall, logged: Logged) -> ToolOutcome:
         """What comes of a tool call that the log has, perhaps with other arguments."""
-        with running_call(self._line.conversation, logged):
+        with running_call(self._line.conversation, logged), self._observers.tool_call(call):
             return await self._toolbox.outcome(call, self._talk, seconds=self.seconds)
 
     async def keep(self, outcome: ToolOutcome, call: Logged, *before: Event) -> None:

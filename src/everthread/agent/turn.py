@@ -104,7 +104,7 @@ class TurnRunner:
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         talk.notes_seen = ""
-        self._tools = ToolCalls(runtime.log, run, self._toolbox, talk, append=self._append, tell=self._tell)
+        self._tools = ToolCalls(runtime, run, self._toolbox, talk, append=self._append, tell=self._tell)
         self._tools.draws_on = prepared.draws_on
         self._keeps_lease = prepared.keeps_lease
         self._target = run.line.target

@@ -117,6 +117,11 @@ class Worker:
 
     # -- from the outside --------------------------------------------------------------------------------------
 
+    @property
+    def backlog(self) -> int:
+        """How many branches wait to be seen to, or are being seen to."""
+        return len(self._working)
+
     def remind(self, conversation: Conversation, branch: int, written: Reminder | None = None) -> None:
         """Something may be due on a branch. Returns at once."""
         if self._closing:

@@ -30,10 +30,12 @@ from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
 from everthread.server.files import blob, export_all, export_one, import_all, upload
+from everthread.server.metrics import metrics
 from everthread.server.office import OFFICE
 from everthread.server.openapi import PREFIX, described
 from everthread.server.pages import page
 from everthread.server.service import Service
+from everthread.server.watched import ROUTE, Watched
 from everthread.server.ws import converse
 
 _log = logging.getLogger("everthread.server")
@@ -60,20 +62,22 @@ def application(service: Service) -> ASGIApp:
         routes=[ByPath(routes_of(service))], exception_handlers={Exception: _failed, HTTPException: _refused}
     )
     app.add_exception_handler(EverthreadError, _failed)
-    return _Headed(app)
+    app.state.service = service
+    return _Headed(Watched(app, service))
 
 
 def routes_of(service: Service) -> list[Served | WebSocketRoute]:
     """All addresses that the service answers at."""
     served: list[Served | WebSocketRoute] = [_served(service, route) for route in TABLE]
     served += [_plain(service, *row) for row in BESIDE]
-    served.append(WebSocketRoute(f"{PREFIX}/live", partial(_converse, service)))
-    served.append(WebSocketRoute(f"{PREFIX}{TALK}/live", partial(_converse, service)))
+    for path in (f"{PREFIX}/live", f"{PREFIX}{TALK}/live"):
+        served.append(WebSocketRoute(path, partial(_converse, service, path)))
     return served
 
 
 def _served(service: Service, route: Route) -> Served:
     async def endpoint(request: Request) -> Response:
+        request.scope[ROUTE] = PREFIX + route.path
         return await answer(service, route, request)
 
     return Served(PREFIX + route.path, endpoint, methods=[route.method], name=route.name)
@@ -81,12 +85,14 @@ def _served(service: Service, route: Route) -> Served:
 
 def _plain(service: Service, method: str, path: str, endpoint: Endpoint) -> Served:
     async def answered(request: Request) -> Response:
+        request.scope[ROUTE] = path
         return await endpoint(service, request)
 
     return Served(path, answered, methods=[method], name=endpoint.__name__)
 
 
-async def _converse(service: Service, socket: Any) -> None:
+async def _converse(service: Service, path: str, socket: Any) -> None:
+    socket.scope[ROUTE] = path
     await converse(service, socket)
 
 
@@ -126,6 +132,7 @@ BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/openapi.json", openapi),
     ("GET", "/health", health),
     ("GET", "/ready", ready),
+    ("GET", "/metrics", metrics),
 )
 
 
@@ -135,8 +142,9 @@ BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
 async def _failed(request: Request, problem: Exception) -> Response:
     """What went wrong, as problem details."""
     status = status_of(problem)
+    request.app.state.service.metrics.problem(problem)
     if not isinstance(problem, EverthreadError) or status == 500:
-        _log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
+        _log.error("%s failed", request.scope.get(ROUTE, request.method), exc_info=problem)
     headers = {}
     if (seconds := getattr(problem, "seconds", None)) and status in (429, 503):
         headers["retry-after"] = str(max(1, round(seconds)))

@@ -1261,6 +1261,18 @@ SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
 -- Those whose names begin with a prefix, which sorts before `end`, and that have not run out.
 SELECT name, holder FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end AND until > :now
 
+-- name: leases_named
+-- The same, whether or not they have run out.
+SELECT name, holder, until FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end ORDER BY name
+
+-- name: leases_of_turns
+-- Of every tenant and user, with whose conversation it is. They are named turn/conversation/branch, where a
+-- conversation's id has 26 characters.
+SELECT l.tenant, c."user", c.conversation, CAST(substr(l.name, 33) AS bigint), l.holder, l.until
+FROM leases l JOIN conversations c ON c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26)
+WHERE l.name LIKE 'turn/%' AND c.erased IS NULL
+ORDER BY l.tenant, l.name
+
 -- name: write_under
 -- Goes before everything that is written under a lease: who no longer has it changes no row, and writes nothing. Who does
 -- holds the row until the commit, so that nobody takes it over meanwhile.
