@@ -43,7 +43,7 @@ async def _talked(address: str, provider: OpenAIServer, traces: Tracing, *texts:
     key = await key_for(address)
     made = options(address, settings={"address": provider.address, "retries": 0}, canvas=True)
     async with opened(made, keys=_keys(provider)) as plain:
-        service = Service(plain.et, plain.door, made.allowance, traces)
+        service = Service(plain.et, plain.door, plain.vault, made.allowance, traces)
         async with _here(application(service), key) as client:
             id = await begun(client)
             for text in texts:
