@@ -83,7 +83,7 @@ def problem_of(problem: BaseException) -> dict[str, Any]:
 
 
 def _is_plain(name: str, value: object) -> bool:
-    return not name.startswith("_") and name not in _OWN and isinstance(value, str | int | float | bool)
+    return not name.startswith("_") and name not in _OWN and isinstance(value, str | int | float | bool | None)
 
 
 def error_of(told: dict[str, Any]) -> EverthreadError:

@@ -131,6 +131,26 @@ async def test_so_it_is_for_whoever_waits_for_one(address: str, someone: str) ->
         await assert_nothing_is_left(et, talk)
 
 
+async def test_so_a_worker_finds_them_though_nobody_speaks(
+    address: str, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everthread.jobs.children.SOON", 0.0)
+    monkeypatch.setattr("everthread.jobs.children.LOOK", 0.1)
+    async with Misbehaving() as provider, opened(address, provider.address) as et:
+        talk = await et.begin(user=someone)
+        async with killed(address, provider, talk, len(HOW), all=True) as begun:
+            pass
+        log = et.log
+        now = log.now
+        monkeypatch.setattr(log, "_clock", lambda: now + 60_000_000)  # when the leases of the dead have run out
+        await until(lambda: _all_told(talk, begun))
+        await assert_nothing_is_left(et, talk)
+
+
+async def _all_told(talk: Talk, count: int) -> bool:
+    return len(await outcomes(talk)) == count
+
+
 async def _state(talk: Talk, branch: int) -> str:
     return (await (await talk.child(branch))).state
 

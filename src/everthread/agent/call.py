@@ -25,6 +25,7 @@ from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
 from everthread.providers.client import NO_HEADERS, Headers, Replied, StreamPiece
 from everthread.providers.models import Model
+from everthread.providers.prices import price_of
 
 if TYPE_CHECKING:
     from everthread.agent.runtime import Runtime
@@ -196,7 +197,7 @@ def _beside(headers: Headers) -> dict[str, Any]:
     return {"headers": headers} if headers else {}
 
 
-def recorded(runtime: Runtime, context: Context, reply: Any, took: tuple[float, float], error: str) -> ModelCall:
+def recorded(context: Context, reply: Any, took: tuple[float, float], error: str) -> ModelCall:
     """The record of a model call that the application made itself. `took`: in all, and until the first piece came."""
     from everthread.transfer.objects import finish_of, usage_of  # only for those who call models themselves
 
@@ -205,7 +206,7 @@ def recorded(runtime: Runtime, context: Context, reply: Any, took: tuple[float, 
     return msgspec.structs.replace(
         record(context, agent=context.agent),
         **msgspec.structs.asdict(usage),
-        price=runtime.price(context.about, usage, ttl=context.settings.cache_ttl),
+        price=price_of(context.about.provider, context.about.name, usage, ttl=context.settings.cache_ttl),
         first_ms=round((first or whole) * 1000),
         ms=round(whole * 1000),
         finish="" if reply is None else finish_of(reply),

@@ -24,7 +24,17 @@ from everthread.agent.children import Children
 from everthread.agent.lease import Queues
 from everthread.agent.observer import Observers
 from everthread.agent.personas import Agents, Versioned, kept_as, servers, source, versioned
-from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
+from everthread.config import (
+    DEFAULT,
+    Resolved,
+    Settings,
+    Source,
+    from_branch,
+    from_conversation,
+    given_source,
+    resolve,
+    usable,
+)
 from everthread.context.build import Context, Contexts
 from everthread.context.plan import Asked
 from everthread.core import calibration, events
@@ -95,7 +105,7 @@ class Runtime:
         self.strategy, self.summarise = strategy, summarise  # the application's own, where it has any
         self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
-        self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
+        self.agents, self.queues = Agents(log, changed=self._agents.clear, locks=lambda: self.locks), Queues()
         self.children = Children()
         self.observers = Observers()
         self.live = Live(log, close=self.close_left)
@@ -179,23 +189,35 @@ class Runtime:
         changes = yield from newest_markers(line, "settings", limit=CHANGES)
         branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.SettingsChanged)]
         own = (source(found.agent),) if found else ()
-        replied = Source("the model that replied last", (yield from self._replied(line)))
         sources = (
-            replied,
+            (yield from self._replied(line)),
             *self.contexts.sources(),
             *own,
             usable(from_conversation(conversation.settings)),
             from_branch(branch),
-            Source("the settings given", given),
+            given_source(given),
         )
         return resolve(*sources)
 
-    def _replied(self, line: Line) -> Script[dict[str, Any]]:
-        """The model and the address that a conversation was answered from last, as far as they are known."""
+    def _replied(self, line: Line) -> Script[Source]:
+        """The model and the address that a conversation was answered from last, as far as they are known. What a log
+        says of an address may have been put there, and where callers are not the operators it is not gone to."""
+        name = "the model that replied last"
         if line.about in self.replies_from:
-            return self.replies_from[line.about]
+            return Source(name, self.replies_from[line.about])
         made = yield from own_calls(line)
-        return {"model": made[0].call.model, "address": made[0].call.address or None} if made else {}
+        if not made:
+            return Source(name, {})
+        model, address = made[0].call.model or None, made[0].call.address or None
+        known = address is None or not self.locks or (self._chosen is not None and address == self._chosen.address)
+        return Source(
+            name, {"model": model, "address": address} if known else {}, whose="operators" if address else "log"
+        )
+
+    @property
+    def locks(self) -> bool:
+        """Whether callers are not the operators."""
+        return any(source.locks for source in self.contexts.sources())
 
     def replies(self, line: Line, context: Context) -> None:
         """Keep in mind which model replies in a conversation, and from where: the call may have named them."""

@@ -16,7 +16,7 @@ from everthread.agent.canvas import change_canvas
 from everthread.agent.finish import finished
 from everthread.agent.results import instead_of, undrawn
 from everthread.agent.runtime import Runtime
-from everthread.core.canvas import Change
+from everthread.core.canvas import Change, read_changes
 from everthread.core.deltas import CallDelta, CanvasDelta, Delta, ResultDelta
 from everthread.core.events import Event, ToolCall, text_of
 from everthread.core.happenings import CanvasChanged
@@ -118,7 +118,8 @@ class ToolCalls:
             await self._append(*before, result)
         else:
             drawn = await change_canvas(self._log, self._line, outcome.changes, write, quotes=result.quotes)
-            self._tell(CanvasDelta(changes=outcome.changes, seq=drawn.seq))
+            assert isinstance(drawn.event, CanvasChanged)
+            self._tell(CanvasDelta(changes=tuple(read_changes(drawn.event.data["changes"])), seq=drawn.seq))
 
     async def _draw_on(self, other: DrawsOn, changes: Sequence[Change], quotes: Sequence[Quote]) -> None:
         """Draw on the canvas of another branch, as long as the turn is ours. Its listeners hear of it there."""

@@ -14,6 +14,7 @@ from importlib import import_module
 import click
 
 COMMANDS = {
+    "serve": ("serve", "Serve conversations over HTTP, with a page to talk on."),
     "chat": ("chat", "Chat with an agent, line by line."),
     "ask": ("ask", "Say one thing and stream the reply."),
     "conversations": ("list", "List conversations, newest first."),

@@ -84,3 +84,10 @@ class ServiceUnreachable(EverthreadError):
     def __init__(self, address: str, why: str) -> None:
         super().__init__(f"The service at {address} cannot be reached ({why}): see whether it runs there.")
         self.address = address
+
+
+class NotRemote(InputError):
+    """What only the process can do that has the store."""
+
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(f"{what} cannot be had over HTTP: {todo}.")

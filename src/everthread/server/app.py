@@ -19,18 +19,21 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as Served
+from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
 from everthread.problems import TYPE, body_of, status_of
 from everthread.routes import ROUTES, TALK, Route
+from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
+from everthread.server.files import blob, export_all, export_one, import_all, upload
 from everthread.server.metrics import metrics
 from everthread.server.office import OFFICE
 from everthread.server.openapi import PREFIX, described
+from everthread.server.pages import page
 from everthread.server.service import Service
 from everthread.server.watched import ROUTE, Watched
 from everthread.server.ws import converse
@@ -55,15 +58,17 @@ NOT_KEPT = (b"cache-control", b"no-store")
 
 def application(service: Service) -> ASGIApp:
     """The service as an ASGI application."""
-    app = Starlette(routes=routes_of(service), exception_handlers={Exception: _failed, HTTPException: _refused})
+    app = Starlette(
+        routes=[ByPath(routes_of(service))], exception_handlers={Exception: _failed, HTTPException: _refused}
+    )
     app.add_exception_handler(EverthreadError, _failed)
     app.state.service = service
     return _Headed(Watched(app, service))
 
 
-def routes_of(service: Service) -> list[BaseRoute]:
+def routes_of(service: Service) -> list[Served | WebSocketRoute]:
     """All addresses that the service answers at."""
-    served: list[BaseRoute] = [_served(service, route) for route in TABLE]
+    served: list[Served | WebSocketRoute] = [_served(service, route) for route in TABLE]
     served += [_plain(service, *row) for row in BESIDE]
     for path in (f"{PREFIX}/live", f"{PREFIX}{TALK}/live"):
         served.append(WebSocketRoute(path, partial(_converse, service, path)))
@@ -114,9 +119,16 @@ async def ready(service: Service, request: Request) -> Response:
 TABLE: tuple[Route, ...] = (*ROUTES, *OFFICE)
 BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", f"{PREFIX}{TALK}/listen", listen),
+    ("POST", f"{PREFIX}{TALK}/blobs", upload),
+    ("GET", f"{PREFIX}{TALK}/blobs/{{hash}}", blob),
+    ("GET", f"{PREFIX}{TALK}/export", export_one),
+    ("GET", f"{PREFIX}/export", export_all),
+    ("POST", f"{PREFIX}/import", import_all),
     ("POST", f"{PREFIX}/sign-in", sign_in),
     ("GET", f"{PREFIX}/sign-in", who),
     ("DELETE", f"{PREFIX}/sign-in", sign_out),
+    ("GET", "/", page),
+    ("GET", "/page/{file}", page),
     ("GET", "/openapi.json", openapi),
     ("GET", "/health", health),
     ("GET", "/ready", ready),

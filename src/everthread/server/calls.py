@@ -6,8 +6,9 @@ conversation is found as that user's, and what is somebody else's is not found.
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -17,12 +18,18 @@ from everthread import wire
 from everthread.agent.child import Child
 from everthread.agent.reply import Reply
 from everthread.core.accounts import Caller
+from everthread.core.deltas import Delta, Notice
+from everthread.core.logged import Logged
 from everthread.problems import body_of
 from everthread.routes import Opened, Route
 from everthread.server.reading import JSON, Arguments, arguments_of
 from everthread.server.service import Service
 from everthread.server.sse import EventStream, Sent, wants_events
 from everthread.talk import Talk
+
+PAGES = (Talk.before, Talk.after)
+LIMIT = 50  # events of a page, where the caller names no number
+WARNING = "everthread-warning"
 
 
 async def answer(service: Service, route: Route, request: Request) -> Response:
@@ -33,13 +40,31 @@ async def answer(service: Service, route: Route, request: Request) -> Response:
         given = await arguments_of(route, request, most=service.limits.body)
         if route.runs:
             return await _turn(service, route, caller, request, target, given)
-        body = await called(service, route, caller, target, given)
-        return Response(body, media_type=JSON) if body else Response(status_code=204)
+        body, headers = await _in_time(service, route, caller, target, given)
+        return Response(body, media_type=JSON, headers=headers) if body else Response(status_code=204)
+
+
+async def _in_time(
+    service: Service, route: Route, caller: Caller, target: Any, given: Arguments
+) -> tuple[bytes, dict[str, str]]:
+    """Call a verb. A page of events that takes too long is made smaller, and a header says so."""
+    if route.verb not in PAGES:
+        return await called(service, route, caller, target, given), {}
+    limit, headers = given.named.get("limit", LIMIT), dict[str, str]()
+    while limit > 1:
+        try:
+            async with asyncio.timeout(service.page_seconds):
+                return await called(service, route, caller, target, given), headers
+        except TimeoutError:
+            limit = max(1, limit // 8)
+            given.named["limit"] = limit
+            headers = {WARNING: f"This page was made smaller ({limit}), because it took too long"}
+    return await called(service, route, caller, target, given), headers
 
 
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
     """Call a verb that is no turn's: what it gave, as JSON; nothing where it gives nothing."""
-    service.allow(caller, given.several, given.named)
+    service.allow(given.several, given.named)
     value = await route.verb(target, *given.several, **given.named, **_whose(service, route, caller))
     if value is None and route.gives in (None, type(None)):
         return b""
@@ -59,8 +84,7 @@ def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     known = (
         {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
     )
-    asks = inspect.signature(route.verb).parameters
-    return {name: value for name, value in known.items() if name in asks}
+    return {name: value for name, value in known.items() if name in route.asks}
 
 
 async def target_of(
@@ -74,8 +98,11 @@ async def target_of(
             return service.et.agents
         case "identity":
             return service.door.identity
+        case "vault":
+            return service.vault
         case "talk":
-            return await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            talk = await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            return talk._just_found() if route.method == "GET" else talk
         case "child":
             talk = await talk_of(service, caller, path["conversation"])
             return await talk.child(_branch(path["branch"]))
@@ -102,27 +129,67 @@ async def _turn(
     reply = await begun(service, route, caller, target, given)
     if wants_events(request):
         return EventStream(_deltas(reply), service.leaving)
-    return Response(wire.dumps(await reply.accepted()), status_code=202, media_type=JSON)
+    return Response(wire.dumps(await taken(reply)), status_code=202, media_type=JSON)
 
 
 async def begun(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> Reply:
     """A turn that has begun, and goes on when its caller is gone."""
-    service.allow(caller, given.several, given.named)
+    service.allow(given.several, given.named)
     async with service.meter.turn(caller) as count:
         reply: Reply = route.verb(target, *given.several, **given.named, detached=True)
         count(reply)
     return reply
 
 
+async def taken(reply: Reply) -> Logged | None:
+    """The message of a turn, as soon as it is in the log; None for a turn that has none, once it has begun."""
+    async with aclosing(_heard(reply)) as heard:
+        async for item in heard:
+            if isinstance(item, Logged):
+                return item
+            if not isinstance(item, Notice):
+                break
+    return None
+
+
 async def _deltas(reply: Reply) -> AsyncGenerator[Sent, None]:
-    """The deltas of a turn, and last of all what went wrong, if anything did."""
+    """The message of a turn, its deltas, and last of all what went wrong, if anything did. A turn that still waits for
+    its place when its caller goes is not begun any more."""
+    begun = False
     try:
-        accepted = await reply.accepted()
-        yield Sent("accepted", wire.dumps(accepted), str(accepted.seq))
-        async for delta in reply:
-            yield Sent("delta", wire.dumps(delta))
+        async with aclosing(_heard(reply)) as heard:
+            async for item in heard:
+                begun = begun or not isinstance(item, Notice)
+                if isinstance(item, Logged):
+                    yield Sent("accepted", wire.dumps(item), str(item.seq))
+                else:
+                    yield Sent("delta", wire.dumps(item))
     except Exception as problem:  # noqa: BLE001 -- told to the caller; it was logged where the turn ran
         yield Sent("problem", body_of(problem))
+    finally:
+        if not begun:
+            await reply.cancel()
+
+
+async def _heard(reply: Reply) -> AsyncGenerator[Logged | Delta, None]:
+    """The message of a turn, if it has one, as soon as it is in the log, and its deltas, in the order of their
+    coming."""
+    accepted, coming = asyncio.create_task(reply.accepted()), asyncio.ensure_future(anext(reply, None))
+    try:
+        while not accepted.done():
+            await asyncio.wait({accepted, coming}, return_when=asyncio.FIRST_COMPLETED)
+            if not accepted.done() and (delta := coming.result()) is not None:
+                yield delta
+                coming = asyncio.ensure_future(anext(reply, None))
+        if accepted.exception() is None:  # else it is the turn's, and told with it
+            yield accepted.result()
+        while (delta := await coming) is not None:
+            yield delta
+            coming = asyncio.ensure_future(anext(reply, None))
+    finally:
+        for task in (accepted, coming):
+            task.cancel()
+        await asyncio.wait({accepted, coming})
 
 
 async def listen(service: Service, request: Request) -> Response:

@@ -15,6 +15,7 @@ from everthread.core.values import Value
 from everthread.routes import Route, routes
 from everthread.server.api_keys import DAYS
 from everthread.server.identity import Identity
+from everthread.server.vault import Vault
 
 
 class NewKey(msgspec.Struct, Value, frozen=True):
@@ -79,8 +80,8 @@ async def erase(self: Identity, by: Caller, user: str, et: Everthread) -> int:
     return await self.erase(by, user, et)
 
 
-OFFICE: tuple[Route, ...] = tuple(
-    routes(
+OFFICE: tuple[Route, ...] = (
+    *routes(
         "identity",
         "",
         ("GET", "/me", me, "read"),
@@ -98,5 +99,12 @@ OFFICE: tuple[Route, ...] = tuple(
         ("POST", "/users/{user}/sign-out", Identity.sign_out_everywhere, "admin"),
         ("DELETE", "/users/{user}", erase, "admin"),
         ("GET", "/audit", Identity.audit, "admin"),
-    )
+    ),
+    *routes(
+        "vault",
+        "/provider-keys",
+        ("GET", "", Vault.all, "admin"),
+        ("PUT", "/{provider}", Vault.put, "admin"),
+        ("DELETE", "/{provider}", Vault.remove, "admin"),
+    ),
 )

@@ -14,14 +14,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import uvicorn
+from starlette.types import ASGIApp
 
 from everthread.app import Everthread
 from everthread.core.settings import GivenSettings
@@ -31,8 +33,10 @@ from everthread.server.door import Door
 from everthread.server.identity import Identity
 from everthread.server.limits import Allowance
 from everthread.server.logs import Format, note, to_stderr
+from everthread.server.passwords import Passwords
 from everthread.server.service import Service
 from everthread.server.tracing import tracing
+from everthread.server.vault import Vault
 from everthread.server.workers import Workers, ended
 from everthread.store.open import takes_bus
 from everthread.tools.canvas import canvas_tools
@@ -67,13 +71,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def opened(options: Options, *, keys: Mapping[str, str] | None = None) -> Any:
-    """The service on an open store."""
-    more: dict[str, Any] = {"agents": options.agents} if options.agents else {}
-    more |= {"patience": options.patience}
+async def opened(options: Options, *, passwords: Passwords | None = None) -> AsyncIterator[Service]:
+    """The service on an open store. Model calls of a tenant are made with its own keys from the vault, where it has
+    any; else with those of the settings file and the environment. `passwords`: hashed in another way than usual."""
+    vaults: list[Vault] = []
+
+    async def keys(tenant: str) -> Mapping[str, str]:
+        return await vaults[0].keys_of(tenant)
+
+    more: dict[str, Any] = {"agents": Path(options.agents) if options.agents else None, "patience": options.patience}
     more |= {"tools": canvas_tools()} if options.canvas else {}
-    async with Everthread.open(options.store, settings=options.settings or None, keys=keys, **more) as et:
-        yield Service(et, Door(Identity(et.log), hosts=options.hosts), options.allowance, tracing(os.environ))
+    async with Everthread.open(options.store, settings=options.settings, keys=keys, locked=True, **more) as et:
+        vaults.append(Vault(et.log))
+        door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
+        yield Service(et, door, vaults[0], options.allowance, tracing(os.environ))
 
 
 class Server(uvicorn.Server):
@@ -122,7 +133,8 @@ class Ending:
 def listening_socket(options: Options) -> socket.socket:
     """The socket that all processes share. OSError where the address is taken."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # Said to be TCP: only then asyncio sends what is small at once (TCP_NODELAY); else an answer takes 40 ms.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((options.host, options.port))
@@ -155,7 +167,7 @@ async def serve(options: Options, at: socket.socket, *, began: Callable[[], None
 
 async def _serve(options: Options, at: socket.socket, ending: Ending, began: Callable[[], None]) -> None:
     async with opened(options) as service, service.at_work():
-        server = Server(_config(service, options))
+        server = Server(configured(application(service), options))
         ending.serves = True
         leaving = asyncio.create_task(_leave(service, server, ending))
         began()
@@ -180,9 +192,10 @@ async def _leave(service: Service, server: Server, ending: Ending) -> None:
     server.should_exit = True
 
 
-def _config(service: Service, options: Options) -> uvicorn.Config:
+def configured(app: ASGIApp, options: Options) -> uvicorn.Config:
+    """How the web server runs an application."""
     return uvicorn.Config(
-        application(service),
+        app,
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,31 +13,39 @@ from starlette.requests import HTTPConnection
 
 from everthread.app import Everthread
 from everthread.core.accounts import Caller, Scope
-from everthread.core.events import SettingsChanged
-from everthread.errors import EverthreadError, Forbidden
+from everthread.core.locks import check_event, check_open
+from everthread.errors import EverthreadError
 from everthread.jobs.sweeper import Sweeper
 from everthread.server.door import Door
 from everthread.server.limits import Allowance, Meter
 from everthread.server.logs import TurnLog
 from everthread.server.metrics import Metrics, look_at_backlog
 from everthread.server.tracing import Tracing
+from everthread.server.vault import Vault
 from everthread.server.watched import CALLER
 from everthread.store.scope import as_operator, within
 
 _log = logging.getLogger("everthread.server")
 
-# What would have the service call elsewhere, read its files or take more of its machine: for operators to set.
-OPERATORS = frozenset({"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"})
-MODELS = ("model", "fallback", "summary_model")
+PAGE_SECONDS = 2.0
 COUNTED = 5.0  # seconds between two counts of what memory has to do
-PATHS = ("local:/", "local:.", "local:~", "local:\\")
 
 
 class Service:
-    """`leaving`: set when the process is about to end."""
+    """`leaving`: set when the process is about to end. `page_seconds`: how long a page of events may take before it is
+    made smaller."""
 
-    def __init__(self, et: Everthread, door: Door, limits: Allowance, traces: Tracing | None = None) -> None:
-        self.et, self.door = et, door
+    def __init__(
+        self,
+        et: Everthread,
+        door: Door,
+        vault: Vault,
+        limits: Allowance,
+        traces: Tracing | None = None,
+        *,
+        page_seconds: float = PAGE_SECONDS,
+    ) -> None:
+        self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = Meter(limits, self._tokens_today)
         self.leaving = asyncio.Event()
         self.metrics, self.traces = Metrics(), traces
@@ -91,28 +99,20 @@ class Service:
                 await look_at_backlog(self)
             await asyncio.sleep(COUNTED)
 
-    @contextmanager
-    def within(self, caller: Caller) -> Iterator[None]:
+    def within(self, caller: Caller) -> AbstractContextManager[None]:
         """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
-        with within(caller.tenant):
-            yield
+        return within(caller.tenant)
 
-    def allow(self, caller: Caller, several: list[Any], named: dict[str, Any]) -> None:
-        """Forbidden: an argument sets what only operators may."""
-        if caller.may("admin"):
-            return
-        changes = [one.values for one in several if isinstance(one, SettingsChanged)]
-        for given in (named, named.get("settings"), *changes):
+    def allow(self, several: list[Any], named: dict[str, Any]) -> None:
+        """Forbidden: an argument sets what only operators may. The store would pass it over or refuse it as well; here
+        it is told before anything is written."""
+        for one in several:
+            check_event(one)
+        for given in (named, named.get("settings")):
             if isinstance(given, dict):
-                _check_settings(given)
+                check_open(given)
 
     async def _tokens_today(self, caller: Caller) -> int:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         rows = await self.et.usage(user=caller.user, tenant=caller.tenant, by="day", since=midnight)
         return sum(row.input + row.output for row in rows)
-
-
-def _check_settings(given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if value is not None and (name in OPERATORS or (name in MODELS and str(value).startswith(PATHS))):
-            raise Forbidden(f"{name} is set by the operators of this service alone", "leave it out, or ask one of them")

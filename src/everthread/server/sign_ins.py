@@ -158,6 +158,7 @@ class SignIns(Bound):
         return tokens.csrf_of(token)
 
     def csrf_fits(self, token: str, given: str) -> bool:
+        """Whether what a page has sent along is that, found out in the same time wherever they differ."""
         return tokens.csrf_fits(token, given)
 
     # -- going out, and passwords --------------------------------------------------------------------------
@@ -197,7 +198,7 @@ class SignIns(Bound):
         hash = await self._passwords.hash(password)
 
         def to(row: AccountRow) -> AccountRow:
-            if row.password != was.password:  # somebody else was faster
+            if row.password not in (was.password, hash):  # somebody else was faster
                 raise WrongPassword
             return row._replace(password=hash)
 

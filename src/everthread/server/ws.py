@@ -28,7 +28,7 @@ from everthread.core.values import inner_form, plain
 from everthread.errors import BadRequest, EverthreadError, NoSuchRoute
 from everthread.problems import problem_of
 from everthread.routes import ROUTES, Route
-from everthread.server.calls import begun, called, snapshot_of, talk_of
+from everthread.server.calls import begun, called, snapshot_of, taken, talk_of
 from everthread.server.door import must
 from everthread.server.reading import arguments_in
 from everthread.server.service import Service
@@ -131,7 +131,7 @@ class _Line:
         must(self._caller, route.scope)
         given = arguments_in(route, message.get("arguments") or {})
         if route.runs:
-            return await (await begun(self._service, route, self._caller, self._talk, given)).accepted()
+            return await taken(await begun(self._service, route, self._caller, self._talk, given))
         body = await called(self._service, route, self._caller, self._talk, given)
         return json.loads(body) if body else None
 

@@ -10,6 +10,7 @@ from everthread import arguments
 from everthread.agent.call import counted
 from everthread.agent.prepare import GivenThen, Rebuilt, prepared, rebuilt
 from everthread.arguments import ForContext
+from everthread.config import Resolved
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.settings import GivenSettings
@@ -73,6 +74,12 @@ class Seeing(Bound):
         async with prepared(self._runtime, self.conversation, asked, told, tools, **whose) as ready:
             steps = partial(self._runtime.contexts.steps, self._log, way, limit=limit)
             return (await self._runtime.with_a_model(ready.asked, steps))[0]
+
+    async def settings(self) -> Resolved:
+        """The settings in force on this branch, and where each was set: default, file, environment, agent, conversation
+        or branch."""
+        mine = await self._log.conversations.find(self.conversation.owner, self.id)
+        return await self._runtime.resolved_of(mine, await self.line())
 
     async def count(self, *, extra_headers: Mapping[str, str] | None = None, **asked: Unpack[ForContext]) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes, and

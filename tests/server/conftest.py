@@ -1,0 +1,31 @@
+"""A place of its own for each test, on each store; and the service, running."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from everthread.store.open import open_log
+from tests.contract.support import Clock
+from tests.server.identities import Place
+from tests.server.serving import Served, serving
+
+
+@pytest.fixture
+async def place(address: str, someone: str) -> AsyncIterator[Place]:
+    clock = Clock()
+    log = await open_log(address, clock=clock)
+    yield Place(log, clock, f"tenant-of-{someone}", address)
+    await log.close()
+
+
+@pytest.fixture
+async def served(address: str, someone: str) -> AsyncIterator[Served]:
+    """A service with Ana and Bob of one tenant, its administrator Ada, and Cy of another."""
+    async with serving(address, f"tenant-{someone}") as running:
+        await running.join("ana")
+        await running.join("bob")
+        await running.join("ada", role="administrator")
+        await running.join("cy", tenant=f"another-{someone}")
+        yield running
