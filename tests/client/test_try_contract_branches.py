@@ -1,0 +1,5 @@
+
+from tests.client.suites import through
+
+
+through(globals(), "contract.test_branches", but={})
