@@ -1,4 +1,3 @@
-
 from tests.client.suites import through
 
 

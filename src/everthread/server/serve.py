@@ -84,7 +84,9 @@ async def opened(
 
     more: dict[str, Any] = {"agents": Path(options.agents) if options.agents else None, "patience": options.patience}
     more |= {"tools": canvas_tools()} if options.canvas else {}
-    async with Everthread.open(options.store, settings=options.settings, keys=keys or of_vault, locked=True, **more) as et:
+    async with Everthread.open(
+        options.store, settings=options.settings, keys=keys or of_vault, locked=True, **more
+    ) as et:
         vaults.append(Vault(et.log))
         door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
         yield Service(et, door, vaults[0], options.allowance, tracing(os.environ))

@@ -390,8 +390,11 @@ class Talk:
         """The newest sessions, oldest first."""
     def totals(self) -> Totals:
         """Events, messages and tokens of the whole conversation, each counted once."""
-    def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
-        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
+    def usage(
+        self, *, by: By = "conversation", since: datetime | None = None, until: datetime | None = None, limit: int = 50
+    ) -> list[UsageTotal]:
+        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model; from
+        `since` until just before `until`."""
     def blob(self, hash: str) -> bytes:
         """The bytes of an image or file, by the hash in its part."""
     def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
