@@ -153,6 +153,13 @@ async def key_for(address: str) -> str:
     return str(made.secret)
 
 
+def here(app: Any, key: str, user: str = "ana") -> httpx2.AsyncClient:
+    """A client of an application in this process."""
+    made = client_of("http://127.0.0.1", key, user)
+    made._transport = httpx2.ASGITransport(app, client=("127.0.0.1", 1))
+    return made
+
+
 def client_of(url: str, key: str, user: str = "ana") -> httpx2.AsyncClient:
     headers = {"authorization": f"Bearer {key}", HEADER: user}
     return httpx2.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE)
