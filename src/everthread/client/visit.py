@@ -45,7 +45,9 @@ class Visit:
         self.must_be_tenant(tenant)
         caller = self.caller
         if not caller.application and user != caller.user:
-            raise Forbidden(f"This API key is {caller.user!r}'s", "name that user, or use an application's key")
+            raise Forbidden(
+                f"This API key is for the user {caller.user!r}", "name that one, or use an application's key"
+            )
         return user if caller.application else ""
 
     def must_be_tenant(self, tenant: str) -> None:

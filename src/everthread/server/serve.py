@@ -71,17 +71,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def opened(options: Options, *, passwords: Passwords | None = None) -> AsyncIterator[Service]:
+async def opened(
+    options: Options, *, passwords: Passwords | None = None, keys: Mapping[str, str] | None = None
+) -> AsyncIterator[Service]:
     """The service on an open store. Model calls of a tenant are made with its own keys from the vault, where it has
-    any; else with those of the settings file and the environment. `passwords`: hashed in another way than usual."""
+    any; else with those of the settings file and the environment. `passwords`: hashed in another way than usual.
+    `keys`: in place of all these."""
     vaults: list[Vault] = []
 
-    async def keys(tenant: str) -> Mapping[str, str]:
+    async def of_vault(tenant: str) -> Mapping[str, str]:
         return await vaults[0].keys_of(tenant)
 
     more: dict[str, Any] = {"agents": Path(options.agents) if options.agents else None, "patience": options.patience}
     more |= {"tools": canvas_tools()} if options.canvas else {}
-    async with Everthread.open(options.store, settings=options.settings, keys=keys, locked=True, **more) as et:
+    async with Everthread.open(
+        options.store, settings=options.settings, keys=keys or of_vault, locked=True, **more
+    ) as et:
         vaults.append(Vault(et.log))
         door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
         yield Service(et, door, vaults[0], options.allowance, tracing(os.environ))

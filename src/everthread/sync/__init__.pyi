@@ -69,7 +69,8 @@ class Agents:
     def history(self, tenant: str, name: str) -> Found:
         """The versions of an agent, newest first."""
     def save(self, tenant: str, agent: Agent) -> Versioned:
-        """Write an agent's next version; one that says what the newest says already is not written again."""
+        """Write an agent's next version; one that says what the newest says already is not written again. Where callers
+        are not the operators: Forbidden, if it has MCP servers, or settings that are for operators alone."""
     def sync(self, folder: Path, *, tenant: str = ...) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""
 
@@ -124,6 +125,7 @@ class Everthread:
         max_event_bytes: int = ...,
         patience: float = 30.0,
         bus: str | None = None,
+        locked: bool = False,
     ) -> Everthread:
         """Open the store at an address: `with Everthread.open(…) as et`, or `et = Everthread.open(…)`. In
         place of the address: an engine of your own.
@@ -142,7 +144,10 @@ class Everthread:
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
-        chooses as well."""
+        chooses as well. `locked`: for a service, whose callers are not its operators: what would have it call other
+        servers or read files (address, extra_body, models by path, MCP servers of saved agents …) comes from the file,
+        the environment, `settings` and `agents` alone. Given for a call it raises Forbidden; where a conversation or
+        branch says it, it is passed over."""
     def conversation(
         self, *, user: str, agent: str = ..., id: str | None = None, begin: bool = True, tenant: str = ...
     ) -> Talk:
@@ -385,8 +390,11 @@ class Talk:
         """The newest sessions, oldest first."""
     def totals(self) -> Totals:
         """Events, messages and tokens of the whole conversation, each counted once."""
-    def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
-        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
+    def usage(
+        self, *, by: By = "conversation", since: datetime | None = None, until: datetime | None = None, limit: int = 50
+    ) -> list[UsageTotal]:
+        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model; from
+        `since` until just before `until`."""
     def blob(self, hash: str) -> bytes:
         """The bytes of an image or file, by the hash in its part."""
     def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
