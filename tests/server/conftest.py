@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from benchmarks.loopback.openai import OpenAIServer
 from everthread.store.open import open_log
 from tests.contract.support import Clock
 from tests.server.identities import Place
@@ -29,3 +32,13 @@ async def served(address: str, someone: str) -> AsyncIterator[Served]:
         await running.join("ada", role="administrator")
         await running.join("cy", tenant=f"another-{someone}")
         yield running
+
+
+@pytest.fixture
+async def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenAIServer]:
+    """A stand-in for a provider, whose key stands in the settings file."""
+    async with OpenAIServer() as found:
+        file = tmp_path / "settings.toml"
+        file.write_text(f'[keys]\n"{urlsplit(found.address).netloc}" = "test-key"\n')
+        monkeypatch.setenv("EVERTHREAD_CONFIG", str(file))
+        yield found

@@ -79,7 +79,7 @@ class Running:
     """A process of the service that runs. `err`: what it has written to stderr, once it has ended."""
 
     def __init__(self, process: asyncio.subprocess.Process, errors: Path) -> None:
-        self.process, self.port, self._errors = process, 0, errors
+        self.process, self.port, self.errors = process, 0, errors
         self.err, self.over = "", False
 
     @property
@@ -93,7 +93,7 @@ class Running:
         """Its status, once it has ended by itself."""
         async with asyncio.timeout(PATIENCE):
             await self.process.communicate()
-        self.err, self.over = self._errors.read_text(), True
+        self.err, self.over = self.errors.read_text(), True
         assert self.process.returncode is not None
         return self.process.returncode
 
@@ -124,7 +124,7 @@ async def process(given: Options, *, workers: int = 1, wait: bool = True, **envi
         if line:
             running.port = int(line)
             if wait:
-                await until(lambda: _answers(running.url))
+                await until(lambda: _answers(running))
         yield running
     finally:
         if begun.returncode is None:
@@ -136,10 +136,12 @@ async def process(given: Options, *, workers: int = 1, wait: bool = True, **envi
         errors.unlink()
 
 
-async def _answers(url: str) -> bool:
+async def _answers(running: Running) -> bool:
+    if running.process.returncode is not None:
+        raise AssertionError(f"It ended with {running.process.returncode}: {running.errors.read_text()[-2_000:]}")
     async with httpx2.AsyncClient() as client:
         try:
-            return (await client.get(f"{url}/ready", timeout=5)).status_code == 200
+            return (await client.get(f"{running.url}/ready", timeout=5)).status_code == 200
         except httpx2.HTTPError:
             return False
 
@@ -151,6 +153,13 @@ async def key_for(address: str) -> str:
             operator("default"), label="tests", application="tests", scopes=["read", "write", "forget", "admin"]
         )
     return str(made.secret)
+
+
+def here(app: Any, key: str, user: str = "ana") -> httpx2.AsyncClient:
+    """A client of an application in this process."""
+    made = client_of("http://127.0.0.1", key, user)
+    made._transport = httpx2.ASGITransport(app, client=("127.0.0.1", 1))
+    return made
 
 
 def client_of(url: str, key: str, user: str = "ana") -> httpx2.AsyncClient:

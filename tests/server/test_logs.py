@@ -15,8 +15,7 @@ from everthread.errors import BadValue, Unavailable
 from everthread.server.app import application
 from everthread.server.logs import Json, Text, to_stderr
 from everthread.server.serve import opened
-from tests.server.processes import begun, key_for, options
-from tests.server.test_metrics import _here, _keys
+from tests.server.processes import begun, here, key_for, options
 
 SECRETS = ("KESTREL-SAID", "KESTREL-REPLIED", "KESTREL-BROKE", "evk_", "test-key")
 
@@ -36,30 +35,29 @@ def lines() -> Iterator[io.StringIO]:
 
 
 async def test_a_line_for_each_request_turn_and_model_call_and_no_word_of_what_was_said(
-    fresh_address: str, lines: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    fresh_address: str, lines: io.StringIO, provider: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await key_for(fresh_address)
-    async with OpenAIServer() as provider:
-        provider.script.add(["KESTREL-REPLIED to you."])
-        made = options(fresh_address, settings={"address": provider.address})
-        async with opened(made, keys=_keys(provider)) as service, _here(application(service), key) as client:
-            id = await begun(client)
-            say = f"/api/conversations/{id}/say"
-            assert (await client.post(say, json={"pieces": ["KESTREL-SAID"]})).status_code == 202
-            await service.et.idle()
-            refusal = b'{"error": {"message": "I do not like KESTREL-SAID", "type": "invalid_request_error"}}'
-            provider.faults.append(Fault(answer=Answer(400, refusal)))
-            await client.post(say, json={"pieces": ["KESTREL-SAID again"]})
-            await service.et.idle()
-            await client.post(say, json={"pieces": ["x"], "model": "KESTREL-SAID"})
-            await client.get("/api/conversations/KESTREL-SAID")
+    provider.script.add(["KESTREL-REPLIED to you."])
+    made = options(fresh_address, settings={"address": provider.address})
+    async with opened(made) as service, here(application(service), key) as client:
+        id = await begun(client)
+        say = f"/api/conversations/{id}/say"
+        assert (await client.post(say, json={"pieces": ["KESTREL-SAID"]})).status_code == 202
+        await service.et.idle()
+        refusal = b'{"error": {"message": "I do not like KESTREL-SAID", "type": "invalid_request_error"}}'
+        provider.faults.append(Fault(answer=Answer(400, refusal)))
+        await client.post(say, json={"pieces": ["KESTREL-SAID again"]})
+        await service.et.idle()
+        await client.post(say, json={"pieces": ["x"], "model": "KESTREL-SAID"})
+        await client.get("/api/conversations/KESTREL-SAID")
 
-            async def broken(*_: object, **__: object) -> None:
-                raise RuntimeError("KESTREL-BROKE with test-key")
+        async def broken(*_: object, **__: object) -> None:
+            raise RuntimeError("KESTREL-BROKE with test-key")
 
-            monkeypatch.setattr(type(service.et.log.conversations), "listed", broken)
-            with pytest.raises(RuntimeError):
-                await client.get("/api/conversations")
+        monkeypatch.setattr(type(service.et.log.conversations), "listed", broken)
+        with pytest.raises(RuntimeError):
+            await client.get("/api/conversations")
     text = lines.getvalue()
     assert not [secret for secret in SECRETS if secret in text]
     told = [json.loads(line) for line in text.splitlines()]

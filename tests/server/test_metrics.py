@@ -12,7 +12,7 @@ from benchmarks.loopback.http import Fault
 from benchmarks.loopback.openai import OpenAIServer
 from everthread.core.accounts import operator
 from everthread.server.serve import application, opened
-from tests.server.processes import begun, client_of, key_for, options
+from tests.server.processes import begun, here, key_for, options
 from tests.waiting import until
 
 
@@ -30,24 +30,21 @@ def address(engine: str, fresh_address: str) -> str:
 
 
 async def test_requests_turns_models_and_tokens_are_counted_and_nobody_is_named(
-    address: str, monkeypatch: pytest.MonkeyPatch
+    address: str, provider: OpenAIServer
 ) -> None:
     key = await key_for(address)
-    async with OpenAIServer(key="") as provider:
-        provider.script.add(["Good morning."])
-        made = options(address, settings={"address": provider.address, "retries": 0})
-        async with opened(made, keys=_keys(provider)) as service:
-            app = application(service)
-            async with _here(app, key, user="ana-the-user") as client:
-                id = await begun(client)
-                answer = await client.post(f"/api/conversations/{id}/say", json={"pieces": ["Hello!"]})
-                assert answer.status_code == 202
-                await service.et.idle()
-                provider.faults.append(Fault(hang_up=True))
-                await client.post(f"/api/conversations/{id}/say", json={"pieces": ["Again!"]})
-                await service.et.idle()
-                await client.get("/api/nothing")
-                text = (await client.get("/metrics")).text
+    provider.script.add(["Good morning."])
+    made = options(address, settings={"address": provider.address, "retries": 0})
+    async with opened(made) as service, here(application(service), key, user="ana-the-user") as client:
+        id = await begun(client)
+        answer = await client.post(f"/api/conversations/{id}/say", json={"pieces": ["Hello!"]})
+        assert answer.status_code == 202
+        await service.et.idle()
+        provider.faults.append(Fault(hang_up=True))
+        await client.post(f"/api/conversations/{id}/say", json={"pieces": ["Again!"]})
+        await service.et.idle()
+        await client.get("/api/nothing")
+        text = (await client.get("/metrics")).text
     found = _figures(text)
     say = "[('method', 'POST'), ('route', '/api/conversations/{conversation}/say'), ('status', '202')]"
     assert found[f"everthread_requests_total{say}"] == 2
@@ -68,7 +65,7 @@ async def test_what_is_open_is_counted_while_it_is(address: str) -> None:
     key = await key_for(address)
     async with opened(options(address)) as service:
         app = application(service)
-        async with _here(app, key) as client:
+        async with here(app, key) as client:
             id = await begun(client)
             listening = asyncio.create_task(client.get(f"/api/conversations/{id}/listen"))
             await until(lambda: service.metrics.streams._value.get() == 1)
@@ -77,12 +74,11 @@ async def test_what_is_open_is_counted_while_it_is(address: str) -> None:
             assert service.metrics.streams._value.get() == 0
 
 
-async def test_a_models_name_that_was_made_up_is_no_label(address: str) -> None:
+async def test_a_models_name_that_was_made_up_is_no_label(address: str, provider: OpenAIServer) -> None:
     key = await key_for(address)
     async with (
-        OpenAIServer(key="") as provider,
-        opened(options(address, settings={"address": provider.address}), keys=_keys(provider)) as service,
-        _here(application(service), key) as client,
+        opened(options(address, settings={"address": provider.address})) as service,
+        here(application(service), key) as client,
     ):
         id = await begun(client)
         body = {"pieces": ["Hello!"], "model": "openai:made-up-4711"}
@@ -114,14 +110,3 @@ async def test_who_may_ask(client: tuple[str, int], headers: dict[str, str], sta
         transport = httpx2.ASGITransport(application(service), client=client)
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asking:
             assert (await asking.get("/metrics", headers=headers)).status_code == status
-
-
-def _here(app: object, key: str, user: str = "ana") -> httpx2.AsyncClient:
-    made = client_of("http://127.0.0.1", key, user)
-    made._transport = httpx2.ASGITransport(app, client=("127.0.0.1", 1))  # type: ignore[arg-type]
-    return made
-
-
-def _keys(provider: OpenAIServer) -> dict[str, str]:
-    provider._key = "test-key"
-    return {provider.address.removeprefix("http://").removesuffix("/v1"): "test-key"}

@@ -20,8 +20,7 @@ from everthread.server.app import application
 from everthread.server.serve import opened
 from everthread.server.service import Service
 from everthread.server.tracing import Tracing
-from tests.server.processes import begun, key_for, options
-from tests.server.test_metrics import _here, _keys
+from tests.server.processes import begun, here, key_for, options
 
 
 @pytest.fixture
@@ -42,9 +41,9 @@ def traces(exporter: InMemorySpanExporter) -> Iterator[Tracing]:
 async def _talked(address: str, provider: OpenAIServer, traces: Tracing, *texts: str) -> None:
     key = await key_for(address)
     made = options(address, settings={"address": provider.address, "retries": 0}, canvas=True)
-    async with opened(made, keys=_keys(provider)) as plain:
+    async with opened(made) as plain:
         service = Service(plain.et, plain.door, plain.vault, made.allowance, traces)
-        async with _here(application(service), key) as client:
+        async with here(application(service), key) as client:
             id = await begun(client)
             for text in texts:
                 headers = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
@@ -59,11 +58,10 @@ def _named(spans: tuple[ReadableSpan, ...], name: str) -> list[tuple[ReadableSpa
 
 
 async def test_a_turn_belongs_to_its_request_though_that_was_answered_before_it_ended(
-    fresh_address: str, exporter: InMemorySpanExporter, traces: Tracing
+    fresh_address: str, provider: OpenAIServer, exporter: InMemorySpanExporter, traces: Tracing
 ) -> None:
-    async with OpenAIServer() as provider:
-        provider.script.add([Called("canvas_add_card", '{"title": "KESTREL"}')], ["KESTREL is there."])
-        await _talked(fresh_address, provider, traces, "Draw a KESTREL.")
+    provider.script.add([Called("canvas_add_card", '{"title": "KESTREL"}')], ["KESTREL is there."])
+    await _talked(fresh_address, provider, traces, "Draw a KESTREL.")
     spans = exporter.get_finished_spans()
     [(request, asked)] = _named(spans, "POST /api/conversations/{conversation}/say")
     [(turn, told)] = _named(spans, "invoke_agent default")
@@ -90,11 +88,10 @@ async def test_a_turn_belongs_to_its_request_though_that_was_answered_before_it_
 
 
 async def test_what_failed_says_so_by_its_class_alone(
-    fresh_address: str, exporter: InMemorySpanExporter, traces: Tracing
+    fresh_address: str, provider: OpenAIServer, exporter: InMemorySpanExporter, traces: Tracing
 ) -> None:
-    async with OpenAIServer() as provider:
-        provider.faults.append(Fault(hang_up=True))
-        await _talked(fresh_address, provider, traces, "KESTREL?")
+    provider.faults.append(Fault(hang_up=True))
+    await _talked(fresh_address, provider, traces, "KESTREL?")
     spans = exporter.get_finished_spans()
     [(call, told)] = _named(spans, "chat gpt-4o")
     assert call.status.status_code.name == "ERROR"

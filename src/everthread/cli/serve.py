@@ -59,6 +59,7 @@ class AddressTaken(InputError):
 @click.option("--requests", type=click.IntRange(0), metavar="N", help="A caller's requests a minute; 0 for any number.")
 @click.option("--turns", type=click.IntRange(0), metavar="N", help="A caller's turns at once; 0 for any number.")
 @click.option("--tokens", type=click.IntRange(0), metavar="N", help="A caller's tokens a day; 0, the default, for any.")
+@click.option("--log-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
     "--proxy", "proxies", default="127.0.0.1", show_default=True, help="Whose X-Forwarded headers are believed."
 )

@@ -15,6 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from everthread.agent.abandoned import closed
+from everthread.agent.outcomes import written
 from everthread.agent.runtime import Runtime
 from everthread.errors import Conflict, EverthreadError, NotFound
 from everthread.store.beside.holders import is_dead, process_of, this_process
@@ -69,11 +71,11 @@ class Sweeper:
         gone.clear()
         gone.update(self._silent(processes))
         left = [one for one in turns if self._is_left(one)]
-        closed = await asyncio.gather(*(self._close(one) for one in left))
+        done = await asyncio.gather(*(self._close(one) for one in left))
         for name, term in processes.items():
             if name.removeprefix(PREFIX) in gone and not left:  # nothing of it is left, so nobody need know of it
                 await self._log.leases.release(OPERATOR, name, holder=term.holder)
-        return sum(closed)
+        return sum(done)
 
     def _silent(self, processes: dict[str, Term]) -> list[str]:
         """The processes that are gone: here for certain, elsewhere because they have long said nothing."""
@@ -96,7 +98,9 @@ class Sweeper:
             with suppress(Conflict, NotFound):  # somebody was faster, or it was erased meanwhile
                 conversation = await self._log.conversations.find(Owner(one.tenant, one.user), one.conversation)
                 line = await self._log.line(conversation, one.branch)
-                if closed := await self._runtime.close_left(line):
-                    _log.warning("A turn of conversation %s was left by its process, and closed", one.conversation)
-                return closed
+                async with closed(self._log, self._runtime.queues, line) as (_, there_was):
+                    await written(self._runtime, conversation, line)  # of a child: the parent hears how it ended
+                if there_was:
+                    self._runtime.observers.taken_over()
+                return there_was
         return False
