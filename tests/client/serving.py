@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, cast
 
 import uvicorn
@@ -13,6 +13,7 @@ import uvicorn
 from everthread import app
 from everthread.client import Everthread, Talk
 from everthread.core.accounts import SCOPES, operator
+from everthread.errors import AccountExists
 from everthread.opening import Opening
 from everthread.server.app import application
 from everthread.server.door import Door
@@ -38,14 +39,20 @@ class Served:
 
     async def key(self, user: str = "", *, users: str = "", tenant: str = app.TENANT, **more: Any) -> str:
         """A key of a user's, or of an application that acts for all users whose names begin with `users`."""
+        identity = self.service.door.identity
+        if user:
+            with suppress(AccountExists):
+                await identity.use_link(str(await identity.invite(operator(tenant), user)))
         whose: dict[str, Any] = {"user": user} if user else {"application": "tests", "users": users}
         given = {"label": "tests", "scopes": SCOPES} | more
-        made = await self.service.door.identity.make_key(operator(tenant), **whose, **given)
+        made = await identity.make_key(operator(tenant), **whose, **given)
         return str(made.secret)
 
     def drop(self) -> None:
         """Break all connections, as a network does."""
-        for connection in list(self._server.server_state.connections):
+        connections = list(self._server.server_state.connections)
+        assert connections
+        for connection in connections:
             connection.transport.abort()
 
 
