@@ -38,7 +38,9 @@ async def test_a_reply_is_heard_piece_by_piece_and_its_message_is_accepted_first
 
 
 async def test_leaving_early_ends_the_turn_and_keeps_what_had_come(
-    conversation: Talk, someone: str, gate: Gate  # noqa: F811
+    conversation: Talk,
+    someone: str,
+    gate: Gate,  # noqa: F811
 ) -> None:
     script(someone, LONG)
     gate.hold(after=3)
@@ -53,7 +55,9 @@ async def test_leaving_early_ends_the_turn_and_keeps_what_had_come(
 
 
 async def test_a_detached_turn_goes_on_without_its_caller(
-    served: Served, someone: str, gate: Gate  # noqa: F811
+    served: Served,
+    someone: str,
+    gate: Gate,  # noqa: F811
 ) -> None:
     script(someone, LONG)
     gate.hold(after=2)
@@ -70,7 +74,11 @@ async def test_a_detached_turn_goes_on_without_its_caller(
 
 @pytest.mark.parametrize("words", [0, 1, 5, 9])
 async def test_a_connection_that_breaks_in_mid_turn_loses_no_delta_and_doubles_none(
-    served: Served, conversation: Talk, someone: str, gate: Gate, words: int  # noqa: F811
+    served: Served,
+    conversation: Talk,
+    someone: str,
+    gate: Gate,
+    words: int,  # noqa: F811
 ) -> None:
     script(someone, LONG)
     gate.hold(after=words)
@@ -91,7 +99,10 @@ async def test_a_connection_that_breaks_in_mid_turn_loses_no_delta_and_doubles_n
 
 
 async def test_a_connection_that_breaks_between_tool_calls_repeats_none_of_them(
-    served: Served, conversation: Talk, someone: str, gate: Gate  # noqa: F811
+    served: Served,
+    conversation: Talk,
+    someone: str,
+    gate: Gate,  # noqa: F811
 ) -> None:
     script(someone, call("recall_context", {"query": "nuts"}), "Nothing about nuts.")
     gate.hold()
@@ -116,7 +127,10 @@ async def test_a_connection_that_breaks_between_tool_calls_repeats_none_of_them(
 
 
 async def test_a_turn_that_somebody_else_stops_is_cancelled_here_too(
-    served: Served, conversation: Talk, someone: str, gate: Gate  # noqa: F811
+    served: Served,
+    conversation: Talk,
+    someone: str,
+    gate: Gate,  # noqa: F811
 ) -> None:
     script(someone, LONG)
     gate.hold(after=2)
@@ -129,7 +143,9 @@ async def test_a_turn_that_somebody_else_stops_is_cancelled_here_too(
 
 
 async def test_a_turn_that_waits_for_its_place_is_dropped_when_its_caller_leaves(
-    conversation: Talk, someone: str, gate: Gate  # noqa: F811
+    conversation: Talk,
+    someone: str,
+    gate: Gate,  # noqa: F811
 ) -> None:
     script(someone, LONG, "Never said.")
     gate.hold(after=2)
@@ -198,4 +214,3 @@ async def test_a_service_that_goes_before_the_message_is_in_the_log_is_unreachab
     served.service.leave()
     with pytest.raises(ServiceUnreachable):
         await conversation.say("Hello?")
-
