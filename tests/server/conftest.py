@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -17,4 +18,12 @@ async def served(address: str, someone: str) -> AsyncIterator[Served]:
         await running.join("bob")
         await running.join("ada", role="administrator")
         await running.join("cy", tenant=f"another-{someone}")
+        yield running
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Served]:
+    """The same on SQLite alone, for what never comes as far as the store."""
+    async with serving(f"sqlite:///{tmp_path}/site.db", "here") as running:
+        await running.join("ana")
         yield running

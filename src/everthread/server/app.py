@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import BaseRoute, Match, WebSocketRoute
 from starlette.routing import Route as Served
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -57,6 +57,7 @@ def application(service: Service) -> ASGIApp:
     """The service as an ASGI application."""
     app = Starlette(routes=routes_of(service), exception_handlers={Exception: _failed, HTTPException: _refused})
     app.add_exception_handler(EverthreadError, _failed)
+    app.router.redirect_slashes = False  # a redirection names the host by which it was asked, whatever that is
     return _Headed(app)
 
 
@@ -147,9 +148,17 @@ async def _refused(request: Request, problem: Exception) -> Response:
     """What the router itself refuses."""
     assert isinstance(problem, HTTPException)
     if problem.status_code == 405:
-        allowed = (problem.headers or {}).get("Allow", "another method")
-        return await _failed(request, NoSuchMethod(request.method, allowed))
+        return await _failed(request, NoSuchMethod(request.method, _allowed(request)))
     return await _failed(request, NoSuchRoute(request.url.path))
+
+
+def _allowed(request: Request) -> str:
+    """How an address can be asked, by whichever of its routes."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Served) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return ", ".join(sorted(found))
 
 
 class _Headed:
@@ -165,8 +174,8 @@ class _Headed:
 
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name for name, _ in message["headers"]}
-                more = HEADERS if NOT_KEPT[0] in there else [*HEADERS, NOT_KEPT]
+                there = {name.lower() for name, _ in message["headers"]}
+                more = [one for one in (*HEADERS, NOT_KEPT) if one[0] not in there]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
