@@ -36,6 +36,7 @@ from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting, UnknownConversation
+from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
 from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
@@ -48,6 +49,7 @@ from everthread.store.home import Home
 from everthread.store.listing import ListedConversation
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
+from everthread.store.scope import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
@@ -101,6 +103,7 @@ class Everthread:
         )
         self.memory = self._runtime.memory = memory_worker(self._runtime)
         self._scheduled = ScheduleWorker(self._runtime, self.talk)
+        self._left = ChildWorker(self._runtime)
 
     @staticmethod
     def open(
@@ -169,13 +172,15 @@ class Everthread:
             )
             et._home.loop()
             try:
-                await log.forgetting.finish_later()
+                with as_operator():  # whoever opens it: what a crash left may be any tenant's
+                    await log.forgetting.finish_later()
                 if agents is not None:
                     await et.agents.sync(Path(agents))
             except BaseException:
                 await et.close()
                 raise
             et._scheduled.begin_soon()
+            et._left.begin_soon()
             return et
 
         return Opening(opened)
@@ -323,24 +328,27 @@ class Everthread:
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
     ) -> None:
-        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
-        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
-        nothing left.
+        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
+        cancelled or, `until_idle`, until there is nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
         """
         if all:
-            await self.log.reminders.add_all()
+            with as_operator():
+                await self.log.reminders.add_all()
         if until_idle:
+            await self._left.look()
             await self._scheduled.drain(tell=tell)
             await self.memory.serve(until_idle=True, tell=tell)
             return
-        scheduled = asyncio.create_task(self._scheduled.serve(tell=tell))
+        beside = {asyncio.create_task(self._scheduled.serve(tell=tell)), asyncio.create_task(self._left.serve())}
         try:
             await self.memory.serve(tell=tell)
         finally:
-            scheduled.cancel()
-            await asyncio.wait({scheduled})
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def idle(self) -> None:
         """Wait until no turn of this process is under way."""
@@ -349,6 +357,7 @@ class Everthread:
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         self._home.loop()
+        await self._left.close()
         await self._scheduled.close()
         try:
             with suppress(BadSetting):  # which was told when it was used

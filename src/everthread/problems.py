@@ -39,6 +39,7 @@ STATUS: dict[str, int] = {
     "NotSignedIn": 401,
     "Forbidden": 403,
     "TooMany": 429,
+    "GoingAway": 503,
     "BadRequest": 400,
     "TooLarge": 413,
     "TooSlow": 408,
@@ -82,7 +83,7 @@ def problem_of(problem: BaseException) -> dict[str, Any]:
 
 
 def _is_plain(name: str, value: object) -> bool:
-    return not name.startswith("_") and name not in _OWN and isinstance(value, str | int | float | bool)
+    return not name.startswith("_") and name not in _OWN and isinstance(value, str | int | float | bool | None)
 
 
 def error_of(told: dict[str, Any]) -> EverthreadError:

@@ -29,6 +29,7 @@ from everthread.agent.personas import Agents, Versioned
 from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.core.accounts import Scope
+from everthread.core.branches import Branch
 from everthread.core.events import Event
 from everthread.core.parts import Part
 from everthread.core.values import Value
@@ -96,6 +97,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return _arguments(self)
 
     @property
+    def asks(self) -> frozenset[str]:
+        """The names of all that the verb takes, by request or not."""
+        return _asks(self.verb)
+
+    @property
     def about(self) -> str:
         """What the verb does, in its own words."""
         return inspect.getdoc(self.verb) or ""
@@ -116,6 +122,11 @@ def routes(of: Of, path: str, *rows: tuple[Any, ...]) -> list[Route]:
 async def look(self: Talk) -> Opened:
     """A conversation as it is now: its name, goal, settings and metadata."""
     return Opened((await self.another(self.id)).conversation)
+
+
+async def branch(self: Talk) -> Branch:
+    """The branch that is read and written: the one that was chosen, else the one that is current."""
+    return (await self.line()).branch
 
 
 SETTINGS = dict[str, Any]  # checked by the verbs themselves
@@ -179,6 +190,7 @@ ROUTES: tuple[Route, ...] = (
         ("GET", "/settings", Talk.settings, "read"),
         ("PUT", "/settings", Talk.set_settings, "write"),
         # branches
+        ("GET", "/branch", branch, "read"),
         ("GET", "/branches", Talk.branches, "read"),
         ("POST", "/fork", Talk.fork, "write"),
         ("POST", "/rewind", Talk.rewind, "write"),
@@ -239,6 +251,11 @@ def _given(verb: Callable[..., Any]) -> Any:
     if named in ("Self", "Talk"):
         return Opened
     return {"Found": list[Versioned]}.get(named, gives)
+
+
+@cache
+def _asks(verb: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(verb).parameters)
 
 
 @cache

@@ -71,6 +71,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     f"PUT {TALK}/metadata": {"metadata": {"word": WORD}},
     f"GET {TALK}/settings": {},
     f"PUT {TALK}/settings": {"settings": {"instructions": WORD}},
+    f"GET {TALK}/branch": {},
     f"GET {TALK}/branches": {},
     f"POST {TALK}/fork": {"at": 1},
     f"POST {TALK}/rewind": {"to": 1},
@@ -100,6 +101,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     f"GET {TALK}/children/{{branch}}": {},
     f"GET {TALK}/children/{{branch}}/outcome": {},
     f"POST {TALK}/children/{{branch}}/stop": {},
+    f"POST {TALK}/blobs": {"a file": "of any bytes"},
     f"GET {TALK}/blobs/{{hash}}": {},
     f"GET {TALK}/export": {},
     f"POST {TALK}/redact": {"seq": 1},
@@ -152,6 +154,7 @@ OPEN: dict[str, dict[str, Any]] = {
     "GET /openapi.json": {},
     "GET /health": {},
     "GET /ready": {},
+    "GET /metrics": {},
 }
 SOCKETS = ("/api/live", f"{TALK}/live")
 

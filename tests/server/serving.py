@@ -111,18 +111,19 @@ async def serving(
     """Serve a store until the end of the block. Its model says what `scripted` was told for `served`, else what it
     hears."""
     scripted.script("served")
+    chosen: Any = {"model": MODEL, "memory": False, **(settings or {})}
     options = Options(
         store=address,
         port=0,
         allowance=allowance or Allowance(),
-        settings={"model": MODEL, "memory": False, **(settings or {})},
+        settings=chosen,
         **more,
     )
     cheap = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     at = listening_socket(options)
     port = at.getsockname()[1]
     async with opened(options, passwords=cheap) as service:
-        server = Server(configured(application(service), options), service.leave)
+        server = Server(configured(application(service), options))
         running = asyncio.create_task(server.serve(sockets=[at]))
         try:
             async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:

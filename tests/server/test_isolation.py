@@ -310,7 +310,8 @@ def _scopes() -> dict[str, str]:
     """The scope that each address needs."""
     found: dict[str, str] = {f"{route.method} /api{route.path}": route.scope for route in TABLE}
     reads = [f"GET {TALK}/listen", f"GET {TALK}/blobs/{{hash}}", f"GET {TALK}/export", "GET /api/export"]
-    return found | dict.fromkeys([*reads, "GET /api/sign-in", "DELETE /api/sign-in"], "read") | {IMPORT: "write"}
+    reads += ["GET /api/sign-in", "DELETE /api/sign-in"]
+    return found | dict.fromkeys(reads, "read") | dict.fromkeys([IMPORT, f"POST {TALK}/blobs"], "write")
 
 
 def _given(verb: str, theirs: Theirs) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from everthread.errors import BrokenOff, ModelError, TooLong, WrongKey
 from everthread.providers.choose import host_of
 from everthread.providers.client import NO_HEADERS, Headers, Replied, StreamPiece
 from everthread.providers.models import Model
+from everthread.providers.prices import price_of
 
 if TYPE_CHECKING:
     from everthread.agent.runtime import Runtime
@@ -72,9 +73,10 @@ class Calling:
         self._said: list[str] = []
         self._thought = False
         self._tries = 0
+        self.pieces = 0  # of the reply that have come
         self._began = time.monotonic()
         self._first = 0.0
-        self.model = sent.model
+        self.model, self.about = sent.model, sent.about
 
     @property
     def said(self) -> str:
@@ -92,6 +94,10 @@ class Calling:
 
     async def reply(self) -> Replied:
         """The whole reply. Raises ModelError."""
+        with self._runtime.observers.model_call(self):
+            return await self._whole()
+
+    async def _whole(self) -> Replied:
         client = await self._runtime.reach(self.model, self._sent.settings, tenant=self._sent.tenant)
         while True:
             self._tries += 1
@@ -121,6 +127,7 @@ class Calling:
         async with client.reply(self._sent.request, **_beside(self._sent.headers)) as pieces:
             async for piece in pieces:  # to the very end, or the connection could not be used again
                 self._first = self._first or time.monotonic()
+                self.pieces += 1
                 replied = self._heard(piece) or replied
         if replied is None:
             raise BrokenOff(self._sent.about.provider, "it ended without an end")
@@ -190,7 +197,7 @@ def _beside(headers: Headers) -> dict[str, Any]:
     return {"headers": headers} if headers else {}
 
 
-def recorded(runtime: Runtime, context: Context, reply: Any, took: tuple[float, float], error: str) -> ModelCall:
+def recorded(context: Context, reply: Any, took: tuple[float, float], error: str) -> ModelCall:
     """The record of a model call that the application made itself. `took`: in all, and until the first piece came."""
     from everthread.transfer.objects import finish_of, usage_of  # only for those who call models themselves
 
@@ -199,7 +206,7 @@ def recorded(runtime: Runtime, context: Context, reply: Any, took: tuple[float, 
     return msgspec.structs.replace(
         record(context, agent=context.agent),
         **msgspec.structs.asdict(usage),
-        price=runtime.price(context.about, usage, ttl=context.settings.cache_ttl),
+        price=price_of(context.about.provider, context.about.name, usage, ttl=context.settings.cache_ttl),
         first_ms=round((first or whole) * 1000),
         ms=round(whole * 1000),
         finish="" if reply is None else finish_of(reply),

@@ -22,6 +22,7 @@ import msgspec
 from everthread.agent.abandoned import close
 from everthread.agent.children import Children
 from everthread.agent.lease import Queues
+from everthread.agent.observer import Observers
 from everthread.agent.personas import Agents, Versioned, kept_as, servers, source, versioned
 from everthread.config import (
     DEFAULT,
@@ -106,7 +107,8 @@ class Runtime:
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
         self.agents, self.queues = Agents(log, changed=self._agents.clear, locks=lambda: self.locks), Queues()
         self.children = Children()
-        self.live = Live(log, close=lambda line: close(log, self.queues, line))
+        self.observers = Observers()
+        self.live = Live(log, close=self.close_left)
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys
@@ -335,30 +337,42 @@ class Runtime:
             await asyncio.wait(running)
 
     @asynccontextmanager
-    async def running(self, conversation: str) -> AsyncIterator[asyncio.Task[Any]]:
+    async def running(self, conversation: Conversation) -> AsyncIterator[asyncio.Task[Any]]:
         """While a turn runs, in this task: closing the store ends it first. What goes wrong with it is logged: who
         began it may have gone."""
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
         try:
-            yield task
+            with self.observers.turn(conversation):
+                yield task
         except Conflict as refused:
-            _log.info("A turn of conversation %s was refused: %s", conversation, refused)
+            _log.info("A turn of conversation %s was refused: %s", conversation.id, refused)
             raise
         except Exception as problem:
-            _log.warning("A turn of conversation %s failed: %s", conversation, problem)
+            _log.warning("A turn of conversation %s failed: %s", conversation.id, problem)
             raise
         finally:
             self._running.discard(task)
 
-    async def close(self) -> None:
-        """End the turns that run, finish what is under way beside them, and let go of the connections."""
+    async def close_left(self, line: Line) -> bool:
+        """Close a turn whose runner is gone. Whether there was one; TurnBusy: somebody runs it."""
+        closed = await close(self.log, self.queues, line)
+        if closed:
+            self.observers.taken_over()
+        return closed
+
+    async def interrupt(self) -> None:
+        """End the turns that run: what has come of their replies is kept."""
         running = self._running - {asyncio.current_task()}
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
+
+    async def close(self) -> None:
+        """End the turns that run, finish what is under way beside them, and let go of the connections."""
+        await self.interrupt()
         self.live.close()
         if self._beside:
             await asyncio.wait(self._beside, timeout=5)

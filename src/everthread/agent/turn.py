@@ -71,13 +71,15 @@ _log = logging.getLogger("everthread.agent")
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn is run with: what is asked of every context, the tools, the agent's name and version, what the user
-    should know before it begins, and where it draws, if that is not on its own branch."""
+    should know before it begins, and where it draws, if that is not on its own branch. `keeps_lease`: whether something
+    is to be written after its last event, so that the branch is not yet free with that."""
 
     asked: Asked
     toolbox: Toolbox
     agent: str = ""
     notices: tuple[str, ...] = ()
     draws_on: DrawsOn | None = None
+    keeps_lease: bool = False
 
 
 class TurnRunner:
@@ -90,6 +92,7 @@ class TurnRunner:
         run: LiveTurn,
         standing: Standing,
         prepared: Prepared,
+        figures: Figures,
         *,
         tell: TellDelta,
         accept: Accept,
@@ -101,13 +104,14 @@ class TurnRunner:
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         talk.notes_seen = ""
-        self._tools = ToolCalls(runtime.log, run, self._toolbox, talk, append=self._append, tell=self._tell)
+        self._tools = ToolCalls(runtime, run, self._toolbox, talk, append=self._append, tell=self._tell)
         self._tools.draws_on = prepared.draws_on
+        self._keeps_lease = prepared.keeps_lease
         self._target = run.line.target
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
         self._change: Logged | None = None  # how somebody changed its arguments
-        self._figures = Figures()
+        self._figures = figures
         self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()  # from the first context on: its settings, for the whole turn
         for notice in prepared.notices:
@@ -271,7 +275,8 @@ class TurnRunner:
 
     def _limit(self, settings: Settings) -> None:
         """Hold the turn to what the settings allow."""
-        self._limits, self._tools.seconds = settings, settings.tool_seconds
+        self._limits = self._figures.limits = settings
+        self._tools.seconds = settings.tool_seconds
 
     async def _context(self) -> Context:
         context, self._asked = await self._runtime.build(self.line, self._asked)
@@ -282,7 +287,7 @@ class TurnRunner:
 
     def _check_limits(self) -> None:
         figures = self._figures
-        figures.check(self._limits)
+        figures.check()
         if self._limits.turn_dollars and not figures.priced and figures.calls == 1:
             self._tell(Notice(text=f"No price is known of {figures.model}, so turn_dollars cannot be checked."))
 
@@ -323,7 +328,7 @@ class TurnRunner:
 
     def _asking(self, event: Assistant | ToolCall) -> Assistant | ToolCall:
         """The event; a tool call that needs approval says that it waits for it."""
-        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event):
+        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event, self._talk):
             return msgspec.structs.replace(event, waits_for="approval")
         return event
 
@@ -398,6 +403,7 @@ class TurnRunner:
     async def _write(self, events: Sequence[Event | Draft], *, gives_back: bool = False, **how: Any) -> list[Logged]:
         self._live.moves()
         self._held.open = True
+        gives_back = gives_back and not self._keeps_lease
         how |= {"under": self._held.lease, "gap": self._gap, "gives_back": gives_back}
         logged, self.head = await self._runtime.log.go_on(self._target, events, **how)
         self._live.moved(logged[-1].seq)

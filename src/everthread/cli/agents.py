@@ -13,13 +13,13 @@ from everthread.cli.shared import (
     Scope,
     agents_folder,
     ago,
+    anywhere,
     console,
     own_agents,
     printable,
     run,
     say_json,
     scope_of,
-    scoped,
 )
 from everthread.cli.speaking import FOLDER
 from everthread.transfer.write import timestamp
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command("agents")
 @click.argument("name", required=False)
-@scoped
+@anywhere
 @FOLDER
 def agents_command(name: str | None, folder: str | None, **scope: Any) -> None:
     """List the agents there are, with the version, model and description of each; or show the one with this NAME, all
@@ -90,7 +90,8 @@ def _table(scope: Scope, found: list[Versioned]) -> None:
 
     out = console(table=True)
     if not found:
-        words = f"No agents yet: write {own_agents() / 'NAME.toml'}, or name a folder with --agents."
+        here = f"write {own_agents() / 'NAME.toml'}, or name a folder with --agents"
+        words = f"No agents yet: {'the service is given them where it runs' if scope.url else here}."
         out.print(words, markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)

@@ -10,7 +10,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
-from everthread.cli.shared import agents_folder, guarded, run, say_json, scope_of, scoped, somebody_types, tell
+from everthread.cli.shared import agents_folder, anywhere, guarded, run, say_json, scope_of, somebody_types, tell
 from everthread.cli.speaking import loading, partner_of, speaking, talk_of, warn
 from everthread.cli.telling import ReplyPrinter, price_line
 from everthread.core.deltas import Done
@@ -24,7 +24,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 @click.command("ask")
 @click.argument("message", nargs=-1)
-@scoped
+@anywhere
 @speaking
 @click.option("--attach", "paths", multiple=True, metavar="FILE", help="A picture or file to show; may be repeated.")
 @click.option("--reasoning", is_flag=True, help="Show what the model thinks, where its provider does.")

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import console, find, on_branch, run, say_json, scope_of, scoped
+from everthread.cli.shared import anywhere, console, find, on_branch, run, say_json, scope_of
 from everthread.core.canvas import Canvas
 from everthread.core.values import plain
 
 
 @click.command("canvas")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--branch", help="A branch by name or number; the current one by default.")
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was before this event.")
 def canvas_command(conversation: str | None, branch: str | None, at: int | None, **scope: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -23,13 +24,13 @@ from everthread.cli.lines import Lines
 from everthread.cli.shared import (
     Scope,
     agents_folder,
+    anywhere,
     console,
     counted,
     guarded,
     json_text,
     opened,
     scope_of,
-    scoped,
     somebody_types,
     tell,
     told_to_end,
@@ -54,7 +55,7 @@ HISTORY = 200  # messages of the conversation, of which the user's own are in th
 
 
 @click.command("chat")
-@scoped
+@anywhere
 @speaking
 def chat_command(**given: Any) -> None:
     """Chat with an agent, line by line; /help lists what else can be done. With --json, each line of input is a message
@@ -149,10 +150,10 @@ class Chat:
 
     async def _tell_pause(self, minutes: float) -> None:
         """Tell how long ago the last message was, where the next one begins a new session."""
-        said = (await self.et.log.head(await self.talk.line())).spoken_time
-        pause = self.et.log.now - said
-        if said and pause > minutes * 60e6:
-            tell(f"The last message was {ago(pause / 1e6)} ago: the next one begins a new session.")
+        said = await self.talk.before(limit=1, messages=True)
+        pause = (datetime.now(UTC) - said[-1].time).total_seconds() if said else 0
+        if pause > minutes * 60:
+            tell(f"The last message was {ago(pause)} ago: the next one begins a new session.")
 
     def _tell_before(self, before: int, context: Context, shown: list[Logged]) -> bool:
         """Tell how many messages lie before those shown. Gives whether the cutoff does too."""

@@ -8,7 +8,7 @@ import click
 
 from everthread.agent.children import ListedChild
 from everthread.app import Everthread
-from everthread.cli.shared import ago, console, counted, find, on_branch, printable, run, say_json, scope_of, scoped
+from everthread.cli.shared import ago, anywhere, console, counted, find, on_branch, printable, run, say_json, scope_of
 from everthread.cli.telling import dollars
 from everthread.core.values import plain
 from everthread.talk import Talk
@@ -16,7 +16,7 @@ from everthread.talk import Talk
 
 @click.command("children")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--branch", help="The branch they were begun on, by name or number; the current one by default.")
 @click.option("--show", "shown", metavar="CHILD", help="Show the one on this branch, with what it said.")
 @click.option("--stop", "stopped", metavar="CHILD", help="End the one on this branch, in whichever process.")

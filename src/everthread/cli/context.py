@@ -10,7 +10,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.picture import Picture
-from everthread.cli.shared import agents_folder, find, on_branch, pairs_of, run, say_json, scope_of, scoped
+from everthread.cli.shared import agents_folder, anywhere, find, on_branch, pairs_of, run, say_json, scope_of
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.strategies import STRATEGIES
@@ -20,7 +20,7 @@ from everthread.errors import BadValue, BeyondModel
 
 @click.command("context")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--branch", help="A branch by name or number; the current one by default.")
 @click.option(
     "--model", metavar="PROVIDER:NAME", help="Such as anthropic:claude-sonnet-4-6; else the one that would reply."

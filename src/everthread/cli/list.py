@@ -8,14 +8,14 @@ import click
 import msgspec
 
 from everthread.app import Everthread
-from everthread.cli.shared import Scope, ago, console, run, say_json, scope_of, scoped
+from everthread.cli.shared import Scope, ago, anywhere, console, run, say_json, scope_of
 from everthread.store.conversations import NEWEST
 from everthread.store.listing import ListedConversation
 from everthread.transfer.write import timestamp
 
 
 @click.command("conversations")
-@scoped
+@anywhere
 @click.option("--agent", default="", help="Only with this agent.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1))
 @click.option(

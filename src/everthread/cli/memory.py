@@ -10,7 +10,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
-from everthread.cli.shared import console, counted, find, printable, run, say_json, scope_of, scoped, somebody_types
+from everthread.cli.shared import anywhere, console, counted, find, printable, run, say_json, scope_of, somebody_types
 from everthread.context.build import Context
 from everthread.core.values import plain
 from everthread.errors import BadValue
@@ -23,7 +23,7 @@ STDIN = "-"
 
 @click.command("memory")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--update", is_flag=True, help="First do what memory has to do.")
 @click.option("--correct", metavar="TEXT", help="Your own words in place of the brief; - reads them.")
 @click.option("--drop", multiple=True, metavar="FACT", help="Leave out facts with this text in them; may be repeated.")

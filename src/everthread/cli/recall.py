@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import find, printable, run, say_json, scope_of, scoped
+from everthread.cli.shared import anywhere, find, printable, run, say_json, scope_of
 from everthread.core.values import plain
 from everthread.store.recall.hits import Hit
 
 
 @click.command("recall")
 @click.argument("query", nargs=-1, required=True)
-@scoped
+@anywhere
 @click.option("--conversation", metavar="ID", help="Only in this one; in all of yours by default.")
 @click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 20), help="How many hits.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind of event, such as user; may be repeated.")

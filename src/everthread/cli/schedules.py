@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import Scope, console, find, printable, run, say_json, scope_of, scoped
+from everthread.cli.shared import Scope, anywhere, console, find, printable, run, say_json, scope_of
 from everthread.core.schedules import Schedule, zone_of
 from everthread.core.values import plain
 from everthread.errors import BadValue, UnknownSchedule
@@ -23,7 +23,7 @@ LOCALTIME = Path("/etc/localtime")
 
 @click.command("schedules")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--add", metavar="TEXT", help="Schedule this message, with --at or --cron.")
 @click.option("--change", metavar="ID", help="Change a schedule: --text, --at, --cron, --zone, --missed.")
 @click.option("--pause", metavar="ID", help="Say nothing more by a schedule until it is resumed.")

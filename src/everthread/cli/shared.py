@@ -10,8 +10,8 @@ import signal
 import sys
 import textwrap
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
@@ -19,16 +19,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 import click
 
 from everthread.app import TENANT, Everthread
-from everthread.config import parse
+from everthread.config import keys_of, parse
 from everthread.core.ids import is_id
-from everthread.errors import BadValue, EverthreadError, NotFound
+from everthread.errors import BadValue, EverthreadError, NotFound, UnknownConversation
 from everthread.language.shown import counted as counted
 from everthread.language.shown import printable as printable
+from everthread.opening import Opening
+from everthread.providers.choose import host_of
 from everthread.store.conversations import NEWEST, Conversation, is_name, owner_of
 from everthread.talk import Talk
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from everthread import client
 
 T = TypeVar("T")
 
@@ -38,25 +42,40 @@ PATIENCE = 5.0  # seconds that a locked store is waited for: somebody sits at th
 
 
 class Scope(NamedTuple):
-    """The store and whose conversations, from the options."""
+    """The store or service (`url`) and whose conversations, from the options."""
 
     store: str
     user: str
     tenant: str
     json: bool
+    url: str = ""
 
     @property
     def whose(self) -> str:
         """Whose conversations and in which store, for use in a sentence."""
         tenant = f" (tenant {self.tenant!r})" if self.tenant != TENANT else ""
         store = re.sub(r"(://[^/:@]*:)[^@]*@", r"\1…@", self.store)  # never a password
-        return f"of {self.user!r}{tenant} in {store}"
+        return f"of {self.user!r}{tenant} {f'at {self.url}' if self.url else f'in {store}'}"
 
 
 def scoped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say where and whose."""
+    """Give a command the options that say where and whose. It is one that needs the store itself."""
+    only = click.option("--url", hidden=True, expose_value=False, callback=_refuse_url)
+    return _with_options(only, command)
+
+
+def anywhere(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a command that a service can be asked for as well."""
+    url = click.option(
+        "--url", envvar="EVERTHREAD_URL", metavar="ADDRESS", help="A service, https://…, in place of a store."
+    )
+    return _with_options(url, command)
+
+
+def _with_options(url: Callable[..., Any], command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--store", envvar="EVERTHREAD_STORE", metavar="ADDRESS", help="sqlite:///… or postgresql://…"),
+        url,
         click.option("--user", envvar="EVERTHREAD_USER", default=USER, show_default=True, help="Whose."),
         click.option("--tenant", envvar="EVERTHREAD_TENANT", default=TENANT, show_default=True, help="Which tenant's."),
         click.option("--json", "as_json", is_flag=True, help="Write JSON for programs."),
@@ -66,8 +85,45 @@ def scoped(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def scope_of(store: str | None, user: str, tenant: str, as_json: bool) -> Scope:
-    return Scope(store or default_store(), user, tenant, as_json)
+def _refuse_url(context: click.Context, _option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise click.UsageError(f"{context.info_name} needs the store itself: run it where that is, without --url.")
+
+
+def scope_of(store: str | None, user: str, tenant: str, as_json: bool, url: str | None = None) -> Scope:
+    """The scope that the options say. Of a service it is asked whose the key is, where no user is named."""
+    url = _chosen_url(store, url)
+    if url and not _was_said("user"):
+        user, tenant = guarded(as_json, lambda: asyncio.run(_caller_at(url, user, tenant)))
+    return Scope(store or default_store(), user, tenant, as_json, url)
+
+
+def _chosen_url(store: str | None, url: str | None) -> str:
+    """The service that was chosen; none where a store was, and the environment alone names a service."""
+    if not (store and url):
+        return url or ""
+    if _was_said("url") and _was_said("store"):
+        raise click.UsageError("--store names a store, --url a service: give one of them.")
+    return url if _was_said("url") else ""
+
+
+def _was_said(option: str) -> bool:
+    """Whether an option was given on the command line."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+async def _caller_at(url: str, user: str, tenant: str) -> tuple[str, str]:
+    async with _service(url) as et:
+        return et.caller.user or user, et.caller.tenant or tenant
+
+
+def _service(url: str, user: str = "") -> Opening[client.Everthread]:
+    """The service at an address, with the key of the environment, or of the settings file under its host and port."""
+    from everthread.client import Everthread
+
+    key = os.environ.get("EVERTHREAD_API_KEY") or keys_of(os.environ).get(host_of(url), "")
+    return Everthread.open(url, key=key, user=user)
 
 
 def default_store() -> str:
@@ -88,7 +144,7 @@ def run(
     """
 
     async def worked() -> None:
-        if not makes_store:
+        if not makes_store and not scope.url:
             must_be_there(scope.store)
         async with opened(scope, agents) as et:
             await work(et)
@@ -98,6 +154,10 @@ def run(
 
 @asynccontextmanager
 async def opened(scope: Scope, agents: Path | None = None) -> AsyncIterator[Everthread]:
+    if scope.url:  # which has agents of its own
+        async with _service(scope.url) as there:
+            yield there
+        return
     async with Everthread.open(scope.store, patience=PATIENCE) as et:
         if agents is not None:
             await et.agents.sync(agents, tenant=scope.tenant)
@@ -210,32 +270,35 @@ def tell(text: str, *, colour: str = "") -> None:
 async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     """The conversation with this id, the application's own or Everthread's, the beginning or end of one of these, or
     this name; the newest where none is given."""
-    owner = owner_of(scope.tenant, scope.user)
-    if name and is_name(name) and (own := await et.log.conversations.by_alias(owner, name)):
-        return et.talk(own)
+    whose: Any = {"user": scope.user, "tenant": scope.tenant}
+    if name and is_name(name):
+        with suppress(UnknownConversation, BadValue):  # it is no id, then
+            return await et.conversation(id=name, begin=False, **whose)
     if name is not None and is_id(name.upper()):
-        return await et.conversation(user=scope.user, tenant=scope.tenant, id=name.upper())
+        return await et.conversation(id=name.upper(), **whose)
     found = await (_newest(et, scope) if name is None else every_conversation(et, scope))
     if not found:
         raise NoConversation(f"There are no conversations {scope.whose}: name whose with --user.")
     return et.talk(found[0] if name is None else _called(name, found, scope))
 
 
-async def _newest(et: Everthread, scope: Scope) -> list[Conversation]:
+async def _newest(et: Everthread, scope: Scope) -> Sequence[Conversation]:
+    if scope.url:
+        return await every_conversation(et, scope)
     return await et.log.conversations.page(owner_of(scope.tenant, scope.user), limit=1)
 
 
 async def every_conversation(et: Everthread, scope: Scope) -> list[Conversation]:
     """All that the user has, begun last first."""
     found: list[Conversation] = []
-    before, owner = NEWEST, owner_of(scope.tenant, scope.user)
-    while page := await et.log.conversations.page(owner, before=before, limit=500):
+    before = NEWEST
+    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
         found += page
-        before = page[-1].id
-    return found
+        before = page[-1].cursor
+    return sorted(found, key=lambda one: one.id, reverse=True)
 
 
-def _called(name: str, conversations: list[Conversation], scope: Scope) -> Conversation:
+def _called(name: str, conversations: Sequence[Conversation], scope: Scope) -> Conversation:
     """The only conversation with this name, or with an id that begins or ends with it."""
     part = name.upper()
     matches = [c for c in conversations if c.name == name or c.id.startswith(part) or c.id.endswith(part)]

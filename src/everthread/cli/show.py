@@ -10,6 +10,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.shared import (
+    anywhere,
     console,
     counted,
     find,
@@ -19,7 +20,6 @@ from everthread.cli.shared import (
     run,
     say_json,
     scope_of,
-    scoped,
 )
 from everthread.cli.telling import dollars
 from everthread.core.events import (
@@ -57,7 +57,7 @@ INDENT = 29  # columns before what was said: seq, kind, tokens
 
 @click.command("show")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--branch", help="A branch by name or number; the current one by default.")
 @click.option("--turns", default=20, show_default=True, type=click.IntRange(min=1), help="How many turns from the end.")
 @click.option("--after", type=click.IntRange(min=0), help="Instead: a page of events after this seq.")

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import find, on_branch, run, say_json, scope_of, scoped
+from everthread.cli.shared import anywhere, find, on_branch, run, say_json, scope_of
 
 
 @click.command("stop")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--branch", help="A branch by name or number; the current one by default.")
 def stop_command(conversation: str | None, branch: str | None, **scope: Any) -> None:
     """End the turn that runs in a CONVERSATION (its id, or the beginning or end of it; the newest by default), in

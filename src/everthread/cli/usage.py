@@ -8,13 +8,11 @@ from typing import Any
 import click
 import msgspec
 
-from everthread import arguments
 from everthread.app import Everthread
-from everthread.cli.shared import Scope, ago, console, counted, find, printable, run, say_json, scope_of, scoped
+from everthread.cli.shared import Scope, ago, anywhere, console, counted, find, printable, run, say_json, scope_of
 from everthread.cli.telling import dollars
 from everthread.core.values import plain
 from everthread.store.beside.usage import By, UsageTotal
-from everthread.store.conversations import Owner
 
 NARROW = 80  # columns of a terminal, below which not all figures fit
 BY = ("conversation", "branch", "turn", "session", "day", "model", "user")
@@ -22,7 +20,7 @@ BY = ("conversation", "branch", "turn", "session", "day", "model", "user")
 
 @click.command("usage")
 @click.argument("conversation", required=False)
-@scoped
+@anywhere
 @click.option("--by", type=click.Choice(BY), help="What to add up by; days by default, turns of a conversation.")
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="From this day on (UTC).")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="How many rows, newest first.")
@@ -47,9 +45,7 @@ async def _rows(
     et: Everthread, where: Scope, conversation: str | None, *, by: By, since: datetime | None, limit: int
 ) -> list[UsageTotal]:
     if conversation:
-        talk = await find(et, where, conversation)
-        owner, first = Owner(where.tenant, where.user), arguments.micros("since", since, 0)
-        return await et.log.usage.of_owner(owner, by=by, conversation=talk.id, since=first, limit=limit)
+        return await (await find(et, where, conversation)).usage(by=by, since=since, limit=limit)
     if by in ("turn", "session", "branch"):
         raise click.UsageError(f"--by {by} is of one conversation: name it.")
     return await et.usage(user=where.user, tenant=where.tenant, by=by, since=since, limit=limit)

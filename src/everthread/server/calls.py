@@ -7,7 +7,6 @@ conversation is found as that user's, and what is somebody else's is not found.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import ExitStack, aclosing
 from typing import Any
@@ -20,6 +19,8 @@ from everthread.agent.child import Child
 from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.core.accounts import Caller
+from everthread.core.deltas import Delta, Notice
+from everthread.core.logged import Logged
 from everthread.core.told import Told
 from everthread.problems import body_of
 from everthread.routes import Opened, Route
@@ -89,8 +90,7 @@ def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     known = (
         {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
     )
-    asks = inspect.signature(route.verb).parameters
-    return {name: value for name, value in known.items() if name in asks}
+    return {name: value for name, value in known.items() if name in route.asks}
 
 
 async def target_of(
@@ -107,7 +107,8 @@ async def target_of(
         case "vault":
             return service.vault
         case "talk":
-            return await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            talk = await talk_of(service, caller, path["conversation"], query.get("branch", ""))
+            return talk._just_found() if route.method == "GET" else talk
         case "child":
             talk = await talk_of(service, caller, path["conversation"])
             return await talk.child(_branch(path["branch"]))
@@ -137,7 +138,7 @@ async def _turn(
             reply = await begun(service, route, caller, target, given)
             return EventStream(_deltas(reply), service.leaving, held.pop_all())
     reply = await begun(service, route, caller, target, given)
-    return Response(wire.dumps(await reply.accepted()), status_code=202, media_type=JSON)
+    return Response(wire.dumps(await taken(reply)), status_code=202, media_type=JSON)
 
 
 async def begun(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> Reply:
@@ -149,15 +150,55 @@ async def begun(service: Service, route: Route, caller: Caller, target: Any, giv
     return reply
 
 
+async def taken(reply: Reply) -> Logged | None:
+    """The message of a turn, as soon as it is in the log; None for a turn that has none, once it has begun."""
+    async with aclosing(_heard(reply)) as heard:
+        async for item in heard:
+            if isinstance(item, Logged):
+                return item
+            if not isinstance(item, Notice):
+                break
+    return None
+
+
 async def _deltas(reply: Reply) -> AsyncGenerator[Sent, None]:
-    """The deltas of a turn, and last of all what went wrong, if anything did."""
+    """The message of a turn, its deltas, and last of all what went wrong, if anything did. A turn that still waits for
+    its place when its caller goes is not begun any more."""
+    begun = False
     try:
-        accepted = await reply.accepted()
-        yield Sent("accepted", wire.dumps(accepted), str(accepted.seq))
-        async for delta in reply:
-            yield Sent("delta", wire.dumps(delta))
+        async with aclosing(_heard(reply)) as heard:
+            async for item in heard:
+                begun = begun or not isinstance(item, Notice)
+                if isinstance(item, Logged):
+                    yield Sent("accepted", wire.dumps(item), str(item.seq))
+                else:
+                    yield Sent("delta", wire.dumps(item))
     except Exception as problem:  # noqa: BLE001 -- told to the caller; it was logged where the turn ran
         yield Sent("problem", body_of(problem))
+    finally:
+        if not begun:
+            await reply.cancel()
+
+
+async def _heard(reply: Reply) -> AsyncGenerator[Logged | Delta, None]:
+    """The message of a turn, if it has one, as soon as it is in the log, and its deltas, in the order of their
+    coming."""
+    accepted, coming = asyncio.create_task(reply.accepted()), asyncio.ensure_future(anext(reply, None))
+    try:
+        while not accepted.done():
+            await asyncio.wait({accepted, coming}, return_when=asyncio.FIRST_COMPLETED)
+            if not accepted.done() and (delta := coming.result()) is not None:
+                yield delta
+                coming = asyncio.ensure_future(anext(reply, None))
+        if accepted.exception() is None:  # else it is the turn's, and told with it
+            yield accepted.result()
+        while (delta := await coming) is not None:
+            yield delta
+            coming = asyncio.ensure_future(anext(reply, None))
+    finally:
+        for task in (accepted, coming):
+            task.cancel()
+        await asyncio.wait({accepted, coming})
 
 
 async def listen(service: Service, request: Request) -> Response:

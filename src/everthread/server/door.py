@@ -33,7 +33,7 @@ class Door:
         """Who calls. NotSignedIn, or Forbidden where this is more than it may."""
         self.check_host(request)
         if key := _bearer(request):
-            caller = await self.identity.caller_of_key(key, user=request.headers.get(HEADER, ""))
+            caller = await self.identity.caller_of_key(key, user=_named_in(request))
         elif token := sign_in_of(request):
             caller = await self.identity.caller_of_sign_in(token)
             self._check_page(request, token)
@@ -89,6 +89,15 @@ def _host(request: HTTPConnection) -> str:
 def sign_in_of(request: HTTPConnection) -> str:
     """The token of the sign-in that the browser was given."""
     return request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE, "")
+
+
+def _named_in(request: HTTPConnection) -> str:
+    """The user whom an application names: a header's bytes, which are UTF-8 here."""
+    raw = request.headers.get(HEADER, "")
+    try:
+        return raw.encode("latin-1").decode()
+    except UnicodeError:
+        return raw
 
 
 def _bearer(request: HTTPConnection) -> str:

@@ -19,13 +19,14 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from everthread import wire
 from everthread.app import AGENT
 from everthread.core.accounts import Caller
 from everthread.core.images import media_type_of
 from everthread.core.locks import kept, unlocked
 from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
 from everthread.server.calls import talk_of
-from everthread.server.reading import BODY_SECONDS, check_length
+from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
 from everthread.server.service import Service
 from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
 from everthread.store.scripts.restore import Whole
@@ -61,6 +62,20 @@ async def blob(service: Service, request: Request) -> Response:
     if status == 206:
         headers["content-range"] = f"bytes {first}-{last}/{len(data)}"
     return Response(data[first : last + 1], status_code=status, media_type=media_type_of(data), headers=headers)
+
+
+async def upload(service: Service, request: Request) -> Response:
+    """Hand in an image or a file, as the body: the event that shows it, whose parts a message can show."""
+    caller = await service.enter(request, "write")
+    with service.within(caller):
+        where = request.path_params["conversation"], request.query_params.get("branch", "")
+        talk = await talk_of(service, caller, *where)
+        data = await whole_body(request, service.limits.body)
+        if not data:
+            raise BadRequest("there is no file in it")
+        given = request.headers.get("content-type", "").partition(";")[0].strip()
+        logged = await talk.upload(data, name=request.query_params.get("name", ""), media_type=given)
+    return Response(wire.dumps(logged), media_type=JSON)
 
 
 def _disposition(data: bytes) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,15 +16,21 @@ from everthread.app import Everthread
 from everthread.core.accounts import Caller, Scope
 from everthread.core.locks import check_event, check_open
 from everthread.errors import EverthreadError
+from everthread.jobs.sweeper import Sweeper
 from everthread.server.door import Door
 from everthread.server.limits import Allowance, Meter
+from everthread.server.logs import TurnLog
+from everthread.server.metrics import Metrics, look_at_backlog
+from everthread.server.tracing import Tracing
 from everthread.server.vault import Vault
-from everthread.store.scope import within
+from everthread.server.watched import CALLER
+from everthread.store.scope import as_operator, within
 
 _log = logging.getLogger("everthread.server")
 
 PAGE_SECONDS = 2.0
 SURE = 1.0  # seconds for which whoever stays is not asked again
+COUNTED = 5.0  # seconds between two counts of what memory has to do
 
 
 class Service:
@@ -32,11 +38,22 @@ class Service:
     made smaller."""
 
     def __init__(
-        self, et: Everthread, door: Door, vault: Vault, limits: Allowance, *, page_seconds: float = PAGE_SECONDS
+        self,
+        et: Everthread,
+        door: Door,
+        vault: Vault,
+        limits: Allowance,
+        traces: Tracing | None = None,
+        *,
+        page_seconds: float = PAGE_SECONDS,
     ) -> None:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = Meter(limits, self._tokens_today)
         self.leaving = asyncio.Event()
+        self.metrics, self.traces = Metrics(), traces
+        for observer in (self.metrics, TurnLog(), traces):
+            if observer is not None:
+                et._runtime.observers.add(observer)
 
     @property
     def limits(self) -> Allowance:
@@ -45,6 +62,7 @@ class Service:
     async def enter(self, request: HTTPConnection, scope: Scope) -> Caller:
         """Who calls, if it may, and has not called too often."""
         caller = await self.door.enter(request, scope)
+        request.scope[CALLER] = caller
         self.meter.request(caller)
         return caller
 
@@ -54,6 +72,7 @@ class Service:
 
     def note(self, problem: BaseException) -> None:
         """Log a problem that was told to its caller, if nobody expected it."""
+        self.metrics.problem(problem)
         if not isinstance(problem, EverthreadError):
             _log.error("A request failed", exc_info=problem)
 
@@ -62,15 +81,33 @@ class Service:
         self.leaving.set()
 
     async def drained(self, seconds: float) -> None:
-        """Give the turns that run some seconds to finish. Closing the store interrupts what is left of them."""
+        """Give the turns that run some seconds to finish, and interrupt what is left of them then."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.et.idle(), seconds)
+            await asyncio.wait_for(self.et.idle(), max(0.0, seconds))
+        await self.et._runtime.interrupt()
 
-    @contextmanager
-    def within(self, caller: Caller) -> Iterator[None]:
-        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
-        with within(caller.tenant):
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """While the process serves: turns of processes that are gone are closed, and figures kept up to date."""
+        beside = [asyncio.create_task(work) for work in (Sweeper(self.et._runtime).serve(), self._count())]
+        try:
             yield
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
+            if self.traces:
+                await asyncio.to_thread(self.traces.close)
+
+    async def _count(self) -> None:
+        while True:
+            with suppress(EverthreadError), as_operator():
+                await look_at_backlog(self)
+            await asyncio.sleep(COUNTED)
+
+    def within(self, caller: Caller) -> AbstractContextManager[None]:
+        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
+        return within(caller.tenant)
 
     def allow(self, several: list[Any], named: dict[str, Any]) -> None:
         """Forbidden: an argument sets what only operators may. The store would pass it over or refuse it as well; here

@@ -28,7 +28,7 @@ from everthread.core.values import inner_form, plain
 from everthread.errors import BadRequest, EverthreadError, NoSuchRoute, TooMany
 from everthread.problems import problem_of, status_of
 from everthread.routes import ROUTES, Route
-from everthread.server.calls import begun, called, snapshot_of, talk_of
+from everthread.server.calls import begun, called, snapshot_of, taken, talk_of
 from everthread.server.reading import arguments_in, loads
 from everthread.server.service import Service
 from everthread.talk import Talk
@@ -147,7 +147,7 @@ class _Line:
             raise BadRequest("no conversation is open on this socket")
         given = arguments_in(route, _arguments(message))
         if route.runs:
-            return await (await begun(self._service, route, self._caller, self._talk, given)).accepted()
+            return await taken(await begun(self._service, route, self._caller, self._talk, given))
         body = await called(self._service, route, self._caller, self._talk, given)
         return json.loads(body) if body else None
 

@@ -12,8 +12,9 @@ from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Found, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import V
-from everthread.agent.runtime import Summarise
+from everthread.agent.runtime import KeysOf, Summarise
 from everthread.arguments import ForContext, ForMessage, ForTurn
+from everthread.config import Resolved
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.branches import Line
@@ -68,7 +69,8 @@ class Agents:
     def history(self, tenant: str, name: str) -> Found:
         """The versions of an agent, newest first."""
     def save(self, tenant: str, agent: Agent) -> Versioned:
-        """Write an agent's next version; one that says what the newest says already is not written again."""
+        """Write an agent's next version; one that says what the newest says already is not written again. Where callers
+        are not the operators: Forbidden, if it has MCP servers, or settings that are for operators alone."""
     def sync(self, folder: Path, *, tenant: str = ...) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""
 
@@ -90,7 +92,7 @@ class Child:
         """As `listen`, each item with its place, as `talk.told` has it."""
     def stop(self) -> bool:
         """End the child and its own children, in whichever process, and return when they have ended. Whether any of
-        them ran. What had come of a reply is kept, and is part of the outcome."""
+        them ran or waited for approval. What had come of a reply is kept, and is part of the outcome."""
 
 class Everthread:
     """An open store of conversations."""
@@ -114,7 +116,7 @@ class Everthread:
         environment: bool = True,
         tools: Iterable[Any] = ...,
         agents: str | Path | None = None,
-        keys: Mapping[str, str] | None = None,
+        keys: Mapping[str, str] | KeysOf | None = None,
         importance: Worth = ...,
         strategy: Strategy | None = None,
         summarise: Summarise | None = None,
@@ -123,6 +125,7 @@ class Everthread:
         max_event_bytes: int = ...,
         patience: float = 30.0,
         bus: str | None = None,
+        locked: bool = False,
     ) -> Everthread:
         """Open the store at an address: `with Everthread.open(…) as et`, or `et = Everthread.open(…)`. In
         place of the address: an engine of your own.
@@ -131,15 +134,20 @@ class Everthread:
         `environment` is False; keys are no settings. `tools`: what agents may use: functions with type hints, objects
         with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files; an agent must then be one
         of them, or one that was saved. `keys`: by provider, or by host and port for servers of your own; else those of
-        the configuration file and the environment. `importance`: what a message is worth, from 0 to 100, in place of
-        the default scores; it is asked once, when the message is appended. `strategy`: a function of your own that
-        chooses the turns that are sent, wherever no call names another. `summarise`: a function that writes memory's
-        summaries, in place of a model: of the instructions and of what was said. `counters`: functions that count the
-        tokens of a text, by models' names or patterns of these.
+        the configuration file and the environment. Or an function that gives them for a tenant, asked before each
+        model call: a tenant's calls are made with its own; one for which it gives none has the file's and the
+        environment's. `importance`: what a message is worth, from 0 to 100, in place of the default scores; it is asked
+        once, when the message is appended. `strategy`: a function of your own that chooses the turns that are sent,
+        wherever no call names another. `summarise`: a function that writes memory's summaries, in place of a model: of
+        the instructions and of what was said. `counters`: functions that count the tokens of a text, by models' names
+        or patterns of these.
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
-        chooses as well."""
+        chooses as well. `locked`: for a service, whose callers are not its operators: what would have it call other
+        servers or read files (address, extra_body, models by path, MCP servers of saved agents …) comes from the file,
+        the environment, `settings` and `agents` alone. Given for a call it raises Forbidden; where a conversation or
+        branch says it, it is passed over."""
     def conversation(
         self, *, user: str, agent: str = ..., id: str | None = None, begin: bool = True, tenant: str = ...
     ) -> Talk:
@@ -183,7 +191,8 @@ class Everthread:
     def totals(self, *, user: str, tenant: str = ...) -> Totals:
         """Conversations, events, messages and tokens of a user."""
     def erase_user(self, *, user: str, tenant: str = ...) -> int:
-        """Erase all of a user's conversations for ever. How many there were."""
+        """Erase all of a user's conversations for ever, and the user's account of a service, where there is one. How
+        many conversations there were."""
     @property
     def agents(self) -> Agents:
         """The agents that are known, and their versions."""
@@ -206,11 +215,13 @@ class Everthread:
         """All schedules of a user's conversations, those made first before the others. Without a user there are
         none."""
     def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
-        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
-        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
-        nothing left.
+        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
+        cancelled or, `until_idle`, until there is nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
+    def idle(self) -> None:
+        """Wait until no turn of this process is under way."""
 
 class Reply(Stream[Delta], Generic[V]):
     """What `say` gives: the deltas of a turn, `for delta in reply`, or the whole, `reply.result()`.
@@ -303,6 +314,9 @@ class Talk:
         limit: int = 20,
     ) -> list[StepLine]:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
+    def settings(self) -> Resolved:
+        """The settings in force on this branch, and where each was set: default, file, environment, agent, conversation
+        or branch."""
     def count(self, *, extra_headers: Mapping[str, str] | None = None, **asked: Unpack[ForContext]) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes, and
         `extra_headers` as `say` does: `context` sends nothing, so it needs none."""
@@ -376,8 +390,11 @@ class Talk:
         """The newest sessions, oldest first."""
     def totals(self) -> Totals:
         """Events, messages and tokens of the whole conversation, each counted once."""
-    def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
-        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
+    def usage(
+        self, *, by: By = "conversation", since: datetime | None = None, until: datetime | None = None, limit: int = 50
+    ) -> list[UsageTotal]:
+        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model; from
+        `since` until just before `until`."""
     def blob(self, hash: str) -> bytes:
         """The bytes of an image or file, by the hash in its part."""
     def blobs(self, events: Iterable[Logged]) -> dict[str, bytes]:
@@ -412,6 +429,11 @@ class Talk:
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
         history that is older than now, appended oldest first: a time before the branch's newest event is refused.
         Refused, too, is what only `redact`, `fork`, `rewind` and the log itself write."""
+    def upload(self, data: bytes, *, name: str = "", media_type: str = "") -> Logged:
+        """Hand in an image or a file before anything is said of it; a message then shows it: `talk.say("Look.",
+        *logged.event.parts)`. It is an event, and is forgotten as one: with `redact`.
+
+        What its first bytes say is an image becomes one; everything else is a file of the type that is given."""
     def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:
@@ -544,6 +566,9 @@ class Talk:
         """Remove MEMORY.md for ever, with all its versions."""
     @property
     def id(self) -> str: ...
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
     def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
     @property

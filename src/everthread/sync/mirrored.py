@@ -95,7 +95,8 @@ def _attribute(name: str, about: str | None = None) -> property:
 
 def form(value: Any, thread: LoopThread) -> Any:
     """A value as callers without `await` can use it."""
-    if (mirrored := _forms.get(type(value))) is not None:
+    mirrored = next((_forms[one] for one in type(value).__mro__ if one in _forms), None)
+    if mirrored is not None:
         return mirrored(value, thread)
     return Stream(value, thread) if isinstance(value, AsyncIterator) else value
 

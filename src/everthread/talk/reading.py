@@ -113,10 +113,20 @@ class Reading(Bound):
         """Events, messages and tokens of the whole conversation, each counted once."""
         return await self._log.conversations.totals(self.conversation)
 
-    async def usage(self, *, by: By = "conversation", limit: int = 50) -> list[UsageTotal]:
-        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model."""
+    async def usage(
+        self,
+        *,
+        by: By = "conversation",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+    ) -> list[UsageTotal]:
+        """Tokens, price and time of this conversation's model calls, by conversation, turn, session, day or model; from
+        `since` until just before `until`."""
         owner = (await self._log.conversations.mine(self.conversation)).owner
-        return await self._log.usage.of_owner(owner, by=by, conversation=self.id, limit=arguments.count("limit", limit))
+        first, end = arguments.micros("since", since, 0), arguments.micros("until", until, FOREVER)
+        count = arguments.count("limit", limit)
+        return await self._log.usage.of_owner(owner, by=by, conversation=self.id, since=first, until=end, limit=count)
 
     async def blob(self, hash: str) -> bytes:
         """The bytes of an image or file, by the hash in its part."""

@@ -13,14 +13,16 @@ from everthread.agent.call import recorded
 from everthread.context.build import Context
 from everthread.context.pins import first_of_turn
 from everthread.core.events import Event, kinds
+from everthread.core.images import UNKNOWN, media_type_of
 from everthread.core.logged import Logged
 from everthread.core.metadata import check_metadata
+from everthread.core.parts import File, Image, file, image
 from everthread.core.settings import GivenSettings
 from everthread.errors import BadValue
 from everthread.talk.bound import Bound
 
 
-def _events(given: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_events(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """What is appended, with what SDKs' objects say in place of these."""
     if all(isinstance(one, msgspec.Struct) for one in given):
         return given
@@ -46,7 +48,7 @@ class Writing(Bound):
         arguments.name("key", key, empty=True)
         if expect is not None:
             arguments.seq("expect", expect)
-        events = arguments.appended(_events(events))
+        events = arguments.appended(as_events(events))
         await self._log.conversations.mine(self.conversation)
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         when = None if at is None else arguments.past("at", at)
@@ -54,6 +56,19 @@ class Writing(Bound):
         if any(one.kind == "assistant" for one in logged):
             self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
+
+    async def upload(self, data: bytes, *, name: str = "", media_type: str = "") -> Logged:
+        """Hand in an image or a file before anything is said of it; a message then shows it: `talk.say("Look.",
+        *logged.event.parts)`. It is an event, and is forgotten as one: with `redact`.
+
+        What its first bytes say is an image becomes one; everything else is a file of the type that is given.
+        """
+        name, given = arguments.name("name", name, empty=True), arguments.name("media_type", media_type, empty=True)
+        if media_type_of(data) == UNKNOWN:
+            part: Image | File = file(data, name=name, media_type=given or UNKNOWN)
+        else:
+            part = image(data)
+        return (await self.append(kinds.Upload(parts=(part,))))[0]
 
     async def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
@@ -71,7 +86,7 @@ class Writing(Bound):
         if (line.tenant, line.conversation) != (self.conversation.tenant, self.id):
             raise BadValue("context", context, "a context of this conversation")
         await self._log.conversations.mine(self.conversation)
-        call = recorded(self._runtime, context, usage, took, arguments.text("error", error))
+        call = recorded(context, usage, took, arguments.text("error", error))
         [logged] = await self._log.append(line.target, [call])
         if call.input and not call.error:
             self._runtime.replies(line, context)

@@ -1,0 +1,4 @@
+from tests.client.suites import through
+
+
+through(globals(), "contract.test_usage", but={})
