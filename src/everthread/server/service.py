@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from everthread.store.scope import as_operator, within
 _log = logging.getLogger("everthread.server")
 
 PAGE_SECONDS = 2.0
+SURE = 1.0  # seconds for which whoever stays is not asked again
 COUNTED = 5.0  # seconds between two counts of what memory has to do
 
 
@@ -63,6 +65,10 @@ class Service:
         request.scope[CALLER] = caller
         self.meter.request(caller)
         return caller
+
+    def stay(self, request: HTTPConnection) -> Stay:
+        """For a caller who has been let in and stays connected."""
+        return Stay(self.door, request)
 
     def note(self, problem: BaseException) -> None:
         """Log a problem that was told to its caller, if nobody expected it."""
@@ -116,3 +122,16 @@ class Service:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         rows = await self.et.usage(user=caller.user, tenant=caller.tenant, by="day", since=midnight)
         return sum(row.input + row.output for row in rows)
+
+
+class Stay:
+    """A caller who stays, and whether they still may: who was signed out meanwhile is told nothing more."""
+
+    def __init__(self, door: Door, request: HTTPConnection) -> None:
+        self._door, self._request, self._sure_until = door, request, 0.0
+
+    async def check(self) -> None:
+        """NotSignedIn, AccountDisabled …: as at the door. Asked anew every few seconds at most."""
+        if (now := time.monotonic()) >= self._sure_until:
+            await self._door.enter(self._request, "read")
+            self._sure_until = now + SURE
