@@ -21,6 +21,7 @@ USER = "ana"
 _LENGTH = re.compile(rb"content-length: (\d+)")
 _STAMP = len(f"{0:012x} ")
 _UPGRADE = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: {}\r\n"
+PING, PONG = 9, 10
 _NONCE = "dGhlIHNhbXBsZSBub25jZQ=="
 
 
@@ -180,10 +181,11 @@ class Stream(asyncio.Protocol):
 
 
 class Socket(asyncio.Protocol):
-    """A WebSocket that is opened and then let be. `open`: it was accepted, and told what it waits to be told."""
+    """A WebSocket that is opened and then let be, but for the pings that it answers. `open`: it was accepted, and told
+    what it waits to be told."""
 
     def __init__(self, asking: Asking, *, until: bytes = b"") -> None:
-        self._asking, self._until, self._heard = asking, until, bytearray()
+        self._asking, self._until, self._heard, self._accepted = asking, until, bytearray(), False
         self.open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.transport: asyncio.Transport | None = None
 
@@ -194,7 +196,31 @@ class Socket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard += data
-        if not self.open.done() and b"\r\n\r\n" in self._heard and self._until in self._heard:
+        if not self._accepted and (end := self._heard.find(b"\r\n\r\n")) >= 0:
+            self._accepted = True
+            del self._heard[: end + 4]
+            self._told(b"")
+        while self._accepted and (frame := self._next()) is not None:
+            code, payload = frame
+            if code == PING and self.transport:
+                self.transport.write(bytes([0x80 | PONG, 0x80 | len(payload)]) + bytes(4) + payload)  # masked with 0
+            self._told(payload)
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """The next frame, with the code that says what it is."""
+        if len(self._heard) < 4:
+            return None
+        first = self._heard[1]
+        at = {126: 4, 127: 10}.get(first, 2)
+        size = first if at == 2 else int.from_bytes(self._heard[2:at], "big")
+        if len(self._heard) < at + size:
+            return None
+        frame = self._heard[0] & 15, bytes(self._heard[at : at + size])
+        del self._heard[: at + size]
+        return frame
+
+    def _told(self, payload: bytes) -> None:
+        if not self.open.done() and self._until in payload:
             self.open.set_result(None)
 
     def connection_lost(self, problem: Exception | None) -> None:

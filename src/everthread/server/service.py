@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +41,7 @@ class Service:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = Meter(limits, self._tokens_today)
         self.leaving = asyncio.Event()
+        self._to_tell: set[Callable[[], None]] = set()
 
     @property
     def limits(self) -> Allowance:
@@ -59,6 +61,17 @@ class Service:
     def leave(self) -> None:
         """The process is about to end: whoever listens is told to come back elsewhere."""
         self.leaving.set()
+        for tell in tuple(self._to_tell):
+            tell()
+
+    @contextmanager
+    def told_to_leave(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile, `tell` is called when the process is about to end. Costs less than a task that waits for it."""
+        self._to_tell.add(tell)
+        try:
+            yield
+        finally:
+            self._to_tell.discard(tell)
 
     async def drained(self, seconds: float) -> None:
         """Give the turns that run some seconds to finish. Closing the store interrupts what is left of them."""

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+from collections.abc import Coroutine
+from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -62,20 +63,28 @@ class _Line:
         self._asked: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        hearing = asyncio.create_task(self._hear())
-        leaving = asyncio.create_task(self._service.leaving.wait())
-        try:
-            await asyncio.wait({hearing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not hearing.done():
-                await self._send({"kind": "reconnect"})
-                await self._socket.close(LEAVING)
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # it has gone meanwhile
-        finally:
-            tasks = {hearing, leaving, *self._asked, *([self._telling] if self._telling else [])}
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+        with self._service.told_to_leave(self._leave):
+            try:
+                await self._hear()
+            finally:
+                tasks = {*self._asked, *([self._telling] if self._telling else [])}
+                for task in tasks:
+                    task.cancel()
+                if tasks:
+                    await asyncio.wait(tasks)
+
+    def _leave(self) -> None:
+        self._begin(self._told_to_reconnect())
+
+    async def _told_to_reconnect(self) -> None:
+        await self._send({"kind": "reconnect"})
+        with suppress(WebSocketDisconnect, RuntimeError):  # it has gone meanwhile
+            await self._socket.close(LEAVING)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
 
     async def _hear(self) -> None:
         path, query = self._socket.path_params, self._socket.query_params
@@ -88,9 +97,7 @@ class _Line:
             except (WebSocketDisconnect, KeyError, RuntimeError):
                 return
             self._service.meter.request(self._caller)
-            task = asyncio.create_task(self._answer(_message(text)))
-            self._asked.add(task)
-            task.add_done_callback(self._asked.discard)
+            self._begin(self._answer(_message(text)))
 
     async def _answer(self, message: dict[str, Any]) -> None:
         told = {"id": message["id"]} if "id" in message else {}
