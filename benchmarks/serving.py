@@ -4,7 +4,7 @@
     python -m benchmarks.serving bare
 
 prints its port and serves until it is told to end (SIGTERM). The bare one has an empty handler at `/` and a WebSocket
-that says what it hears. The model `scripted:clock` of the other tells the time: as many moments as it is asked for, each
+that says what it hears. The model `scripted:clock` of the other tells the time: as many moments as it is asked for, all
 of the machine's monotonic clock, which all processes share (`benchmarks.clocked`).
 """
 

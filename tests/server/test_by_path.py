@@ -61,7 +61,7 @@ def test_the_same_route_is_found_as_one_by_one(method: str, path: str) -> None:
 
 
 def test_every_route_of_the_service_is_found() -> None:
-    routes = routes_of(None)  # type: ignore[arg-type] -- nobody calls them
+    routes = routes_of(None)  # type: ignore[arg-type]  # nobody calls them
     by_path = ByPath(routes)
     for route in routes:
         method = "WS" if isinstance(route, WebSocketRoute) else sorted(route.methods or ())[0]

@@ -41,8 +41,9 @@ class _CommandOfAClone(click.Command):
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench_command(name: str, arguments: tuple[str, ...]) -> None:
     """Measure Everthread in one run: log and window against the bare engine, cache against a sliding window, agent
-    against the bare SDKs, service against the bare framework; recall asks for what is known to be there, memory for what was said long ago, validity counts
-    what a provider would refuse. Works only in a clone. What follows NAME is the benchmark's own: `bench cache --help`.
+    against the bare SDKs, service against the bare framework; recall asks for what is known to be there, memory for
+    what was said long ago, validity counts what a provider would refuse. Works only in a clone. What follows NAME is
+    the benchmark's own: `bench cache --help`.
     """
     sys.argv = [f"everthread bench {name}", *arguments]
     sys.path.insert(0, str(FOLDER.parent))

@@ -17,7 +17,7 @@ def moment(microseconds: int) -> datetime:
 
 def moments(microseconds: Sequence[int]) -> list[datetime]:
     """The same of many, three times as fast within the years in which a float of seconds is exact."""
-    if microseconds and -EXACT < min(microseconds) and max(microseconds) < EXACT:
+    if microseconds and min(microseconds) > -EXACT and max(microseconds) < EXACT:
         return _convert([one / 1_000_000 for one in microseconds], list[datetime], strict=False)
     return [moment(one) for one in microseconds]
 

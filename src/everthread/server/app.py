@@ -19,8 +19,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import WebSocketRoute
 from starlette.routing import Route as Served
+from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
@@ -56,7 +56,9 @@ NOT_KEPT = (b"cache-control", b"no-store")
 
 def application(service: Service) -> ASGIApp:
     """The service as an ASGI application."""
-    app = Starlette(routes=[ByPath(routes_of(service))], exception_handlers={Exception: _failed, HTTPException: _refused})
+    app = Starlette(
+        routes=[ByPath(routes_of(service))], exception_handlers={Exception: _failed, HTTPException: _refused}
+    )
     app.add_exception_handler(EverthreadError, _failed)
     return _Headed(app)
 

@@ -553,6 +553,9 @@ class Talk:
         """Remove MEMORY.md for ever, with all its versions."""
     @property
     def id(self) -> str: ...
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
     def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
     @property
