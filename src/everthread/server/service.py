@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,6 +54,7 @@ class Service:
         for observer in (self.metrics, TurnLog(), traces):
             if observer is not None:
                 et._runtime.observers.add(observer)
+        self._to_tell: set[Callable[[], None]] = set()
 
     @property
     def limits(self) -> Allowance:
@@ -79,6 +80,17 @@ class Service:
     def leave(self) -> None:
         """The process is about to end: whoever listens is told to come back elsewhere."""
         self.leaving.set()
+        for tell in tuple(self._to_tell):
+            tell()
+
+    @contextmanager
+    def told_to_leave(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile, `tell` is called when the process is about to end. Costs less than a task that waits for it."""
+        self._to_tell.add(tell)
+        try:
+            yield
+        finally:
+            self._to_tell.discard(tell)
 
     async def drained(self, seconds: float) -> None:
         """Give the turns that run some seconds to finish, and interrupt what is left of them then."""
