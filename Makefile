@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run tour check test test-all test-wheel test-redis test-lowest prove test-live
+.PHONY: help run chat tour check test test-all test-wheel test-redis test-lowest prove test-live
 .PHONY: lint format reference bench setup postgres redis lock clean
 
 comma := ,
@@ -34,7 +34,10 @@ hint = || { echo "==> $(1)" >&2; exit 1; }
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: setup ## chat: with the model of your key or of this machine, else with a small one that needs neither
+run: setup ## the service, with a page to talk on: http://127.0.0.1:8321; no key and no configuration needed
+	@$(BIN)/everthread serve
+
+chat: setup ## chat in the terminal: with the model of your key or of this machine, else with a small one
 	@$(BIN)/everthread chat
 
 tour: setup ## a guided tour of Everthread

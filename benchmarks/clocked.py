@@ -38,6 +38,12 @@ def asking(pieces: int, apart: int = 0) -> str:
     return f"Tell me the time: {pieces} pieces, {apart} ms apart"
 
 
+def asked(said: object) -> tuple[int, float]:
+    """How many pieces a message asks for, and how many seconds apart."""
+    pieces, apart = _ASKING.findall(str(said).encode())[-1]
+    return int(pieces), int(apart) / 1000
+
+
 def now() -> int:
     return time.monotonic_ns() // 1_000
 

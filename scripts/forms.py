@@ -14,7 +14,9 @@ from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Server, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import TurnResult, V
+from everthread.config import Resolved
 from everthread.context.explain import Explanation, StepLine, TurnLine
+from everthread.core.accounts import Account, ApiKey, AuditEntry, Caller, ProviderKey
 from everthread.core.branches import Branch
 from everthread.core.canvas import Canvas, Change, Element, Field, ListItem, Series, Shown
 from everthread.core.deltas import Delta, Usage
@@ -44,7 +46,8 @@ BEGIN, END = "<!-- written by scripts/forms.py -->\n", "<!-- until here -->\n"
 CONVERSATIONS = (Conversation, ListedConversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
 CANVAS = (Canvas, Shown, Series, ListItem, Field)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
-SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt)
+SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt, Resolved)
+SERVICE = (Caller, Account, ApiKey, AuditEntry, ProviderKey)
 OTHERS = (TurnResult, Told, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did)
 
 _WORDS: dict[Any, str] = {
@@ -82,6 +85,7 @@ def tables() -> str:
             "value",
             {"Context": _fields(FrozenContext)} | _named(SEEN),
         ),
+        _table("Of the service", "value", _named(SERVICE)),
         _table("Others", "value", _named(OTHERS)),
     ]
     return "\n".join(parts)

@@ -26,9 +26,12 @@ from everthread.core.request import Tool
 from everthread.core.sections import SECTIONS
 from everthread.core.strategies import Choice, View
 from everthread.core.turns import Session, Turn
+from everthread.server.identity import Identity
+from everthread.server.vault import Vault
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.log import Log
+from everthread.store.verbs.accounts import Accounts
 from everthread.store.verbs.calibrations import Calibrations
 from everthread.store.verbs.conversations import Conversations
 from everthread.store.verbs.documents import Documents
@@ -56,6 +59,7 @@ SUBJECTS: dict[str, type] = {
     "calibrations": Calibrations,
     "usage": UsageTotals,
     "reminders": Reminders,
+    "accounts": Accounts,
 }
 
 
@@ -70,6 +74,8 @@ def page() -> str:
         _tools(),
         _verbs("Log", Log, LOG),
         *(_verbs(f"log.{name}", cls, _said(cls)) for name, cls in SUBJECTS.items()),
+        _verbs("Identity", Identity, _said(Identity)),
+        _verbs("Vault", Vault, _said(Vault)),
         _verbs("Engine", Engine, "What a database must offer to hold a log."),
         _functions(),
         _values(),
@@ -94,7 +100,7 @@ def _verbs(name: str, cls: type, about: str) -> str:
 
 def _members(cls: type) -> dict[str, Any]:
     """What a class has, with what it has from the classes that it is put together from."""
-    ours = [part for part in cls.__mro__ if part.__module__.startswith("everthread.talk")]
+    ours = [part for part in cls.__mro__ if part.__module__.startswith(("everthread.talk", "everthread.server"))]
     return {name: value for part in ours or [cls] for name, value in vars(part).items()}
 
 
@@ -187,7 +193,7 @@ def _functions() -> str:
     lines += [_row(function.__name__, function) for function in (*builders, everthread.image, everthread.file)]
     happenings = (everthread.artifact_created, everthread.user_edit, everthread.canvas_changed)
     flows = (everthread.flow_started, everthread.flow_completed)
-    lines += [_row(function.__name__, function) for function in (*happenings, *flows)]
+    lines += [_row(function.__name__, function) for function in (*happenings, *flows, everthread.within)]
     lines += [
         _row(f"transfer.{name}", f) for name in transfer.__all__ if inspect.isfunction(f := getattr(transfer, name))
     ]
@@ -228,6 +234,7 @@ def _environment() -> str:
         "EVERTHREAD_AGENTS": "a folder of agents for the command line; else `everthread/agents` beside the file",
         "ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY": "the providers' keys; or the file's `[keys]` table",
         "EVERTHREAD_KEY": "the key for the server that `EVERTHREAD_ADDRESS` names; others have theirs in `[keys]`",
+        "EVERTHREAD_VAULT_KEY": "master keys of the vault, newest first; else the file `vault.key` beside the settings",
         "EVERTHREAD_SERVERS": "addresses of servers to look for where no model is named; empty for none",
         "EVERTHREAD_TEST_POSTGRES": "a PostgreSQL server for the tests; else a private one is started",
         "EVERTHREAD_DATA": "a folder of recorded conversations for the tests",

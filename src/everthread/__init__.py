@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from everthread.agent.reply import Reply as Reply, TurnResult as TurnResult
     from everthread.app import Everthread as Everthread
     from everthread.arguments import ForContext as ForContext, ForTurn as ForTurn
-    from everthread.config import Settings as Settings
+    from everthread.config import Resolved as Resolved, Settings as Settings
     from everthread.context.build import Context as Context
     from everthread.context.explain import Explanation as Explanation, StepLine as StepLine, TurnLine as TurnLine
     from everthread.core.accounts import (
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         System as System,
         ToolCall as ToolCall,
         ToolResult as ToolResult,
+        Upload as Upload,
         User as User,
         assistant as assistant,
         marker as marker,
@@ -213,6 +214,7 @@ if TYPE_CHECKING:
     from everthread.store.listing import ListedConversation as ListedConversation
     from everthread.store.log import Log as Log
     from everthread.store.recall.hits import Branches as Branches, Hit as Hit, Neighbour as Neighbour, Scope as Scope
+    from everthread.store.scope import within as within
     from everthread.talk import Talk as Talk
     from everthread.talk.delegating import ForChild as ForChild, delegate_tool as delegate_tool
     from everthread.tools import (
@@ -239,7 +241,7 @@ _NAMES = {
     "everthread.agent.reply": "Reply TurnResult",
     "everthread.app": "Everthread",
     "everthread.arguments": "ForContext ForTurn",
-    "everthread.config": "Settings",
+    "everthread.config": "Resolved Settings",
     "everthread.context.build": "Context",
     "everthread.context.explain": "Explanation StepLine TurnLine",
     "everthread.core.accounts": "Account ApiKey AuditEntry Caller ProviderKey",
@@ -248,8 +250,8 @@ _NAMES = {
     "everthread.core.deltas": "CallDelta CanvasDelta Delta Done Notice ReasoningDelta ResultDelta TextDelta Usage",
     "everthread.core.events": (
         "AgentKilled Assistant BriefUpdated Clear Command Event Fork Mark Marker Message ModelCall Other Pin Redacted "
-        "Rewind ScheduleFailed SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult User "
-        "assistant marker system text_of tool_call tool_result user"
+        "Rewind ScheduleFailed SessionEnded SessionStarted SettingsChanged Summary System ToolCall ToolResult Upload "
+        "User assistant marker system text_of tool_call tool_result user"
     ),
     "everthread.core.happenings": (
         "ArtifactCreated CanvasChanged FlowCompleted FlowStarted Happening UserEdit artifact_created canvas_changed "
@@ -292,6 +294,7 @@ _NAMES = {
     "everthread.store.listing": "ListedConversation",
     "everthread.store.log": "Log",
     "everthread.store.recall.hits": "Branches Hit Neighbour Scope",
+    "everthread.store.scope": "within",
     "everthread.talk": "Talk",
     "everthread.talk.delegating": "ForChild delegate_tool",
     "everthread.tools": "FunctionTool McpServer ToolContext Toolbox tool",

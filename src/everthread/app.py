@@ -36,6 +36,7 @@ from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting, UnknownConversation
+from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
 from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
@@ -48,6 +49,7 @@ from everthread.store.home import Home
 from everthread.store.listing import ListedConversation
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
+from everthread.store.scope import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
@@ -81,11 +83,12 @@ class Everthread:
         tools: Iterable[Any] = (),
         keys: Mapping[str, str] | KeysOf | None = None,
         strict: bool = False,
+        locked: bool = False,
         own: Own = NOTHING_OWN,
     ) -> None:
         self.log = log  # the operator's door: it does not ask whose a line or place is
         self._home = Home("The store")
-        self._settings, self._environment = settings or {}, environment
+        self._settings, self._environment, self._locked = settings or {}, environment, locked
         self._read: tuple[Source, ...] | None = None
         self._given_keys = keys
         self._runtime = Runtime(
@@ -100,6 +103,7 @@ class Everthread:
         )
         self.memory = self._runtime.memory = memory_worker(self._runtime)
         self._scheduled = ScheduleWorker(self._runtime, self.talk)
+        self._left = ChildWorker(self._runtime)
 
     @staticmethod
     def open(
@@ -118,6 +122,7 @@ class Everthread:
         max_event_bytes: int = MAX_EVENT_BYTES,
         patience: float = 30.0,
         bus: str | None = None,
+        locked: bool = False,
     ) -> Opening[Everthread]:
         """Open the store at an address: `async with Everthread.open(…) as et`, or `et = await Everthread.open(…)`. In
         place of the address: an engine of your own.
@@ -136,7 +141,10 @@ class Everthread:
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
-        chooses as well.
+        chooses as well. `locked`: for a service, whose callers are not its operators: what would have it call other
+        servers or read files (address, extra_body, models by path, MCP servers of saved agents …) comes from the file,
+        the environment, `settings` and `agents` alone. Given for a call it raises Forbidden; where a conversation or
+        branch says it, it is passed over.
         """
         options = arguments.log_options(
             session_gap=session_gap, max_event_bytes=max_event_bytes, patience=patience, importance=importance
@@ -153,17 +161,26 @@ class Everthread:
         async def opened() -> Everthread:
             log = await open_log(where, bus=by, **options)
             et = Everthread(
-                log, given, environment=environment, tools=tools, keys=keys, strict=agents is not None, own=own
+                log,
+                given,
+                environment=environment,
+                tools=tools,
+                keys=keys,
+                strict=agents is not None,
+                locked=locked,
+                own=own,
             )
             et._home.loop()
             try:
-                await log.forgetting.finish_later()
+                with as_operator():  # whoever opens it: what a crash left may be any tenant's
+                    await log.forgetting.finish_later()
                 if agents is not None:
                     await et.agents.sync(Path(agents))
             except BaseException:
                 await et.close()
                 raise
             et._scheduled.begin_soon()
+            et._left.begin_soon()
             return et
 
         return Opening(opened)
@@ -234,7 +251,7 @@ class Everthread:
         """Where settings come from that are no conversation's: the file and the environment, read once, and `open`."""
         if self._read is None:
             around = general_sources(os.environ) if self._environment else ()
-            self._read = (*around, Source(arguments.OPENED, self._settings))
+            self._read = (*around, Source(arguments.OPENED, self._settings, locks=self._locked))
             resolve(*self._read)
         return self._read
 
@@ -311,24 +328,27 @@ class Everthread:
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
     ) -> None:
-        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
-        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
-        nothing left.
+        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
+        cancelled or, `until_idle`, until there is nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
         """
         if all:
-            await self.log.reminders.add_all()
+            with as_operator():
+                await self.log.reminders.add_all()
         if until_idle:
+            await self._left.look()
             await self._scheduled.drain(tell=tell)
             await self.memory.serve(until_idle=True, tell=tell)
             return
-        scheduled = asyncio.create_task(self._scheduled.serve(tell=tell))
+        beside = {asyncio.create_task(self._scheduled.serve(tell=tell)), asyncio.create_task(self._left.serve())}
         try:
             await self.memory.serve(tell=tell)
         finally:
-            scheduled.cancel()
-            await asyncio.wait({scheduled})
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def idle(self) -> None:
         """Wait until no turn of this process is under way."""
@@ -337,6 +357,7 @@ class Everthread:
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         self._home.loop()
+        await self._left.close()
         await self._scheduled.close()
         try:
             with suppress(BadSetting):  # which was told when it was used

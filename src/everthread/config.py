@@ -5,8 +5,9 @@ reference page are made from these. Settings come from sources, and the most spe
 environment, what the store was opened with, the conversation, the branch, the call. `resolve` takes them in that
 order and says for each setting where it came from. A value that is not allowed is refused wherever it stands, even
 where a more specific source would win. Only values that the log already holds are passed over, and reported instead:
-no conversation may come to an end because of one. Nothing is read but one file and the environment that the caller
-hands in.
+no conversation may come to an end because of one. Where callers are not the operators, as in a service, some settings
+are the operators' alone (`core.locks`): given by a caller they are refused, and in what the log holds passed over.
+Nothing is read but one file and the environment that the caller hands in.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from everthread.core import events
+from everthread.core.locks import Lock, refusal
+from everthread.core.rules import Allowed, Between, OneOf
 from everthread.core.values import Value
 from everthread.errors import BadSetting, BadSettingsFile
 from everthread.registered import is_added, named
@@ -29,48 +32,9 @@ from everthread.registered import is_added, named
 PREFIX = "EVERTHREAD_"
 DEFAULT = "the default"
 PROVIDERS = ("anthropic", "openai", "openai-responses", "google", "local", "scripted")
-_MOST = 1_000_000_000  # whole numbers that every database and every float can hold
 
 
 # -- what may be allowed ---------------------------------------------------------------------------------
-
-
-class Between(NamedTuple):
-    """A number from `least` to `most`; `zero` allows 0 as well, where it means "what is known of the model"."""
-
-    least: float
-    most: float = _MOST
-    zero: bool = False
-
-    def allows(self, value: Any) -> bool:
-        return bool(self.least <= value <= self.most or (self.zero and value == 0))
-
-    def words(self, kind: type) -> str:
-        number = "a whole number" if kind is int else "a number"
-        return f"{'0 or ' if self.zero else ''}{number} from {self.least:,} to {self.most:,}"
-
-
-class OneOf(NamedTuple):
-    """One of a few words; the empty one is shown as `empty`."""
-
-    choices: tuple[str, ...]
-
-    def allows(self, value: Any) -> bool:
-        return value in self.choices
-
-    def words(self, _kind: type) -> str:
-        *first, last = (choice or "empty" for choice in self.choices)
-        return f"{', '.join(first)} or {last}"
-
-
-class Allowed(NamedTuple):
-    """What passes a test; `said` describes it, or gives the description where that may change."""
-
-    said: str | Callable[[], str]
-    allows: Callable[[Any], bool]
-
-    def words(self, _kind: type) -> str:
-        return self.said if isinstance(self.said, str) else self.said()
 
 
 def _is_model(text: str) -> bool:
@@ -257,6 +221,8 @@ class Source(NamedTuple):
     values: Mapping[str, object]
     prefix: str = ""  # of the variables, where each setting is one of its own
     passed_over: tuple[str, ...] = ()  # what is wrong with values that stand there and are not used
+    whose: Literal["operators", "log", "caller"] = "operators"  # who says so
+    locks: bool = False  # whether callers are not the operators: then some settings are the operators' alone
 
     def where(self, setting: str) -> str:
         return f"{self.name} ({self.prefix}{setting.upper()})" if self.prefix else self.name
@@ -273,13 +239,29 @@ def resolve(*sources: Source) -> Resolved:
     """The settings in force, from the least specific source to the most specific; defaults need not be given."""
     values: dict[str, Any] = {}
     source_of = dict.fromkeys(KNOWN, DEFAULT)
+    own = [source.values for source in sources if source.whose == "operators"]
+    lock = Lock(own) if any(source.locks for source in sources) else None
     for source in sources:
         for name, value in source.values.items():
-            if value is None and name in KNOWN:
+            if (value is None and name in KNOWN) or (lock and _is_kept_out(lock, source, name, value)):
                 continue
             values[name] = check(name, value, source.where(name))
             source_of[name] = source.where(name)
     return Resolved(Settings(**values), source_of)
+
+
+def _is_kept_out(lock: Lock, source: Source, name: str, value: object) -> bool:
+    """Whether this is for operators alone to set, and stands in the log; Forbidden where a caller gives it."""
+    if source.whose == "operators" or not lock.keeps(name, value):
+        return False
+    if source.whose == "caller" and value != "":  # which a turn itself gives that goes on with its fallback
+        raise refusal(name)
+    return source.whose == "log"
+
+
+def given_source(values: Mapping[str, object]) -> Source:
+    """Settings that a caller gives for one call."""
+    return Source("the settings given", values, whose="caller")
 
 
 def check(name: str, value: object, where: str) -> Any:
@@ -348,7 +330,8 @@ def from_environment(environ: Mapping[str, str]) -> Source:
 
 def from_conversation(settings: Mapping[str, object]) -> Source:
     """A conversation's settings. Applications keep settings of their own there, which are passed over."""
-    return Source("this conversation's settings", {name: value for name, value in settings.items() if name in KNOWN})
+    known = {name: value for name, value in settings.items() if name in KNOWN}
+    return Source("this conversation's settings", known, whose="log")
 
 
 def from_branch(changes: Iterable[events.SettingsChanged]) -> Source:
@@ -356,7 +339,7 @@ def from_branch(changes: Iterable[events.SettingsChanged]) -> Source:
 
     The log keeps what it was given, by another version perhaps: what cannot be used is passed over.
     """
-    source, last, wrong = Source("this branch's settings", {}), dict[str, object](), dict[str, str]()
+    source, last, wrong = Source("this branch's settings", {}, whose="log"), dict[str, object](), dict[str, str]()
     for change in changes:
         for name, value in change.values.items():
             problem = _problem(name, value, source.name)

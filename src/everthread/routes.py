@@ -97,6 +97,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return _arguments(self)
 
     @property
+    def asks(self) -> frozenset[str]:
+        """The names of all that the verb takes, by request or not."""
+        return _asks(self.verb)
+
+    @property
     def about(self) -> str:
         """What the verb does, in its own words."""
         return inspect.getdoc(self.verb) or ""
@@ -246,6 +251,11 @@ def _given(verb: Callable[..., Any]) -> Any:
     if named in ("Self", "Talk"):
         return Opened
     return {"Found": list[Versioned]}.get(named, gives)
+
+
+@cache
+def _asks(verb: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(verb).parameters)
 
 
 @cache

@@ -16,11 +16,13 @@ What a form holds is a copy that forgetting does not reach: whoever keeps one ha
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 import msgspec
 
 from everthread.context.frozen import FrozenContext
+from everthread.core.logged import Logged, as_json
 from everthread.core.value_schemas import schema_of
 from everthread.core.values import plain, read
 from everthread.errors import BadValue
@@ -32,6 +34,9 @@ T = TypeVar("T")
 
 def dumps(value: object) -> bytes:
     """The form of a value, or of a list or dict of values, as JSON in UTF-8."""
+    if isinstance(value, list) and set(map(type, value)) == {Logged}:
+        with suppress(ValueError):  # of lone surrogates, or of damage, which is told of below
+            return as_json(value)
     form = plain(value)
     try:
         return msgspec.json.encode(form)

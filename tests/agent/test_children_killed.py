@@ -17,6 +17,7 @@ from everthread import AgentKilled, Everthread, FlowCompleted, Talk
 from everthread.core.branches import ENDLESS
 from everthread.core.ended import LEFT_OPEN
 from everthread.core.outcomes import told
+from everthread.jobs.sweeper import Sweeper
 from everthread.store.beside.holders import is_dead
 from everthread.store.beside.leases import of_turns
 from tests.agent.misbehaving import HOW, LIMITS, STATES, Misbehaving, asked_for, begin, opened
@@ -129,6 +130,36 @@ async def test_so_it_is_for_whoever_waits_for_one(address: str, someone: str) ->
         assert sorted(states) == ["done", "failed", "failed", "failed", "failed", "killed", "limit"]
         assert {one.state for one in await talk.children()} == {*states}
         await assert_nothing_is_left(et, talk)
+
+
+async def test_so_a_worker_finds_them_though_nobody_speaks(
+    address: str, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everthread.jobs.children.SOON", 0.0)
+    monkeypatch.setattr("everthread.jobs.children.LOOK", 0.1)
+    async with Misbehaving() as provider, opened(address, provider.address) as et:
+        talk = await et.begin(user=someone)
+        async with killed(address, provider, talk, len(HOW), all=True) as begun:
+            pass
+        log = et.log
+        now = log.now
+        monkeypatch.setattr(log, "_clock", lambda: now + 60_000_000)  # when the leases of the dead have run out
+        await until(lambda: _all_told(talk, begun))
+        await assert_nothing_is_left(et, talk)
+
+
+async def test_so_a_service_that_sweeps_finds_them_and_tells_how_they_ended(address: str, someone: str) -> None:
+    async with Misbehaving() as provider, opened(address, provider.address) as et:
+        talk = await et.begin(user=someone)
+        async with killed(address, provider, talk, len(HOW), all=True) as begun:
+            pass
+        await Sweeper(et._runtime).sweep()
+        assert len(await outcomes(talk)) == begun
+        await assert_nothing_is_left(et, talk)
+
+
+async def _all_told(talk: Talk, count: int) -> bool:
+    return len(await outcomes(talk)) == count
 
 
 async def _state(talk: Talk, branch: int) -> str:

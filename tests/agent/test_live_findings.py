@@ -15,7 +15,7 @@ from everthread.core.deltas import Delta, Done, TextDelta
 from everthread.core.ended import LEFT_OPEN
 from everthread.core.events import AgentKilled
 from everthread.core.logged import Logged
-from everthread.core.partial import Frame
+from everthread.core.partial import Frame, Place
 from everthread.errors import TakenOver, TurnCancelled, Unavailable
 from everthread.listening import topic_of
 from everthread.store.beside.leases import Lease, of_turns
@@ -371,7 +371,7 @@ async def test_nothing_is_told_of_a_reply_after_its_event_though_its_lease_ran_o
 
     def joins(news: Sequence[Logged] | None) -> None:
         if any(event.kind == "assistant" for event in news or ()):
-            told.append(live._channels[topic].told_since(None))
+            told.append(live._channels[topic].told_since(Place()))
 
     with talk._log.bells.hear(topic.about, joins):
         await reply
@@ -405,7 +405,7 @@ async def test_a_piece_is_not_heard_where_older_ends_are_read_after_its_reply_wa
     main = Target("default", talk.id, 1)
     await talk._log.append(main, [user("One."), AgentKilled(reason=LEFT_OPEN), user("Two."), assistant("Both.")])
     await ear.until(lambda ear: len(ear.events) == 4)
-    assert channel.told_since(None) == []
+    assert channel.told_since(Place()) == []
     await ear.leave()
     assert ear.text == ""
 

@@ -342,6 +342,75 @@ async def test_no_later_event_repeats_what_was_redacted(et: Everthread) -> None:
     assert await talk.recall("antiretroviral") == []
 
 
+async def test_after_a_redaction_reading_the_canvas_takes_no_longer(et: Everthread) -> None:
+    talk = await begun(et)
+    secret = await talk.act(Card(id="secret", text="swordfish"))
+    for number in range(3 * PAGE):
+        await talk.act(Card(id=f"{number % 7}", text=f"text {number}"))
+    side = await talk.fork()
+    for number in range(PAGE):
+        await side.act(Card(id=f"{number % 7}", text=f"side {number}"))
+    before = await _since_kept(talk), await _since_kept(side)
+    await talk.redact(secret.seq)
+    assert (await _since_kept(talk), await _since_kept(side)) <= (PAGE, PAGE) >= before
+    newest = (await talk.range(1, ENDLESS))[-1].seq
+    for one in (talk, side):
+        for at in (None, newest, newest // 2, newest // 3):
+            assert await one.canvas(at=at) == await folded(one, at - 1 if at else ENDLESS)
+        assert "swordfish" not in str(await one.canvas())
+    await talk.act(Card(id="x", text="after"))
+    assert await talk.canvas() == await folded(talk)
+    assert await strays(et) == []
+
+
+async def _since_kept(talk: Talk) -> int:
+    return (await talk._log.canvas.now(await talk.line())).since_kept
+
+
+async def test_a_tick_means_the_same_item_when_the_list_was_replaced(et: Everthread) -> None:
+    talk = await begun(et)
+    await talk.act(PACKING)
+    socks = _packing(await talk.canvas()).ids[1]
+    new = List(id="packing", boxes=True, items=(ListItem(text="tent"), ListItem(text="socks"), ListItem(text="rope")))
+    replaced = await talk.act(new)
+    ids = _packing(await talk.canvas()).ids
+    assert ids[1] == socks  # it has kept its id
+    await talk.act(Tick(id="packing", item=socks))
+    await talk.act(Tick(id="packing", item="3"))  # by its number in the list as it is now
+    assert [one.text for one in _packing(await talk.canvas()).items if one.done] == ["socks", "rope"]
+    items = [{"text": "rope", "done": True}, {"text": "map"}]
+    update = {"do": "update", "id": "packing", "type": "list", "fields": {"items": items}}
+    await talk.act(update)
+    assert _packing(await talk.canvas()).ids[0] == ids[2]
+    for gone in (socks, ids[0], "4"):
+        with pytest.raises(BadValue):
+            await talk.act(Tick(id="packing", item=gone))
+    await talk.redact((await talk.range(1, ENDLESS))[-1].seq)
+    await talk.redact(replaced.seq)  # what was ticked in it is not ticked in the one before
+    assert [one.text for one in _packing(await talk.canvas()).items if one.done] == ["socks"]
+
+
+def _packing(canvas: Canvas) -> List:
+    found = canvas.find("packing")
+    assert found
+    assert isinstance(found.element, List)
+    return found.element
+
+
+async def test_recall_finds_the_canvas_by_what_is_read_on_it_and_by_nothing_else(et: Everthread) -> None:
+    talk = await begun(et)
+    await talk.act(
+        PACKING, Card(id="hotel-card", title="Hotel", text="Three nights in Ulm", link="https://minster.example")
+    )
+    await talk.act(Form(id="who", fields=(FormField(name="guest", label="Guest", kind="text"),)))
+    await talk.act(Fill(id="who", values={"guest": "Zeppelin"}), Tick(id="packing", item="1"))
+    await talk.act({"do": "update", "id": "packing", "type": "list", "fields": {"title": "Luggage"}}, Remove(id="who"))
+    for words in ("passport", "nights", "minster", "guest", "zeppelin", "luggage"):
+        assert words in (await talk.recall(words))[0].text.lower()
+    for words in ("put", "card", "list", "changed", "update", "tick", "canvas", "user", "text", "type"):
+        assert await talk.recall(words) == [], words
+
+
 async def test_what_is_written_is_what_is_read(et: Everthread) -> None:
     talk = await begun(et)
     chart = Chart(id="c", chart="line", series=(Series(values=(Decimal("3.2"),)),))  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import pytest
 from everthread import (
     Agent,
     BadSetting,
+    BadTool,
     BadValue,
     Everthread,
     FlowCompleted,
@@ -33,7 +34,7 @@ from everthread.core.outcomes import told
 from everthread.errors import Overloaded
 from everthread.testing.scripted import broken, call, script
 from everthread.wire import dumps, loads
-from tests.agent.support import seen
+from tests.agent.support import assert_valid, seen
 from tests.contract.support import assert_sound, everything, strays
 from tests.contract.test_transfer import carried
 from tests.waiting import until
@@ -134,6 +135,18 @@ async def test_what_is_wrong_is_said_before_anything_is_written(talk: Talk) -> N
     ]:
         with pytest.raises(problem):
             await talk.delegate(**given)  # type: ignore[arg-type]
+    assert await kinds(talk) == []
+    assert len(await talk.branches()) == 1
+
+
+async def test_one_that_cannot_be_begun_leaves_no_branch(talk: Talk) -> None:
+    for problem, given in [
+        (BadTool, {"tools": [5]}),
+        (BadTool, {"tools": iter([tool(print, seconds=-1)])}),
+        (BadValue, {"tools": [{"name": "look", "schema": 5}]}),
+    ]:
+        with pytest.raises(problem):
+            await talk.delegate("Go.", **given)  # type: ignore[arg-type]
     assert await kinds(talk) == []
     assert len(await talk.branches()) == 1
 
@@ -251,6 +264,35 @@ async def test_one_that_waits_for_approval_goes_on_when_it_is_given(talk: Talk, 
     assert len(await outcomes(talk)) == 1
 
 
+async def test_one_that_waits_for_approval_is_stopped(et: Everthread, talk: Talk, someone: str) -> None:
+    paid: list[int] = []
+
+    @tool(approval=True)
+    async def pay(amount: int) -> str:
+        paid.append(amount)
+        return "Paid."
+
+    reply: Any = ["I pay.", call("pay", {"amount": 20}, id="a"), call("pay", {"amount": 30}, id="b")]
+    script(someone, reply, reply)
+    child = await talk.delegate("Pay.", tools=[pay])
+    assert (await child).state == "waiting"
+    assert await child.stop()
+    assert not await child.stop()
+    outcome = await child
+    assert (outcome.state, outcome.result, outcome.why, paid) == ("stopped", "I pay.", "stopped", [])
+    own = await talk.on(child.branch)
+    assert await own.waiting() == []
+    results = [one.text for one in await everything(own) if one.kind == "tool_result"]
+    assert [("was stopped before anybody approved" in one) for one in results] == [True, True]
+    other = await talk.delegate("Pay again.", tools=[pay])
+    assert (await other).state == "waiting"
+    assert await talk.stop(children=True)
+    assert [one.state for one in await talk.children()] == ["stopped", "stopped"]
+    assert len(await outcomes(talk)) == 2
+    await assert_sound(et, talk)
+    await assert_valid(own)
+
+
 async def test_closing_the_store_ends_it_and_says_so(et: Everthread, talk: Talk, address: str, someone: str) -> None:
     gate = Gate()
     script(someone, [call("wait", id="a")])
@@ -305,7 +347,9 @@ async def test_no_more_run_at_once_than_may(talk: Talk, someone: str) -> None:
 
 async def test_they_are_nested_to_a_set_depth(talk: Talk, someone: str) -> None:
     script(someone, *["Done."] * 9)
-    first = await talk.on((await talk.delegate("1", depth=2)).branch)
+    child = await talk.delegate("1", depth=2)
+    await child  # or its end would be that of the second
+    first = await talk.on(child.branch)
     second = await first.delegate("2", depth=9)
     with pytest.raises(TooDeep):
         await (await talk.on(second.branch)).delegate("3")
@@ -314,6 +358,108 @@ async def test_they_are_nested_to_a_set_depth(talk: Talk, someone: str) -> None:
     assert [one.task for one in await talk.children()] == ["1"]
     with pytest.raises(TooDeep):
         await talk.delegate("0", depth=0)
+
+
+async def nested(talk: Talk, someone: str, below: int, **given: Any) -> tuple[Any, Gate]:
+    """A child with some of its own, all of which wait at a gate."""
+    gate = Gate()
+    script(f"{someone}-below", *[[call("wait", id="a")]] * below, *["Done below."] * below)
+    script(f"{someone}-child", [call("wait", id="a")], *["Done."] * 9)
+    child = await talk.delegate("Above.", tools=[gate.wait], model=f"scripted:{someone}-child", **given)
+    own = await talk.on(child.branch)
+    for number in range(below):
+        await own.delegate(f"Below {number}.", tools=[gate.wait], model=f"scripted:{someone}-below")
+    await until(lambda: gate.reached == 1 + below)
+    return child, gate
+
+
+async def test_its_own_children_end_with_it_and_are_told_once(et: Everthread, talk: Talk, someone: str) -> None:
+    child, _ = await nested(talk, someone, 2)
+    assert await child.stop()
+    own = await talk.on(child.branch)
+    assert [one.data["state"] for one in await outcomes(own)] == ["stopped", "stopped"]
+    assert [one.data["state"] for one in await outcomes(talk)] == ["stopped"]
+    assert [one.state for one in await own.children()] == ["stopped", "stopped"]
+    await until(lambda: not talk._runtime.busy)
+    await assert_sound(et, talk)
+
+
+@pytest.mark.parametrize("how", ["done", "limit"])
+async def test_so_they_do_when_it_is_done_or_at_its_limit(et: Everthread, talk: Talk, someone: str, how: str) -> None:
+    gate = Gate()
+    script(f"{someone}-below", [call("wait", id="a")])
+    script(
+        f"{someone}-child", [call("begin", id="a")], *["That was it."] if how == "done" else [[call("wait", id="b")]]
+    )
+
+    async def begin(talk: Talk) -> str:
+        """Begins another."""
+        await talk.delegate("Below.", tools=[gate.wait], model=f"scripted:{someone}-below")
+        await until(lambda: gate.reached > 0)
+        return "Begun."
+
+    child = await talk.delegate(
+        "Above.", tools=[begin, Gate().wait], model=f"scripted:{someone}-child", seconds=60 if how == "done" else 2
+    )
+    outcome = await child
+    assert outcome.state == how
+    own = await talk.on(child.branch)
+    assert [one.data["state"] for one in await outcomes(own)] == ["stopped"]
+    await until(lambda: not talk._runtime.busy)
+    await assert_sound(et, talk)
+
+
+async def test_one_that_waits_for_approval_below_ends_with_its_parent(talk: Talk, someone: str) -> None:
+    @tool(approval=True)
+    async def pay() -> str:
+        return "Paid."
+
+    gate = Gate()
+    script(f"{someone}-below", [call("pay", id="a")])
+    script(f"{someone}-child", [call("wait", id="a")], "Done.")
+    child = await talk.delegate("Above.", tools=[gate.wait], model=f"scripted:{someone}-child")
+    own = await talk.on(child.branch)
+    below = await own.delegate("Below.", tools=[pay], model=f"scripted:{someone}-below")
+    assert (await below).state == "waiting"
+    gate.passes.set()
+    assert (await child).state == "done"
+    assert [one.data["state"] for one in await outcomes(own)] == ["stopped"]
+
+
+async def test_a_childs_limits_hold_for_all_that_it_begins(talk: Talk, someone: str) -> None:
+    script(f"{someone}-below", *[[call("look", id=f"{n}")] for n in range(50)])
+    script(f"{someone}-child", [call("begin", id="a"), call("begin", id="b")], "And on.")
+
+    async def begin(talk: Talk) -> str:
+        """Begins another, which never ends by itself."""
+        child = await talk.delegate("Below.", tools=[_look([])], model=f"scripted:{someone}-below", calls=40)
+        return (await child).state
+
+    child = await talk.delegate("Above.", tools=[begin], model=f"scripted:{someone}-child", calls=7)
+    outcome = await child
+    assert (outcome.state, outcome.calls) == ("limit", 1)
+    own = await talk.on(child.branch)
+    all = await own.spent()
+    assert all is not None
+    assert all.calls == 7
+    assert [one.data["state"] for one in await outcomes(own)] == ["limit", "limit"]
+
+
+async def test_so_does_its_price(talk: Talk, someone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("everthread.agent.runtime.price_of", lambda *_, **__: 0.01)
+    script(f"{someone}-below", *[[call("look", id=f"{n}")] for n in range(50)])
+    script(f"{someone}-child", [call("begin", id="a")], "And on.")
+
+    async def begin(talk: Talk) -> str:
+        """Begins another, which never ends by itself."""
+        child = await talk.delegate("Below.", tools=[_look([])], model=f"scripted:{someone}-below", dollars=5.0)
+        return (await child).state
+
+    child = await talk.delegate("Above.", tools=[begin], model=f"scripted:{someone}-child", dollars=0.045)
+    assert (await child).state == "limit"
+    all = await (await talk.on(child.branch)).spent()
+    assert all is not None
+    assert all.calls == 5
 
 
 async def test_what_they_spent_is_added_to_the_parents(talk: Talk, someone: str) -> None:
@@ -337,7 +483,9 @@ async def test_what_they_spent_is_added_to_the_parents(talk: Talk, someone: str)
 # -- places ------------------------------------------------------------------------------------------------
 
 
-async def test_the_outcome_stands_where_the_child_was_begun(talk: Talk, someone: str) -> None:
+async def test_the_outcome_stands_where_the_child_was_begun_and_on_what_went_on_from_there(
+    talk: Talk, someone: str
+) -> None:
     gate = Gate()
     script(someone, "Hello.", [call("wait", id="a")], "Done.")
     await talk.say("Hi.")
@@ -347,8 +495,41 @@ async def test_the_outcome_stands_where_the_child_was_begun(talk: Talk, someone:
     talk = await talk.rewind(to=2)
     gate.passes.set()
     await child
-    assert [len(await outcomes(one)) for one in (main, side, talk)] == [1, 0, 0]
+    assert [len(await outcomes(one)) for one in (main, side, talk)] == [1, 1, 0]
     assert [[one.state for one in await on.children()] for on in (main, side, talk)] == [["done"], ["done"], []]
+
+
+async def test_a_fork_is_told_once_and_so_is_one_that_goes_back_to_before_the_outcome(
+    et: Everthread, talk: Talk, someone: str
+) -> None:
+    asked: list[Any] = []
+    gate = Gate()
+    script(f"{someone}-scout", *[[call("wait", id="a")]] * 2, *["Ulm has 126,000."] * 2)
+    script(someone, "Hello.", *[seen(asked.append, "I see.")] * 9)
+    await talk.say("Hi.")
+    child = await talk.delegate("Count.", tools=[gate.wait], model=f"scripted:{someone}-scout")
+    begun = (await talk.range(1, ENDLESS))[-1].seq
+    side = await talk.fork()
+    other = await talk.delegate("Count as well.", tools=[gate.wait], model=f"scripted:{someone}-scout")
+    within = await side.fork()
+    await until(lambda: gate.reached == 2)
+    gate.passes.set()
+    await child
+    await other
+    for one in (side, within):
+        for _ in range(2):
+            await one.say("And?")
+        assert [outcome.name for outcome in await outcomes(one)] == ["Count."]
+    assert ["126,000" in str(request) for request in asked] == [True] * 4
+    assert await outcomes(await talk.on(other.branch)) == []  # another child has a task of its own
+    late = await talk.fork(at=begun)
+    await late.say("And?")
+    assert [outcome.name for outcome in await outcomes(late)] == ["Count."]
+    assert "126,000" in str(asked[-1])
+    own = await talk.on(child.branch)
+    await own.redact((await own.tail(turns=1, messages=True))[-1].seq)
+    assert [len(await outcomes(one)) for one in (side, within, late)] == [0, 0, 0]
+    await assert_sound(et, talk)
 
 
 async def test_recall_finds_the_outcome(talk: Talk, someone: str) -> None:

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from everthread import BadValue, Everthread, Redacted, Talk, delegate_tool
+from everthread import AgentKilled, BadValue, Everthread, Redacted, Talk, delegate_tool
+from everthread.agent.call import Calling
 from everthread.agent.child import Child
 from everthread.agent.turn import TurnRunner
+from everthread.core.ended import STOPPED, UNTOLD
 from everthread.core.logged import Logged
+from everthread.errors import RequestRefused, TurnCancelled
 from everthread.testing.scripted import call, script
 from tests.contract.support import assert_sound, everything
 from tests.contract.test_children import Gate
@@ -54,6 +57,67 @@ async def test_redacting_the_reply_reaches_the_outcome(et: Everthread, talk: Tal
     assert "KESTREL" in found
     assert ((await child).state, (await child).result) == ("done", "")
     await assert_sound(et, talk)
+
+
+@pytest.mark.parametrize("what", ["task", "reason", "beginning"])
+async def test_why_one_has_failed_is_forgotten_where_it_may_repeat_what_was_said(
+    et: Everthread, talk: Talk, someone: str, what: str
+) -> None:
+    """A provider's error may repeat what it was sent."""
+    script(someone, "Hello.", RequestRefused("scripted", f"cannot answer: {TASK}"))
+    await talk.say("Hi.")
+    child = await talk.delegate(TASK)
+    assert "KESTREL" in (await child).why
+    own = await talk.on(child.branch)
+    if what == "beginning":
+        await talk.redact((await first(talk, "flow_started")).seq)
+    else:
+        kind, text = ("user", TASK) if what == "task" else ("agent_killed", "")
+        await own.redact((await first(own, kind, text)).seq)
+    assert (await first(talk, "flow_completed")).event == Redacted(was="flow_completed")
+    assert (await first(own, "agent_killed")).event == Redacted(was="agent_killed")
+    assert (await child).why == ""
+    if what != "reason":
+        assert "KESTREL" not in await all_of(talk)
+    await assert_sound(et, talk)
+
+
+async def test_a_turns_error_is_forgotten_with_what_it_may_repeat(et: Everthread, talk: Talk, someone: str) -> None:
+    script(someone, "Hello.", RequestRefused("scripted", "cannot answer: KESTREL"))
+    await talk.say("Hi.")
+    with pytest.raises(RequestRefused):
+        await talk.say("What is KESTREL?")
+    message = await first(talk, "user", "KESTREL")
+    await talk.redact(message.seq)
+    assert "KESTREL" not in str(await everything(talk))
+    await assert_sound(et, talk)
+
+
+async def test_so_it_is_where_the_error_comes_after_the_redaction(
+    et: Everthread, talk: Talk, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_: Calling) -> None:
+        await talk.redact((await first(talk, "user", "KESTREL")).seq)
+        raise RequestRefused("scripted", "cannot answer: KESTREL")
+
+    monkeypatch.setattr(Calling, "reply", refused)
+    with pytest.raises(RequestRefused):
+        await talk.say("What is KESTREL?")
+    assert "KESTREL" not in str(await everything(talk))
+    assert (await first(talk, "agent_killed")).event == AgentKilled(reason=UNTOLD)
+    await assert_sound(et, talk)
+
+
+async def test_why_a_turn_was_stopped_stays(talk: Talk, someone: str) -> None:
+    gate = Gate()
+    script(someone, [call("wait", id="a")])
+    reply = talk.say("KESTREL.", tools=[gate.wait], detached=True)
+    await until(lambda: gate.reached > 0)
+    await talk.stop()
+    with pytest.raises(TurnCancelled):
+        await reply
+    await talk.redact((await first(talk, "user", "KESTREL")).seq)
+    assert (await first(talk, "agent_killed")).event == AgentKilled(reason=STOPPED)
 
 
 async def test_redacting_the_outcome_leaves_the_reply(et: Everthread, talk: Talk, child: Child) -> None:

@@ -21,6 +21,7 @@ from everthread.store.open import open_log
 from everthread.store.postgres.engine import PostgresEngine
 from everthread.testing.scripted import call, script
 from tests.contract.support import START, Clock, assert_sound, engine_of, everything, files_of, strays, texts
+from tests.waiting import until
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)  # twelve hours after the clock begins
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -188,6 +189,17 @@ async def test_runs_that_were_missed_are_made_up_for_by_one_or_left_out(store: S
     assert sorted(text for text, _ in await store.said(talk)) == ["once"] * 3 + ["skip"] * 2
 
 
+@pytest.mark.parametrize("seconds", [0, 30])
+async def test_of_what_a_schedule_says_every_minute_nothing_that_was_missed_is_said(
+    store: Store, talk: Talk, seconds: int
+) -> None:
+    await talk.schedule("skip", cron="* * * * *", missed="skip")
+    back = NOON + timedelta(seconds=seconds)
+    await store.work(back)
+    assert await store.said(talk) == [("skip", back)]  # that of noon, which is not missed
+    assert [one.due for one in await talk.schedules()] == [NOON + timedelta(minutes=1)]
+
+
 async def test_a_clock_that_is_set_back_runs_nothing_twice(store: Store, talk: Talk) -> None:
     made = await talk.schedule("Good morning", cron="0 8 * * *")
     await store.work(NOON)
@@ -197,6 +209,47 @@ async def test_a_clock_that_is_set_back_runs_nothing_twice(store: Store, talk: T
     assert len(await store.said(talk)) == 1
     await store.work(NOON + DAY)
     assert len(await store.said(talk)) == 2
+
+
+@pytest.mark.parametrize("jump", [DAY + HOUR, 400 * DAY, -6 * HOUR, -400 * DAY], ids=str)
+@pytest.mark.parametrize("missed", ["once", "skip"])
+async def test_a_clock_that_jumps_in_the_middle_of_a_run_says_nothing_twice(
+    store: Store, address: str, jump: timedelta, missed: Any
+) -> None:
+    """Forward, every lease has run out, and another worker goes on with the turn; back, nothing is due any more."""
+    reached, go_on = 0, asyncio.Event()
+
+    async def think() -> str:
+        nonlocal reached
+        reached += 1
+        await go_on.wait()
+        return "thought"
+
+    one, other = [Everthread(await open_log(address, clock=store.clock), MODEL, tools=[think]) for _ in range(2)]
+    script("scheduled", [call("think", {})], *["Very well."] * 9)
+    talk = await one.begin(user=store.user)
+    await talk.schedule("Good morning", cron="0 12 * * *", missed=missed)
+    store.at(NOON)
+    running = asyncio.create_task(one._scheduled.drain())
+    await until(lambda: reached == 1)
+    store.at(NOON + jump)
+    await other._scheduled.drain()
+    go_on.set()
+    await running
+    assert len(await store.said(talk)) == 1
+    events = await everything(talk)
+    assert [event.text for event in events if event.kind == "assistant"] == ["Very well."]
+    assert not any(isinstance(event.event, ScheduleFailed) for event in events)
+    [made] = await talk.schedules()
+    assert (made.ran, made.failures, made.state) == (NOON, 0, "active")
+    assert made.due is not None
+    assert NOON < made.due <= max(NOON, NOON + jump) + DAY
+    store.at(made.due)
+    await other._scheduled.drain()
+    assert len(await store.said(talk)) == 2
+    await assert_sound(store.et, talk)
+    await one.close()
+    await other.close()
 
 
 async def test_it_joins_the_session_or_begins_one(store: Store, talk: Talk) -> None:
@@ -384,6 +437,7 @@ async def test_a_model_schedules_once_somebody_has_approved(store: Store, talk: 
         ({"text": "x", "cron": "0 8 * * *", "zone": "Mars"}, "the name of a time zone"),
         ({"text": "x", "at": 5}, "do not fit"),
         ({"at": "2026-01-01T13:00"}, "do not fit"),
+        ({"text": "x", "at": "2025-12-24T18:00"}, "later than now"),
     ],
 )
 async def test_bad_arguments_come_back_as_a_result_and_nobody_is_asked(
@@ -411,6 +465,17 @@ async def test_a_schedule_is_forgotten_with_a_message_that_it_said(store: Store,
     assert await strays(store.et) == []
     if address.startswith("sqlite"):
         assert not any(b"swordfish" in data for data in files_of(address).values())
+
+
+async def test_why_one_has_failed_is_forgotten_with_the_message_that_it_may_repeat(store: Store, talk: Talk) -> None:
+    script("scheduled", NoCredit("scripted:scheduled", "no money for: swordfish"), *["Very well."] * 9)
+    await talk.schedule("the swordfish password", at=NOON)
+    await store.work(NOON)
+    said = next(one for one in await everything(talk) if one.kind == "user")
+    assert "swordfish" in str([one.event for one in await everything(talk) if isinstance(one.event, ScheduleFailed)])
+    await talk.redact(said.seq)
+    assert not any(b"swordfish" in one.body for one in await everything(talk))
+    await assert_sound(store.et, talk)
 
 
 @pytest.mark.parametrize("which", ["tool_call", "command"])

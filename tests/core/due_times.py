@@ -16,7 +16,7 @@ def expected_runs(one: Schedule, made: datetime, looks: Iterable[datetime]) -> l
         found = [each for each in due if each <= time]
         late = [each for each in found if time - each >= TOLERANCE]
         if one.missed == "skip":
-            ran += [each for each in found if each not in late]
+            ran += [each for each in found if each not in late][-1:] if late else found
         else:
             ran += found[:1] if late else found
         due = due[len(found) :]

@@ -29,6 +29,7 @@ from everthread.core.events import (
     System,
     ToolCall,
     ToolResult,
+    Upload,
     User,
 )
 from everthread.core.happenings import HAPPENINGS
@@ -102,6 +103,7 @@ markers: st.SearchStrategy[Event] = st.one_of(
     st.builds(SessionEnded, session=_whole, recap=any_text, extractive=st.booleans()),
     st.builds(Summary, text=any_text, covers=_whole, first=_whole, extractive=st.booleans()),
     st.builds(AgentKilled, reason=any_text),
+    st.builds(Upload, parts=st.lists(st.builds(image, st.binary(max_size=16)), max_size=2).map(tuple)),
     st.builds(ScheduleFailed, schedule=any_text, reason=any_text, failures=_whole, paused=st.booleans()),
     st.builds(ModelCall, model=any_text, at=_whole, price=st.none() | st.floats(0, 9), error=any_text),
     st.builds(Redacted, was=st.sampled_from(MESSAGES), interrupted=st.booleans(), waits_for=_waits),

@@ -35,6 +35,7 @@ from everthread.core.events import (
     System,
     ToolCall,
     ToolResult,
+    Upload,
     User,
     assistant,
     decode,
@@ -88,6 +89,7 @@ EXAMPLES: dict[str, Event] = {
         finish="stop",
     ),
     "redacted": Redacted(was="assistant", interrupted=True),
+    "upload": Upload(parts=(Image(blob="ab", media_type="image/png"),)),
     "schedule_failed": ScheduleFailed(schedule="01J", reason="out of money", failures=5, paused=True),
     "other": Other(kind="sketch", data=NESTED),
 }

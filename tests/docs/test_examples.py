@@ -25,7 +25,7 @@ from tests.waiting import WHOLE
 ROOT = Path(__file__).parents[2]
 
 
-PAGES = ("memory", "live", "json", "types", "sync", "yours", "schedules", "canvas", "sub-agents")
+PAGES = ("memory", "live", "json", "types", "sync", "yours", "schedules", "canvas", "sub-agents", "accounts", "tenants")
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -123,6 +123,7 @@ def test_no_other_section_comes_into_an_account() -> None:
         "docs/howto/live.md",
         "docs/howto/canvas.md",
         "docs/howto/sub-agents.md",
+        "docs/howto/accounts.md",
         "docs/howto/sync.md",
         "docs/howto/many-machines.md",
         "docs/howto/types.md",

@@ -24,7 +24,8 @@ class _Listener:
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
 
-    async def reach(self, _model: str, _settings: Settings) -> _Listener:
+    async def reach(self, _model: str, _settings: Settings, *, tenant: str) -> _Listener:
+        assert tenant == "acme"
         return self
 
     @asynccontextmanager
@@ -51,6 +52,8 @@ class _Listener:
 async def test_a_model_that_reasons_unasked_is_told_to_reason_little(model: str, told: dict[str, Any]) -> None:
     """Anthropic's reason only where an effort is asked for, and some models never do."""
     runtime = _Listener()
-    await ask(cast("Runtime", runtime), Settings(), model, instructions="Sum up.", text="user: Hello.", at=1)
+    await ask(
+        cast("Runtime", runtime), Settings(), model, tenant="acme", instructions="Sum up.", text="user: Hello.", at=1
+    )
     names = ("reasoning_effort", "reasoning", "thinking", "output_config")
     assert {name: runtime.body[name] for name in names if name in runtime.body} == told

@@ -36,10 +36,10 @@ async def run(address: str, sql: str) -> None:
 
 
 @asynccontextmanager
-async def walled(address: str, *, tenant: str | None = "default") -> AsyncIterator[Any]:
-    """A connection to PostgreSQL as a store's own are, behind the wall between tenants: as the role that is neither owner
-    nor superuser, with the variable that says whose rows it sees, or without."""
-    connection = await asyncpg.connect(address)
+async def walled(address: str, *, tenant: str | None = "default", cache: int = 100) -> AsyncIterator[Any]:
+    """A connection to PostgreSQL as a store's own are, behind the wall between tenants: as the role that is neither
+    owner nor superuser, with the variable that says whose rows it sees, or without. `cache`: the driver's own."""
+    connection = await asyncpg.connect(address, statement_cache_size=cache)
     try:
         role = await connection.fetchval("SELECT quote_ident('everthread_rows_' || current_user)")
         await connection.execute(f"SET ROLE {role}")

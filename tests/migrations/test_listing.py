@@ -69,7 +69,7 @@ def test_sqlite_finds_it_by_the_intended_index(name: str, lite: apsw.Connection)
     statement = statements("?{n}")[name]
     rows = lite.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.bind(VALUES)).fetchall()
     plan = "\n".join(str(row[3]) for row in rows)
-    assert "SCAN" not in plan.replace("SCAN j", ""), plan
+    assert "SCAN" not in plan.replace("SCAN j", "").replace("SCAN CONSTANT ROW", ""), plan
     assert "TEMP B-TREE" not in plan, plan
     assert INTENDED[name].replace("branches_", "PRIMARY KEY") in plan, plan
 

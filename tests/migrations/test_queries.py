@@ -65,6 +65,7 @@ ABOUT_MANY = {
     "any_account",
     "any_password",
     "calibrations",
+    "children_left",
     "document_gaps",
     "forgetting",
     "strays",
@@ -356,6 +357,13 @@ def test_sqlite_finds_what_totals_add_up(
     found = re.search(r"SEARCH model_calls USING (?:INDEX|PRIMARY KEY) ?\w* ?\((.*)\)", plan)
     assert found, plan
     assert tuple(dict.fromkeys(re.findall(r"(\w+)[=<>]", found[1]))) == columns, plan
+
+
+def test_sqlite_finds_the_children_that_were_left_by_their_leases(
+    lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
+) -> None:
+    plan = _plan(lite, statements("?{n}")["children_left"], filled[1])
+    assert re.findall(r"SCAN (\w+)", plan) == ["l"], plan
 
 
 @pytest.mark.parametrize("name", ABOUT_ONE)

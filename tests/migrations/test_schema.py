@@ -156,8 +156,8 @@ _OTHERS = """
     SELECT relkind::text, relname, coalesce(reloptions::text, '') FROM pg_class
     WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2"""
 _WALLS = """
-    SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, p.polname, p.polcmd::text, p.polpermissive, p.polroles::text,
-        pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)
+    SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, p.polname, p.polcmd::text, p.polpermissive,
+        p.polroles::text, pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)
     FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid
     WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' ORDER BY 1, 4"""
 _FUNCTIONS = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, tool_call
+from everthread import Everthread, Talk, canvas_tools, tool_call
 from everthread.core.events import ToolCall, ToolResult
 from everthread.core.parts import Image, Text
 from everthread.core.request import Tool
@@ -311,6 +311,18 @@ async def test_the_traceback_is_for_the_programs_log_alone(caplog: pytest.LogCap
         result = await ran([broken], tool_call("broken"))
     assert "Traceback" not in text_of(result)
     assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+async def test_what_a_tool_refuses_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "everthread.tools"):
+        result = await ran(canvas_tools(), tool_call("canvas_add_card", {"title": "x", "link": "javascript:1"}))
+    assert result.error
+    [record] = caplog.records
+    assert record.exc_info is None
+    assert (record.getMessage(), "\n" in record.getMessage()) == (
+        f"The tool canvas_add_card refused: {text_of(result)}",
+        False,
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Agents, Server, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import Reply, TurnResult
+from everthread.config import Resolved
 from everthread.context.build import Context
 from everthread.context.explain import Explanation, StepLine
 from everthread.core.branches import Branch, Line
@@ -33,7 +34,7 @@ from everthread.core.schedules import Schedule
 from everthread.core.told import Told
 from everthread.core.turns import Session, Turn
 from everthread.core.values import Value
-from everthread.errors import BadAgent, BadValue
+from everthread.errors import BadAgent, BadValue, Corrupt
 from everthread.jobs.worker import Did
 from everthread.language.facts import Fact
 from everthread.memory.correct import Remembered
@@ -74,6 +75,7 @@ TYPES: dict[str, Any] = {
     "Did": Did,
     "Schedule": Schedule,
     "Told": Told,
+    "Resolved": Resolved,
 }
 
 
@@ -118,6 +120,19 @@ def _without_servers(value: Any) -> Any:
     if isinstance(value, Versioned):
         return msgspec.structs.replace(value, agent=_without_servers(value.agent))
     return msgspec.structs.replace(value, mcp={})
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(logged(values(Event)), max_size=4))
+def test_a_page_says_what_its_events_say_one_by_one(page: list[Logged]) -> None:
+    assert json.loads(wire.dumps(page)) == [json.loads(wire.dumps(one)) for one in page]
+
+
+def test_a_page_with_a_damaged_event_is_refused_as_the_event_is() -> None:
+    whole = Logged(1, 1, "a", "user", 0, 1, 1, 1, 1, b'{"kind":"user"}')
+    for damaged in (b'{"kind":"user"', b'{"kind":"user"},{"kind":"user"}', b"\xff"):
+        with pytest.raises(Corrupt):
+            wire.dumps([whole, msgspec.structs.replace(whole, body=damaged)])
 
 
 async def test_what_a_conversation_gives_comes_back(talk: Talk) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
-from everthread.agent.approval import late_one, unfinished
+from everthread.agent.approval import late_one, refusals, unfinished
+from everthread.agent.approval import waiting as waiting_calls
 from everthread.agent.lease import Queues
 from everthread.core.branches import Line
-from everthread.core.ended import LEFT_OPEN
+from everthread.core.ended import LEFT_OPEN, STOPPED
 from everthread.core.events import (
     MESSAGES,
     UNANSWERED,
@@ -23,7 +25,7 @@ from everthread.core.logged import readable
 from everthread.core.partial import read_partial
 from everthread.core.parts import Text
 from everthread.core.turns import Head
-from everthread.store.beside.leases import PartialReply
+from everthread.store.beside.leases import Held, PartialReply
 from everthread.store.log import Log
 from everthread.store.scripts.append import Draft
 from everthread.store.scripts.read import standing
@@ -73,11 +75,36 @@ async def closing(
     return events
 
 
-async def close(log: Log, queues: Queues, line: Line) -> bool:
-    """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it."""
+async def close(log: Log, queues: Queues, line: Line, *, waiting: bool = False) -> bool:
+    """Close a turn that nobody runs. Whether there was one; TurnBusy: somebody runs it. `waiting`: also one that waits
+    for approval, as stopped."""
+    async with closed(log, queues, line) as (held, closes):
+        events = await _stopped(log, line) if waiting else []
+        if events:
+            await log.append(line.target, events, under=held.lease)
+        return closes or bool(events)
+
+
+@asynccontextmanager
+async def closed(log: Log, queues: Queues, line: Line) -> AsyncIterator[tuple[Held, bool]]:
+    """Hold the lease of a branch whose turn nobody runs, and that is closed; and whether there was something to close.
+    TurnBusy: somebody runs it."""
     async with queues.turn(log, line, wait=False, ask=partial(standing, line.target, None)) as (held, found):
         events = await left_open(log, line, found.head, found.kept)
         if events:
             await log.append(line.target, as_of(found.head, events), under=held.lease)
         held.open = False
-        return bool(events)
+        yield held, bool(events)
+
+
+async def _stopped(log: Log, line: Line) -> list[Event]:
+    """The events that end a turn that waits for approval: its tool calls are refused. None where it does not wait."""
+    head = await log.head(line)
+    calls = await waiting_calls(log, line)
+    own = [one for one in calls if one.branch == line.branch.number]
+    if head.state != "waiting" or not own:
+        return []
+    others = [one for one in calls if one not in own]
+    events = [*refusals(own, others, head), AgentKilled(reason=STOPPED)]
+    forgetful = await is_without_memory(log, line, head.turn_first, head.seq)
+    return [unremembered(event) for event in events] if forgetful else events

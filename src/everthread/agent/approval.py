@@ -8,7 +8,7 @@ decide. Without one its turn would wait for it for ever.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import NamedTuple
 
 from everthread.agent.results import with_note
@@ -25,6 +25,7 @@ from everthread.tools import Toolbox
 
 FEW, MANY = 2, 256  # commands that are looked at together, at first and at most
 CUT_SHORT = "No result: this tool call was cut short. It may have run."
+STOPPED_BEFORE = "No result: the turn was stopped before anybody approved this tool call. It has not run."
 UNASKED = "No result: this tool call was redacted before anybody approved it. It has not run."
 
 
@@ -128,6 +129,16 @@ def is_late(call: Logged, head: Head) -> bool:
 
 def refusal(call: ToolCall, why: str = "") -> ToolResult:
     return _result(call, f"The user refused this tool call{f': {why}' if why else '.'}")
+
+
+def refusals(calls: Sequence[Logged], others: Sequence[Logged], head: Head) -> list[Event]:
+    """Verdicts on and results of tool calls that wait, where the turn is stopped before anybody has said yes or no.
+    `others` go on waiting."""
+    said: list[Event] = []
+    for number, one in enumerate(calls, 1):
+        left = StillWaiting(head.seq, tuple(other.seq for other in (*others, *calls[number:])))
+        said += [verdict(one, left, approved=False), _result(_call(one), STOPPED_BEFORE, late=is_late(one, head))]
+    return said
 
 
 def is_cut_short(event: Event) -> bool:

@@ -73,9 +73,10 @@ class Calling:
         self._said: list[str] = []
         self._thought = False
         self._tries = 0
+        self.pieces = 0  # of the reply that have come
         self._began = time.monotonic()
         self._first = 0.0
-        self.model = sent.model
+        self.model, self.about = sent.model, sent.about
 
     @property
     def said(self) -> str:
@@ -93,6 +94,10 @@ class Calling:
 
     async def reply(self) -> Replied:
         """The whole reply. Raises ModelError."""
+        with self._runtime.observers.model_call(self):
+            return await self._whole()
+
+    async def _whole(self) -> Replied:
         client = await self._runtime.reach(self.model, self._sent.settings, tenant=self._sent.tenant)
         while True:
             self._tries += 1
@@ -122,6 +127,7 @@ class Calling:
         async with client.reply(self._sent.request, **_beside(self._sent.headers)) as pieces:
             async for piece in pieces:  # to the very end, or the connection could not be used again
                 self._first = self._first or time.monotonic()
+                self.pieces += 1
                 replied = self._heard(piece) or replied
         if replied is None:
             raise BrokenOff(self._sent.about.provider, "it ended without an end")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from everthread.core.branches import Line
 from everthread.core.canvas import Change, Picture, Put, change_of, in_words
+from everthread.core.canvas.items import with_ids
 from everthread.core.canvas.limits import checked
 from everthread.core.happenings import CanvasChanged, canvas_changed
 from everthread.core.quotes import Quote
@@ -32,21 +34,27 @@ async def change_canvas(
 ) -> T:
     """Make changes together, or none of them: BadValue says why not. `write` appends the event. `quotes`: the events
     that it repeats something of; it is forgotten with any of them."""
-    changes = [_as_stored(change) for change in changes]
-    await _check_pictures(log, line, changes)
+    given = [_as_stored(change) for change in changes]
+    await _check_pictures(log, line, given)
     repeated = [[quote.conversation, quote.branch, quote.seq] for quote in dict.fromkeys(quotes)]
-    data = {"changes": [stored_form(change) for change in changes]} | ({"quotes": repeated} if repeated else {})
-    event = canvas_changed(in_words(changes), by=by, **data)
     # Those of this process one after another; others may be faster.
     async with _changing.setdefault((asyncio.get_running_loop(), line.about), asyncio.Lock()):
         for tried in range(TRIES):
             now = await log.canvas.now(line)
+            changes = with_ids(now.canvas, given, _item_id)
             checked(now.canvas, changes)
+            data = {"changes": [stored_form(change) for change in changes]} | ({"quotes": repeated} if repeated else {})
+            event = canvas_changed(in_words(given), by=by, **data)
             try:
                 return await write(event, now.basis, now.keeping(line, changes, by))
             except Outrun:
                 await asyncio.sleep(PAUSE * min(tried, 20) * random.random())
     raise Outrun(f"Others have changed the canvas or redacted something {TRIES} times meanwhile")
+
+
+def _item_id() -> str:
+    """Of an item of a list."""
+    return f"i{secrets.token_hex(3)}"
 
 
 def _as_stored(change: Change) -> Change:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import aclosing
 from typing import Any
 
-from everthread.agent.children import ListedChild, as_listed, begun_on, own_children, settle
+from everthread.agent.children import ListedChild, as_listed
+from everthread.agent.family import begun_on
+from everthread.agent.outcomes import end, settle
 from everthread.agent.runtime import Runtime
-from everthread.agent.stop import stop
 from everthread.core.branches import Line
 from everthread.core.deltas import Delta
 from everthread.core.logged import Logged
@@ -77,14 +78,5 @@ class Child:
 
     async def stop(self) -> bool:
         """End the child and its own children, in whichever process, and return when they have ended. Whether any of
-        them ran. What had come of a reply is kept, and is part of the outcome."""
-        stopped = await stop(self._runtime, self._line)
-        await settle(self._runtime, self._conversation, self._line)
-        return await stop_children(self._runtime, self._conversation, self._line) or stopped
-
-
-async def stop_children(runtime: Runtime, conversation: Conversation, line: Line) -> bool:
-    """End the children that were begun on a branch, and theirs. Whether any ran."""
-    children = [Child(runtime, conversation, own) for own in await own_children(runtime.log, conversation, line)]
-    running = [child for child in children if (await child.look()).state in ("running", "waiting")]
-    return any([await child.stop() for child in running])
+        them ran or waited for approval. What had come of a reply is kept, and is part of the outcome."""
+        return await end(self._runtime, self._conversation, self._line)

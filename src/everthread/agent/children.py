@@ -1,51 +1,40 @@
-"""Children: turns on branches of their own, and their outcomes on the parent's branch.
+"""Children: turns on branches of their own. What a process knows of them, and the list of them as they stand.
 
-An outcome is derived from what the child's branch says, and written under a key of the child's: so it makes no
-difference who writes it, and it is written once. The child's runner does, as soon as the turn is over. Where that was
-killed, whoever looks next does it: `talk.children()`, somebody who waits for the child, or the parent's next turn.
+How one is begun is in `delegate`, how it ends and who is told in `outcomes`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from everthread.agent.abandoned import close
-from everthread.agent.finish import finished
-from everthread.core.branches import ENDLESS, Line, Target
+from everthread.agent.family import begun_on
+from everthread.agent.figures import Figures
+from everthread.agent.outcomes import settle
+from everthread.core.branches import Line
 from everthread.core.ended import usage_of
 from everthread.core.happenings import FlowCompleted, FlowStarted
 from everthread.core.logged import Logged, readable
-from everthread.core.outcomes import ChildState, Delegated, child_of, ended_key, outcome_of, started_key
+from everthread.core.outcomes import ChildState, Delegated, child_of
 from everthread.core.values import Value
-from everthread.errors import EverthreadError, KeyReused, NotFound, Outrun, TurnBusy
-from everthread.store.beside.holders import is_dead
-from everthread.store.beside.leases import of_turns
+from everthread.errors import NotFound
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
-from everthread.store.scripts.along import key_of
-from everthread.store.scripts.children import Begun, begun
-from everthread.store.scripts.read import newest_markers, own_calls
-from everthread.tools import ToolContext
+from everthread.store.scripts.children import Begun
+from everthread.store.scripts.read import own_calls
 
 if TYPE_CHECKING:
     from everthread.agent.runtime import Runtime
 
 AGAIN = 60.0  # seconds after which a parent's turn looks again for children that were left
-LOOKED = 50  # of the newest children
-TAIL = 30  # events at the end of a child's turn among which its reply is looked for
 KNOWN = 10_000  # conversations and branches of which something is kept
-
-_log = logging.getLogger("everthread.agent")
 
 
 class ListedChild(msgspec.Struct, Value, frozen=True, kw_only=True):
@@ -77,12 +66,14 @@ class ListedChild(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 
 class Children:
-    """What a process knows of children: with what they were begun, those that a tool of the parent's waits for, when a
-    conversation was last looked at, and who begins one in it: one after another, so that no more run than may."""
+    """What a process knows of children: with what they were begun, those that a tool of the parent's waits for, what
+    those that run have taken, when a conversation was last looked at, and who begins one in it: one after another, so
+    that no more run than may."""
 
     def __init__(self) -> None:
         self._awaited: set[tuple[str, int]] = set()
         self._looked: dict[str, float] = {}
+        self._taking: dict[tuple[str, int], Figures] = {}
         self._said: dict[tuple[str, int], Delegated | None] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -126,104 +117,22 @@ class Children:
         self._looked[conversation] = now
         return True
 
+    def look_again(self, conversation: str) -> None:
+        """A branch was begun in a conversation: its first turn shall look which outcomes it was not told."""
+        self._looked.pop(conversation, None)
 
-async def begun_on(log: Log, line: Line) -> Begun | None:
-    """How a child's branch began; None where it is no child's."""
-    return await log.ask(lambda: begun(key_of(line), line.branch))
-
-
-# -- outcomes --------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def telling_parent(runtime: Runtime, conversation: Conversation, line: Line) -> AsyncIterator[Delegated | None]:
-    """While a turn of a branch runs: what the child was begun with, if that is one's. The outcome is written when the
-    turn is over, however it ended."""
-    said = await runtime.children.said_of(runtime.log, line)
-    try:
-        yield said
-    finally:
-        if said is not None:
-            with suppress(EverthreadError):  # the store is away, or the conversation erased: whoever looks next does it
-                await finished(written(runtime, conversation, line))
-
-
-async def settle(runtime: Runtime, conversation: Conversation, line: Line) -> Logged | None:
-    """The outcome of a child; None while it runs, or waits for approval. If its process is gone, its turn is closed."""
-    if there := await runtime.log.kept(line, ended_key(line.branch.number)):
-        return there[-1]
-    if await begun_on(runtime.log, line) is None:
-        return None
-    term = await runtime.log.leases.term(line.tenant, of_turns(line.conversation, line.branch.number))
-    if term is not None and not is_dead(term.holder):
-        return None
-    try:
-        await close(runtime.log, runtime.queues, line)
-    except TurnBusy:
-        return None
-    return await written(runtime, conversation, line)
-
-
-async def written(runtime: Runtime, conversation: Conversation, line: Line) -> Logged | None:
-    """The outcome of a child whose turn nobody runs any more, written once; None where that waits or goes on."""
-    log, branch = runtime.log, line.branch.number
-    while (outcome := await _outcome(log, line)) is not None:
-        said, event = outcome
-        if runtime.children.is_awaited(line):
-            event = msgspec.structs.replace(event, data=event.data | {"told": True})
+    @contextmanager
+    def taking(self, line: Line, said: Delegated | None) -> Iterator[Figures]:
+        """What a turn takes, while it runs. A child's counts for its parent's as well, where that runs here."""
+        if said is None:
+            yield Figures()
+            return
+        where = (line.about, line.branch.number)
+        self._taking[where] = figures = Figures(over=self._taking.get((line.about, said.parent)))
         try:
-            target = Target(line.tenant, line.conversation, said.said.parent)
-            [logged] = await log.append(target, [event], key=ended_key(branch))
-        except Outrun:  # something that it quotes was redacted meanwhile
-            continue
-        except KeyReused:  # somebody else has written it, a moment before something was redacted
-            return (await log.kept(line, ended_key(branch)))[-1]
-        runtime.remind(conversation, said.said.parent)
-        return logged
-    return None
-
-
-async def _outcome(log: Log, line: Line) -> tuple[Begun, FlowCompleted] | None:
-    """What became of a child, as its branch tells; None where its turn is not over."""
-    found = await begun_on(log, line)
-    if found is None or not await log.kept(line, started_key(line.branch.number)):
-        return None
-    make = partial(outcome_of, line.branch.number, found.said, conversation=line.conversation)
-    if found.task is None:
-        return found, make(None, (), None)
-    [turn] = await log.turns(line, limit=1, last=found.task.seq)
-    if turn.state in ("open", "waiting"):
-        return None
-    events = readable(await log.range(line, max(turn.first, turn.last - TAIL), turn.last))
-    return found, make(found.task, events, await log.ended(line, at=turn.last))
-
-
-async def settle_left(runtime: Runtime, talk: ToolContext) -> None:
-    """Before a turn of a parent: the outcomes of children whose process is gone. A turn never fails for them."""
-    conversation = talk.conversation
-    if not runtime.children.is_time_to_look(conversation.id):
-        return
-    try:
-        for line in await own_children(runtime.log, conversation, await talk.line(), limit=LOOKED):
-            await settle(runtime, conversation, line)
-    except EverthreadError as problem:
-        _log.warning("The children of conversation %s could not be looked at: %s", conversation.id, problem)
-
-
-async def own_children(log: Log, conversation: Conversation, line: Line, *, limit: int = ENDLESS) -> list[Line]:
-    """The branches of the newest children that were begun on a branch itself."""
-    started = await log.ask(lambda: newest_markers(line, "flow_started", first=line.branch.at + 1, limit=limit))
-    lines = []
-    for child in {child: None for one in readable(started) if (child := child_of(one.event))}:
-        with suppress(NotFound):  # an application's event, that looks like ours
-            lines.append(await log.line(conversation, child))
-    return lines
-
-
-async def ended(log: Log, line: Line) -> FlowCompleted | None:
-    """The event that tells the outcome of a child; None where there is none yet, or it was redacted."""
-    events = [one.event for one in await log.kept(line, ended_key(line.branch.number))]
-    return next((event for event in events if isinstance(event, FlowCompleted)), None)
+            yield figures
+        finally:
+            del self._taking[where]
 
 
 # -- listing ---------------------------------------------------------------------------------------------------
@@ -289,20 +198,3 @@ async def _so_far(log: Log, line: Line) -> dict[str, Any]:
         "output": sum(usage_of(call).output for call in calls),
         "price": None if None in prices else sum(price for price in prices if price),
     }
-
-
-async def running(runtime: Runtime, conversation: Conversation) -> list[Line]:
-    """The children of a conversation that run at this moment, whoever began them."""
-    holders = await runtime.log.leases.turns(conversation.tenant, conversation.id)
-    lines = [await runtime.log.line(conversation, branch) for branch, who in holders.items() if not is_dead(who)]
-    return [line for line in lines if await begun_on(runtime.log, line)]
-
-
-async def family(log: Log, conversation: Conversation, line: Line) -> set[int]:
-    """A branch with the children that were begun on it, and with theirs."""
-    found, queue = {line.branch.number}, [line]
-    while queue:
-        new = [one for one in await own_children(log, conversation, queue.pop()) if one.branch.number not in found]
-        found |= {one.branch.number for one in new}
-        queue += new
-    return found

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from everthread.agent.approval import unanswered
-from everthread.agent.children import begun_on, running
+from everthread.agent.family import begun_on, running
 from everthread.agent.lease import apart
+from everthread.agent.prepare import check_child
 from everthread.agent.runtime import Runtime
 from everthread.agent.start import Given, start
 from everthread.agent.turn import TurnRunner
@@ -56,6 +57,7 @@ async def begin(runtime: Runtime, talk: ToolContext, order: Order, given: Given)
     async with runtime.children.beginning(conversation.id):
         line = await talk.line()
         said = await _allowed(runtime, conversation, line, order)
+        await check_child(runtime, conversation, given.asked, given.instructions, given.tools, said)
         at, calls = await _fork_point(log, line)
         grown = await log.fork(line, at=0 if order.fresh else at, name=order.name, word="child")
         own = [SettingsChanged(values=order.settings)] if order.settings else []

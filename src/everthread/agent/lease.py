@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
@@ -19,7 +20,7 @@ from everthread.agent.finish import finished
 from everthread.core.branches import Line
 from everthread.errors import EverthreadError, TurnBusy
 from everthread.store.beside import leases
-from everthread.store.beside.holders import holder, is_dead
+from everthread.store.beside.holders import holder, is_dead, process_of
 from everthread.store.beside.leases import Held, Lease, PartialReply
 from everthread.store.engine import Script
 from everthread.store.log import Log
@@ -44,9 +45,11 @@ def apart() -> Iterator[None]:
 
 
 class Queues:
-    """Where the turns of this process wait, by branch."""
+    """Where the turns of this process wait, by branch. `gone`: processes on other machines that are known to be (see
+    `jobs.sweeper`): their leases are not waited for."""
 
     def __init__(self) -> None:
+        self.gone: set[str] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
@@ -74,7 +77,9 @@ class Queues:
         async with lock:
             inside = _within.set(_within.get() | {turns})
             try:
-                async with leased(log, line, name, wait=wait, waits=waits, running=running, ask=ask) as taken:
+                async with leased(
+                    log, line, name, wait=wait, waits=waits, running=running, ask=ask, gone=self.gone
+                ) as taken:
                     if taken is None:
                         raise TurnBusy(line.conversation, "in another process")
                     taken[0].open = True  # until it is known what the holder before has left
@@ -93,13 +98,14 @@ async def leased(
     waits: Callable[[], None] = lambda: None,
     running: asyncio.Task[Any] | None = None,
     ask: Callable[[PartialReply], Script[T]],
+    gone: AbstractSet[str] = frozenset(),
 ) -> AsyncIterator[tuple[Held, T] | None]:
     """Hold a lease that concerns a branch, and give what the script `ask` finds once it is held; None where another has
-    it and we were not to `wait`. `running` is cancelled if the lease is lost."""
+    it and we were not to `wait`. `running` is cancelled if the lease is lost. `gone`: processes that are."""
     held = Held(Lease(line.tenant, name, holder()))
     ours = True  # until we know better: if we are cancelled while taking it, we may have it
     try:
-        taken = await _take(log, held, wait=wait, waits=waits, ask=ask)
+        taken = await _take(log, held, wait=wait, waits=waits, ask=ask, gone=gone)
         ours = taken is not None
         keeping = asyncio.create_task(_keep(log, held, running)) if ours else None
         try:
@@ -114,7 +120,13 @@ async def leased(
 
 
 async def _take(
-    log: Log, held: Held, *, wait: bool, waits: Callable[[], None], ask: Callable[[PartialReply], Script[T]]
+    log: Log,
+    held: Held,
+    *,
+    wait: bool,
+    waits: Callable[[], None],
+    ask: Callable[[PartialReply], Script[T]],
+    gone: AbstractSet[str],
 ) -> tuple[Held, T] | None:
     """Try until the lease is ours; None where another has it and we were not to wait. `over`: a holder that is dead."""
     over, waited = "", False
@@ -123,7 +135,7 @@ async def _take(
         has, found = await finished(log.leases.take_and_ask(held.lease, seconds=SECONDS, over=over, ask=ask))
         if has == held.lease.holder:
             return held, cast(T, found)
-        if not over and is_dead(has):
+        if not over and (is_dead(has) or process_of(has) in gone):
             over = has
         elif not wait:
             return None

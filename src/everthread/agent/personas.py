@@ -31,6 +31,7 @@ from typing import Any
 import msgspec
 
 from everthread.config import Source, check, read_toml
+from everthread.core.locks import check_open, refusal
 from everthread.core.times import EPOCH, moment
 from everthread.core.values import Value, form_of
 from everthread.errors import BadAgent, BadSetting, BadSettingsFile, BadTool, BadValue, UnknownAgent
@@ -262,8 +263,11 @@ Found = list[Versioned]
 class Agents:
     """The agents of every tenant, with their versions, in a store."""
 
-    def __init__(self, log: Log, *, changed: Callable[[], None] = lambda: None) -> None:
-        self._log, self._changed = log, changed
+    def __init__(
+        self, log: Log, *, changed: Callable[[], None] = lambda: None, locks: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`locks`: whether whoever saves an agent is no operator."""
+        self._log, self._changed, self._locks = log, changed, locks
 
     async def get(self, tenant: str, name: str, version: int | None = None) -> Versioned | None:
         """An agent's newest version, or one by number; None where there is none."""
@@ -289,8 +293,14 @@ class Agents:
         return [versioned(one) for one in await self._log.documents.versions(_owner(tenant), _key(name))]
 
     async def save(self, tenant: str, agent: Agent) -> Versioned:
-        """Write an agent's next version; one that says what the newest says already is not written again."""
+        """Write an agent's next version; one that says what the newest says already is not written again. Where callers
+        are not the operators: Forbidden, if it has MCP servers, or settings that are for operators alone."""
         agent = checked(agent, "what was given")
+        if self._locks():
+            _check_open(agent)
+        return await self._save(tenant, agent)
+
+    async def _save(self, tenant: str, agent: Agent) -> Versioned:
         saved = versioned(await self._log.documents.put(_owner(tenant), _key(agent.name), encode(agent)))
         self._changed()
         return saved
@@ -300,10 +310,17 @@ class Agents:
         changed = []
         for name, agent in (await asyncio.to_thread(load, Path(folder))).items():
             before = await self.get(tenant, name)
-            after = await self.save(tenant, agent)
+            after = await self._save(tenant, agent)
             if before is None or before.version != after.version:
                 changed.append(after)
         return changed
+
+
+def _check_open(agent: Agent) -> None:
+    """An MCP server is a program that is started, or an address that is called."""
+    if agent.mcp:
+        raise refusal("mcp")
+    check_open({**agent.settings, "model": agent.model})
 
 
 def kept_as(tenant: str, name: str) -> tuple[Owner, str]:

@@ -82,7 +82,23 @@ async def prepared(
             agent=label(found) if found else "",
             notices=notices,
             draws_on=_draws_on(child, conversation),
+            keeps_lease=child is not None,  # until its outcome is told
         )
+
+
+async def check_child(
+    runtime: Runtime,
+    conversation: Conversation,
+    asked: Asked,
+    instructions: Instructions,
+    tools: Iterable[Any] | None,
+    child: Delegated,
+) -> None:
+    """Refuse what the turn of a child could not be begun with, before there is anything of it. No server is opened."""
+    found = await runtime.agent(conversation.tenant, child.agent or conversation.agent)
+    runtime.contexts.check(with_agent(_with_strategy(asked, runtime), found, instructions))
+    if tools is not None:
+        _of(listed(tools))
 
 
 def _of_child(child: Delegated, toolbox: Toolbox, offered: tuple[Tool, ...]) -> tuple[Toolbox, tuple[Tool, ...]]:
@@ -149,16 +165,22 @@ async def _tools(
         notices = await toolbox.open()
         yield toolbox, toolbox.offered, notices
         return
-    tools = listed(given)
-    if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in tools):
-        yield Toolbox(), tools_of(tools), ()  # only told of
+    toolbox, told_of = _of(listed(given))
+    if told_of is not None:
+        yield toolbox, told_of, ()
         return
-    toolbox = Toolbox(tools)
     try:
         notices = await toolbox.open()
         yield toolbox, toolbox.offered, notices
     finally:
         await toolbox.close()
+
+
+def _of(tools: list[Any]) -> tuple[Toolbox, tuple[Tool, ...] | None]:
+    """A toolbox of tools that were given; or the tools, where they are only told of and cannot be run."""
+    if all(isinstance(tool, Tool | Mapping) and not _runs(tool) for tool in tools):
+        return Toolbox(), tools_of(tools)
+    return Toolbox(tools), None
 
 
 def _runs(tool: Tool | Mapping[str, Any]) -> bool:

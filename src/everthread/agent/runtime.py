@@ -22,8 +22,19 @@ import msgspec
 from everthread.agent.abandoned import close
 from everthread.agent.children import Children
 from everthread.agent.lease import Queues
+from everthread.agent.observer import Observers
 from everthread.agent.personas import Agents, Versioned, kept_as, servers, source, versioned
-from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
+from everthread.config import (
+    DEFAULT,
+    Resolved,
+    Settings,
+    Source,
+    from_branch,
+    from_conversation,
+    given_source,
+    resolve,
+    usable,
+)
 from everthread.context.build import Context, Contexts
 from everthread.context.plan import Asked
 from everthread.core import calibration, events
@@ -94,9 +105,10 @@ class Runtime:
         self.strategy, self.summarise = strategy, summarise  # the application's own, where it has any
         self._strict = strict  # whether an agent of which nothing is known is a mistake
         self._agents: dict[tuple[str, str], tuple[float, Versioned | None]] = {}
-        self.agents, self.queues = Agents(log, changed=self._agents.clear), Queues()
+        self.agents, self.queues = Agents(log, changed=self._agents.clear, locks=lambda: self.locks), Queues()
         self.children = Children()
-        self.live = Live(log, close=lambda line: close(log, self.queues, line))
+        self.observers = Observers()
+        self.live = Live(log, close=self.close_left)
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys
@@ -177,23 +189,35 @@ class Runtime:
         changes = yield from newest_markers(line, "settings", limit=CHANGES)
         branch = [one.event for one in reversed(readable(changes)) if isinstance(one.event, events.SettingsChanged)]
         own = (source(found.agent),) if found else ()
-        replied = Source("the model that replied last", (yield from self._replied(line)))
         sources = (
-            replied,
+            (yield from self._replied(line)),
             *self.contexts.sources(),
             *own,
             usable(from_conversation(conversation.settings)),
             from_branch(branch),
-            Source("the settings given", given),
+            given_source(given),
         )
         return resolve(*sources)
 
-    def _replied(self, line: Line) -> Script[dict[str, Any]]:
-        """The model and the address that a conversation was answered from last, as far as they are known."""
+    def _replied(self, line: Line) -> Script[Source]:
+        """The model and the address that a conversation was answered from last, as far as they are known. What a log
+        says of an address may have been put there, and where callers are not the operators it is not gone to."""
+        name = "the model that replied last"
         if line.about in self.replies_from:
-            return self.replies_from[line.about]
+            return Source(name, self.replies_from[line.about])
         made = yield from own_calls(line)
-        return {"model": made[0].call.model, "address": made[0].call.address or None} if made else {}
+        if not made:
+            return Source(name, {})
+        model, address = made[0].call.model or None, made[0].call.address or None
+        known = address is None or not self.locks or (self._chosen is not None and address == self._chosen.address)
+        return Source(
+            name, {"model": model, "address": address} if known else {}, whose="operators" if address else "log"
+        )
+
+    @property
+    def locks(self) -> bool:
+        """Whether callers are not the operators."""
+        return any(source.locks for source in self.contexts.sources())
 
     def replies(self, line: Line, context: Context) -> None:
         """Keep in mind which model replies in a conversation, and from where: the call may have named them."""
@@ -313,30 +337,42 @@ class Runtime:
             await asyncio.wait(running)
 
     @asynccontextmanager
-    async def running(self, conversation: str) -> AsyncIterator[asyncio.Task[Any]]:
+    async def running(self, conversation: Conversation) -> AsyncIterator[asyncio.Task[Any]]:
         """While a turn runs, in this task: closing the store ends it first. What goes wrong with it is logged: who
         began it may have gone."""
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
         try:
-            yield task
+            with self.observers.turn(conversation):
+                yield task
         except Conflict as refused:
-            _log.info("A turn of conversation %s was refused: %s", conversation, refused)
+            _log.info("A turn of conversation %s was refused: %s", conversation.id, refused)
             raise
         except Exception as problem:
-            _log.warning("A turn of conversation %s failed: %s", conversation, problem)
+            _log.warning("A turn of conversation %s failed: %s", conversation.id, problem)
             raise
         finally:
             self._running.discard(task)
 
-    async def close(self) -> None:
-        """End the turns that run, finish what is under way beside them, and let go of the connections."""
+    async def close_left(self, line: Line) -> bool:
+        """Close a turn whose runner is gone. Whether there was one; TurnBusy: somebody runs it."""
+        closed = await close(self.log, self.queues, line)
+        if closed:
+            self.observers.taken_over()
+        return closed
+
+    async def interrupt(self) -> None:
+        """End the turns that run: what has come of their replies is kept."""
         running = self._running - {asyncio.current_task()}
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
+
+    async def close(self) -> None:
+        """End the turns that run, finish what is under way beside them, and let go of the connections."""
+        await self.interrupt()
         self.live.close()
         if self._beside:
             await asyncio.wait(self._beside, timeout=5)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from everthread.agent.approval import StillWaiting, check_approved_nowhere, is_cut_short, waiting
-from everthread.agent.children import settle_left, telling_parent
+from everthread.agent.outcomes import settle_left, telling_parent
 from everthread.agent.personas import kept_as
 from everthread.agent.prepare import Instructions, prepared, the_one
 from everthread.agent.reply import Reply
@@ -53,7 +53,7 @@ async def _run(
     runtime: Runtime, talk: ToolContext, target: Target, act: TurnAct, given: Given, tell: TellDelta, accept: Accept
 ) -> None:
     conversation = talk.conversation
-    async with runtime.running(conversation.id) as running:
+    async with runtime.running(conversation) as running:
         await settle_left(runtime, talk)
         async with (
             _branch_alone(runtime, talk, target, given, tell) as (line, held, standing),
@@ -62,8 +62,8 @@ async def _run(
                 runtime, conversation, given.asked, given.instructions, given.tools, check=True, child=child
             ) as ready,
         ):
-            with runtime.live.run(line, held, running) as run:
-                await act(TurnRunner(runtime, talk, run, standing, ready, tell=tell, accept=accept))
+            with runtime.live.run(line, held, running) as run, runtime.children.taking(line, child) as figures:
+                await act(TurnRunner(runtime, talk, run, standing, ready, figures, tell=tell, accept=accept))
 
 
 @asynccontextmanager

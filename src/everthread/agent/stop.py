@@ -9,29 +9,33 @@ because its process is gone, is closed here.
 from __future__ import annotations
 
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from everthread.agent.abandoned import close
-from everthread.agent.runtime import Runtime
 from everthread.core.branches import Line
 from everthread.errors import TurnBusy
 from everthread.live import stop_of
 from everthread.store.beside.leases import LeaseName, of_turns
 
+if TYPE_CHECKING:
+    from everthread.agent.runtime import Runtime
 
-async def stop(runtime: Runtime, line: Line) -> bool:
-    """End the turn of a branch, and wait until it has ended. Whether there was one."""
+
+async def stop(runtime: Runtime, line: Line, *, waiting: bool = False) -> bool:
+    """End the turn of a branch, and wait until it has ended. Whether there was one. `waiting`: also one that waits for
+    approval, whose tool calls are refused; else it goes on waiting."""
     log, asked = runtime.log, ""
     name = LeaseName(line.tenant, of_turns(line.conversation, line.branch.number))
     async with aclosing(log.changes(name.about)) as changes:  # type: ignore[type-var]
         async for _ in changes:
             found = await log.leases.partial(*name)
             runner = found.holder if found else ""
-            if asked and runner != asked:
+            if asked and runner != asked and (runner or not waiting):
                 return True
             if not runner and (await log.head(line)).state not in ("open", "waiting"):
-                return False
+                return bool(asked)
             try:
-                return await close(log, runtime.queues, line) or bool(asked)
+                return await close(log, runtime.queues, line, waiting=waiting) or bool(asked)
             except TurnBusy:
                 if runner and not asked:
                     await log.append(line.target, [stop_of(runner)])

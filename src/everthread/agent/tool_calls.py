@@ -15,7 +15,8 @@ import msgspec
 from everthread.agent.canvas import change_canvas
 from everthread.agent.finish import finished
 from everthread.agent.results import instead_of, undrawn
-from everthread.core.canvas import Change
+from everthread.agent.runtime import Runtime
+from everthread.core.canvas import Change, read_changes
 from everthread.core.deltas import CallDelta, CanvasDelta, Delta, ResultDelta
 from everthread.core.events import Event, ToolCall, text_of
 from everthread.core.happenings import CanvasChanged
@@ -23,7 +24,6 @@ from everthread.core.logged import Logged
 from everthread.core.quotes import Quote
 from everthread.errors import BadValue, EventTooLarge, Outrun
 from everthread.live import LiveTurn
-from everthread.store.log import Log
 from everthread.store.scripts.append import Basis, Beside
 from everthread.tools import Toolbox, ToolContext
 from everthread.tools.context import running_call
@@ -48,7 +48,7 @@ class ToolCalls:
 
     def __init__(
         self,
-        log: Log,
+        runtime: Runtime,
         run: LiveTurn,
         toolbox: Toolbox,
         talk: ToolContext,
@@ -56,7 +56,8 @@ class ToolCalls:
         append: Append,
         tell: Callable[[Delta], None],
     ) -> None:
-        self._log, self._line, self._held, self._toolbox, self._talk = log, run.line, run.held, toolbox, talk
+        self._log, self._observers = runtime.log, runtime.observers
+        self._line, self._held, self._toolbox, self._talk = run.line, run.held, toolbox, talk
         self._append, self._tell = append, tell
         self.seconds = 0.0
         self.draws_on: DrawsOn | None = None
@@ -82,7 +83,7 @@ class ToolCalls:
 
     async def outcome(self, call: ToolCall, logged: Logged) -> ToolOutcome:
         """What comes of a tool call that the log has, perhaps with other arguments."""
-        with running_call(self._line.conversation, logged):
+        with running_call(self._line.conversation, logged), self._observers.tool_call(call):
             return await self._toolbox.outcome(call, self._talk, seconds=self.seconds)
 
     async def keep(self, outcome: ToolOutcome, call: Logged, *before: Event) -> None:
@@ -117,7 +118,8 @@ class ToolCalls:
             await self._append(*before, result)
         else:
             drawn = await change_canvas(self._log, self._line, outcome.changes, write, quotes=result.quotes)
-            self._tell(CanvasDelta(changes=outcome.changes, seq=drawn.seq))
+            assert isinstance(drawn.event, CanvasChanged)
+            self._tell(CanvasDelta(changes=tuple(read_changes(drawn.event.data["changes"])), seq=drawn.seq))
 
     async def _draw_on(self, other: DrawsOn, changes: Sequence[Change], quotes: Sequence[Quote]) -> None:
         """Draw on the canvas of another branch, as long as the turn is ours. Its listeners hear of it there."""

@@ -39,7 +39,7 @@ from everthread.config import Settings
 from everthread.context.build import Context, holding
 from everthread.context.plan import Asked
 from everthread.core.deltas import Delta, Notice, TextDelta
-from everthread.core.ended import CANCELLED, STOPPED
+from everthread.core.ended import CANCELLED, STOPPED, UNTOLD, is_own_reason
 from everthread.core.events import Assistant, Event, ToolCall, unremembered
 from everthread.core.logged import Logged
 from everthread.core.partial import LiveDelta
@@ -71,13 +71,15 @@ _log = logging.getLogger("everthread.agent")
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn is run with: what is asked of every context, the tools, the agent's name and version, what the user
-    should know before it begins, and where it draws, if that is not on its own branch."""
+    should know before it begins, and where it draws, if that is not on its own branch. `keeps_lease`: whether something
+    is to be written after its last event, so that the branch is not yet free with that."""
 
     asked: Asked
     toolbox: Toolbox
     agent: str = ""
     notices: tuple[str, ...] = ()
     draws_on: DrawsOn | None = None
+    keeps_lease: bool = False
 
 
 class TurnRunner:
@@ -90,6 +92,7 @@ class TurnRunner:
         run: LiveTurn,
         standing: Standing,
         prepared: Prepared,
+        figures: Figures,
         *,
         tell: TellDelta,
         accept: Accept,
@@ -101,13 +104,14 @@ class TurnRunner:
         self._tell_caller, self._accept = tell, accept
         self._asked, self._toolbox, self._agent = prepared.asked, prepared.toolbox, prepared.agent
         talk.notes_seen = ""
-        self._tools = ToolCalls(runtime.log, run, self._toolbox, talk, append=self._append, tell=self._tell)
+        self._tools = ToolCalls(runtime, run, self._toolbox, talk, append=self._append, tell=self._tell)
         self._tools.draws_on = prepared.draws_on
+        self._keeps_lease = prepared.keeps_lease
         self._target = run.line.target
         self._calling: Calling | None = None
         self._answered: Logged | None = None  # the tool call that was approved, and runs
         self._change: Logged | None = None  # how somebody changed its arguments
-        self._figures = Figures()
+        self._figures = figures
         self._begun = False  # whether the turn is ours to go on with
         self._limits = Settings()  # from the first context on: its settings, for the whole turn
         for notice in prepared.notices:
@@ -271,7 +275,8 @@ class TurnRunner:
 
     def _limit(self, settings: Settings) -> None:
         """Hold the turn to what the settings allow."""
-        self._limits, self._tools.seconds = settings, settings.tool_seconds
+        self._limits = self._figures.limits = settings
+        self._tools.seconds = settings.tool_seconds
 
     async def _context(self) -> Context:
         context, self._asked = await self._runtime.build(self.line, self._asked)
@@ -282,7 +287,7 @@ class TurnRunner:
 
     def _check_limits(self) -> None:
         figures = self._figures
-        figures.check(self._limits)
+        figures.check()
         if self._limits.turn_dollars and not figures.priced and figures.calls == 1:
             self._tell(Notice(text=f"No price is known of {figures.model}, so turn_dollars cannot be checked."))
 
@@ -323,7 +328,7 @@ class TurnRunner:
 
     def _asking(self, event: Assistant | ToolCall) -> Assistant | ToolCall:
         """The event; a tool call that needs approval says that it waits for it."""
-        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event):
+        if isinstance(event, ToolCall) and self._toolbox.needs_approval(event, self._talk):
             return msgspec.structs.replace(event, waits_for="approval")
         return event
 
@@ -334,7 +339,7 @@ class TurnRunner:
     async def _failed(self, problem: ModelError) -> None:
         """Append the record of a model call that gave nothing and will be made again in another way."""
         assert self._calling
-        record, self._calling = self._calling.failed(str(problem)), None
+        record, self._calling = self._calling.failed(await self._tellable(str(problem))), None
         await self._append(record)
 
     # -- how it ends -------------------------------------------------------------------------------------------
@@ -372,6 +377,7 @@ class TurnRunner:
         """Keep what had come of the reply, and close the turn as interrupted, unless it is over or awaits approval."""
         if self._held.given_back:
             return await self._done()
+        reason = await self._tellable(reason)
         came: list[Event] = []
         if calling := self._calling:
             self._calling = None
@@ -384,6 +390,13 @@ class TurnRunner:
         if events := await closing(self._runtime.log, self.line, self.head, came, reason=reason, late=late):
             await self._append(*events, gives_back=True)
         return await self._done()
+
+    async def _tellable(self, reason: str) -> str:
+        """Why something failed; not in a provider's words where something was redacted that it had been sent."""
+        sent = self._figures.sent
+        if sent is None or is_own_reason(reason):
+            return reason
+        return reason if await self._runtime.log.forgotten(self.line) == sent.forgotten else UNTOLD
 
     async def _done(self) -> Head:
         self._runtime.remind(self._talk.conversation, self.line.branch.number)
@@ -398,6 +411,7 @@ class TurnRunner:
     async def _write(self, events: Sequence[Event | Draft], *, gives_back: bool = False, **how: Any) -> list[Logged]:
         self._live.moves()
         self._held.open = True
+        gives_back = gives_back and not self._keeps_lease
         how |= {"under": self._held.lease, "gap": self._gap, "gives_back": gives_back}
         logged, self.head = await self._runtime.log.go_on(self._target, events, **how)
         self._live.moved(logged[-1].seq)

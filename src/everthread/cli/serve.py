@@ -24,7 +24,8 @@ from everthread.cli.shared import (
     tell,
 )
 from everthread.core.accounts import operator
-from everthread.errors import BadValue, InputError
+from everthread.errors import InputError, OneProcessOnly
+from everthread.store.open import takes_bus
 
 if TYPE_CHECKING:
     from everthread.server.serve import Options
@@ -58,6 +59,7 @@ class AddressTaken(InputError):
 @click.option("--requests", type=click.IntRange(0), metavar="N", help="A caller's requests a minute; 0 for any number.")
 @click.option("--turns", type=click.IntRange(0), metavar="N", help="A caller's turns at once; 0 for any number.")
 @click.option("--tokens", type=click.IntRange(0), metavar="N", help="A caller's tokens a day; 0, the default, for any.")
+@click.option("--log-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
     "--proxy", "proxies", default="127.0.0.1", show_default=True, help="Whose X-Forwarded headers are believed."
 )
@@ -73,11 +75,11 @@ def serve_command(**given: Any) -> None:
 def _serve(
     where: Scope, *, workers: int, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any
 ) -> None:
-    from everthread.server.serve import listening_socket, serve, serve_several
+    from everthread.server.serve import listening_socket, run
 
     options = _options(where, agents, settings, names, **given)
-    if workers > 1 and not where.store.startswith("postgres"):
-        raise BadValue("--workers", workers, "1 on SQLite: several processes that hear each other need PostgreSQL")
+    if workers > 1 and not takes_bus(where.store):
+        raise OneProcessOnly(workers)
     try:
         at = listening_socket(options)
     except OSError as problem:
@@ -85,10 +87,7 @@ def _serve(
     with at:
         address = _address(options.host, at.getsockname()[1])
         asyncio.run(_welcome(where, options, address, workers))
-        if workers > 1:
-            serve_several(options, at, workers)
-        else:
-            asyncio.run(serve(options, at))
+        run(options, at, workers)
 
 
 def _options(where: Scope, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any) -> Options:

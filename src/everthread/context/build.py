@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from everthread.config import Settings, Source, resolve
+from everthread.config import Settings, Source, given_source, resolve
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.gaps import Gaps
 from everthread.context.give_way import can_give_way, fit
@@ -208,7 +208,7 @@ class Contexts:
 
     def check(self, asked: Asked) -> None:
         """Check the settings that are known before anything is read. Raises BadSetting."""
-        resolve(*self.sources(), *asked.sources, Source("the settings given", asked.settings))
+        resolve(*self.sources(), *asked.sources, given_source(asked.settings))
 
     async def build(self, log: Log, way: Line | Current, asked: Asked) -> Context:
         """The context of a line, or of the current branch. Where tokens cannot be counted, as many messages as the

@@ -12,7 +12,17 @@ from typing import Any
 
 import msgspec
 
-from everthread.config import DEFAULT, Resolved, Settings, Source, from_branch, from_conversation, resolve, usable
+from everthread.config import (
+    DEFAULT,
+    Resolved,
+    Settings,
+    Source,
+    from_branch,
+    from_conversation,
+    given_source,
+    resolve,
+    usable,
+)
 from everthread.context.offer import offer, unfenced, weighed
 from everthread.context.output import TOLD, Output
 from everthread.core.branches import CANVAS
@@ -214,7 +224,7 @@ def plan(
 
 def _resolved(asked: Asked, sources: Sequence[Source], outlook: Outlook) -> tuple[Resolved, list[str]]:
     """The settings in force, and those that could not be used."""
-    given = Source("the settings given", asked.settings)
+    given = given_source(asked.settings)
     conversation = usable(from_conversation(msgspec.json.decode(outlook.conversation)))
     branch = from_branch(outlook.settings)
     record = (asked.record,) if asked.record else ()

@@ -40,7 +40,7 @@ def record(context: Context, *, agent: str = "") -> ModelCall:
 
 def as_recorded(seq: int, call: ModelCall) -> Source:
     """The model of the model call that event `seq` records, for another that goes on from it."""
-    return Source(f"model call {seq}", {"model": call.model})
+    return Source(f"model call {seq}", {"model": call.model or None}, whose="log")
 
 
 def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[str]:

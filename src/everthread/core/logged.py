@@ -3,22 +3,24 @@
 The event itself is decoded when it is first looked at: a window is often read for its sizes alone, and a page
 is often sent on as it is stored.
 
-In its JSON form, `time`, `text` and `event` stand in place of the two columns that are the store's own.
+In its JSON form, `time`, `text` and `event` stand in place of the two columns that are the store's own. What is stored
+of an event is its form, so a page is written as JSON without taking its events apart (`as_json`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import starmap
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
-from everthread.core.events import Event, Marker, Message, Other, decode, encode, is_unremembered, text_of
+from everthread.core.events import Event, Marker, Message, Other, decode, decode_all, encode, is_unremembered, text_of
 from everthread.core.happenings import Happening
-from everthread.core.times import microseconds, moment
+from everthread.core.times import microseconds, moment, moments
 from everthread.core.values import Value, inner_form, inside
 from everthread.errors import BadValue, Corrupt
 
@@ -96,6 +98,39 @@ class Logged(msgspec.Struct, Value, frozen=True, dict=True):
 
     def __repr__(self) -> str:
         return f"Logged(seq={self.seq}, branch={self.branch}, turn={self.turn}, {self.event!r})"
+
+
+class _Written(msgspec.Struct, gc=False):
+    """The form of an event in its place, with the event as it is stored."""
+
+    seq: int
+    branch: int
+    id: str
+    kind: str
+    time: datetime
+    turn: int
+    session: int
+    tokens: int
+    settled: int
+    text: str
+    event: msgspec.Raw
+
+
+def as_json(page: Sequence[Logged]) -> bytes:
+    """The forms of events as one JSON list, quickly. ValueError: there are lone surrogates or damaged events, which
+    take longer (`everthread.wire.dumps`)."""
+    bodies = [one.body for one in page]
+    b"".join(bodies).decode()
+    events, times = decode_all(bodies), moments([one.micros for one in page])
+    return _encoder.encode(list(map(_written, page, events, times)))
+
+
+def _written(one: Logged, event: Event, time: datetime) -> _Written:
+    branch, seq, id, kind, _, turn, session, tokens, settled, body = astuple(one)
+    return _Written(seq, branch, id, kind, time, turn, session, tokens, settled, text_of(event), msgspec.Raw(body))
+
+
+_encoder = msgspec.json.Encoder()
 
 
 def logged(rows: Iterable[Iterable[Any]]) -> list[Logged]:

@@ -104,7 +104,9 @@ def outcome_of(
     """The outcome of a child whose turn is over. `turn`: the last events of it, readable."""
     reply = next((one for one in reversed(turn) if one.kind == "assistant"), None)
     state, why = _ended(turn, done) if task else ("killed", LEFT_OPEN)
-    quotes = [[conversation, one.branch, one.seq] for one in (task, reply) if one is not None and not _is_gone(one)]
+    killed = next((one for one in reversed(turn) if why and isinstance(one.event, AgentKilled)), None)
+    repeated = [one for one in (task, killed, reply) if one is not None and not _is_gone(one)]
+    quotes = [[conversation, one.branch, one.seq] for one in repeated]
     data: dict[str, Any] = {"branch": branch, "agent": said.agent, "state": state, "why": why, "quotes": quotes}
     if done is not None:
         usage = done.usage
@@ -114,7 +116,7 @@ def outcome_of(
 
 
 def _is_gone(one: Logged) -> bool:
-    return not isinstance(one.event, User | Assistant)
+    return not isinstance(one.event, User | Assistant | AgentKilled)
 
 
 def _ended(turn: Sequence[Logged], done: Done | None) -> tuple[Ended, str]:

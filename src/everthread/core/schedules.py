@@ -3,7 +3,7 @@
 When a schedule is due follows from its cron expression and its time zone, or from one moment, and from the due time
 that ran last: never from the clock alone, so a clock that is set back runs nothing twice. A run is missed where it was
 due `TOLERANCE` ago or longer and nobody had taken it up. Of missed runs `once` makes a single one, which stands for all
-that was due until it began, and `skip` none.
+that was due until it began, and `skip` none: it goes on with the newest that is not yet missed, or the next.
 
 Local times follow Debian's cron (`cronsim`): at the end of daylight saving time a fixed time that comes twice runs the
 first time only, and at its beginning one that never comes runs right after the jump. A schedule with a `*` in its
@@ -245,8 +245,12 @@ def after_run(one: Schedule, began: datetime) -> Schedule:
 
 
 def skipped(one: Schedule, now: datetime) -> Schedule:
-    """The schedule without what was missed."""
-    return _moved_on(one, _next_due(one, now - TOLERANCE))
+    """The schedule without what was missed. Of what was due within the tolerance only the newest is left to be said:
+    the ones before it have been passed over like the rest."""
+    due = _next_due(one, now - TOLERANCE)
+    while due is not None and (later := following(one.cron, one.zone, due)) is not None and later <= now:
+        due = later
+    return _moved_on(one, due)
 
 
 def _moved_on(one: Schedule, due: datetime | None) -> Schedule:

@@ -36,6 +36,33 @@ class TooMany(EverthreadError):
         self.what, self.limit, self.seconds = what, limit, seconds
 
 
+class GoingAway(EverthreadError):
+    """A process of the service that is about to end. `seconds`: when to try again."""
+
+    def __init__(self) -> None:
+        super().__init__("This process of the service is about to end: try again in a second, another answers then.")
+        self.seconds = 1.0
+
+
+class CannotStart(EverthreadError):
+    """A service none of whose processes could start."""
+
+    def __init__(self, status: int | None) -> None:
+        super().__init__(f"The service cannot start (status {status}): its process said why before it ended.")
+        self.status = status
+
+
+class OneProcessOnly(InputError):
+    """Several processes over a store that is for one."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(
+            f"A SQLite store is served by one process, not by {workers}: others would hear of a reply only once a "
+            "second, while it is kept. Use --workers 1, or a store in PostgreSQL."
+        )
+        self.workers = workers
+
+
 class NoSuchRoute(NotFound):
     """An address at which the service has nothing."""
 

@@ -45,6 +45,7 @@ from everthread.jobs.worker import Did
 from everthread.store.beside.leases import Lease, nothing_more
 from everthread.store.beside.schedules import ABOUT
 from everthread.store.conversations import Conversation, Owner
+from everthread.store.scope import as_operator, within
 from everthread.tools import ToolContext
 
 SOON = 5.0  # seconds after which a process that has opened the store begins to look: one that ends before leaves it
@@ -74,20 +75,24 @@ class ScheduleWorker:
         def begin() -> None:
             self._serving = asyncio.create_task(self._serve())
 
-        self._begins = asyncio.get_running_loop().call_later(SOON, begin)
+        with as_operator():
+            self._begins = asyncio.get_running_loop().call_later(SOON, begin)
 
     async def serve(self, *, tell: Callable[[Did], None] | None = None) -> None:
         """Run what is due until cancelled, also where that is left to a worker apart."""
         self._apart, self.tell = True, tell or self.tell
-        await self.store.watch()
-        await self._serve()
+        with as_operator():
+            await self.store.watch()
+            await self._serve()
 
     async def drain(self, *, tell: Callable[[Did], None] | None = None) -> None:
         """The same, until nothing is due that can be run now."""
         self._apart, self.tell = True, tell or self.tell
         tried = set[tuple[str, object]]()
         while True:
-            due = [one for one in await self.store.schedules.due(limit=PAGE) if (one.id, one.look) not in tried]
+            with as_operator():
+                found = await self.store.schedules.due(limit=PAGE)
+            due = [one for one in found if (one.id, one.look) not in tried]
             tried |= {(one.id, one.look) for one in due}
             self._run_all(due)
             if not self._running:
@@ -128,13 +133,14 @@ class ScheduleWorker:
         return LOOK if after is None else max(0.0, min(LOOK, (after - now) / 1e6))
 
     def _run_all(self, due: list[Schedule]) -> None:
-        """Begin to run them, those of a conversation one after another."""
+        """Begin to run them, those of a conversation one after another, each within its tenant."""
         together: dict[str, list[Schedule]] = {}
         for one in due:
             together.setdefault(f"{one.tenant}/{one.conversation}", []).append(one)
         for about, own in together.items():
             if about not in self._running and not self.closing:
-                self._running[about] = task = asyncio.create_task(self._see_to_all(own))
+                with within(own[0].tenant):
+                    self._running[about] = task = asyncio.create_task(self._see_to_all(own))
                 task.add_done_callback(partial(self._ended, about))
 
     def _ended(self, about: str, task: asyncio.Task[bool]) -> None:
@@ -252,6 +258,7 @@ class _Run:
         else:
             reason = f"{type(problem).__name__}: {problem}"
             _log.warning("The schedule %s failed", one.id, exc_info=problem)
+        await self._store.schedules.get(self._conversation, one.id)  # which is gone where its message was redacted
         now = moment(self._store.now)
         after = schedules.after_failure(one, now)
         told = ScheduleFailed(schedule=one.id, reason=reason, failures=after.failures, paused=after.state == "paused")

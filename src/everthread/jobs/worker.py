@@ -31,6 +31,7 @@ from everthread.store.beside.leases import Held, Lease, nothing_more
 from everthread.store.beside.reminders import ABOUT, Reminder
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
+from everthread.store.scope import as_operator, within
 
 MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
 AT_ONCE = 4  # branches that are worked on at the same time
@@ -116,6 +117,11 @@ class Worker:
 
     # -- from the outside --------------------------------------------------------------------------------------
 
+    @property
+    def backlog(self) -> int:
+        """How many branches wait to be seen to, or are being seen to."""
+        return len(self._working)
+
     def remind(self, conversation: Conversation, branch: int, written: Reminder | None = None) -> None:
         """Something may be due on a branch. Returns at once."""
         if self._closing:
@@ -160,22 +166,25 @@ class Worker:
         """Do what the processes that reply have written reminders of, until cancelled, or until there are none."""
         self._apart, self._tell = True, tell or self._tell
         audit.info("a worker works for all users")
-        async for _ in self._store.changes(ABOUT):
-            await self._take_all()
-            if until_idle:
-                await self.drain()
-                if not await self._store.reminders.due(limit=1):
-                    return
+        with as_operator():
+            async for _ in self._store.changes(ABOUT):
+                await self._take_all()
+                if until_idle:
+                    await self.drain()
+                    if not await self._store.reminders.due(limit=1):
+                        return
 
     async def _take_all(self) -> None:
-        """Be reminded of what processes that reply have written down."""
+        """Be reminded of what processes that reply have written down: looked for everywhere, and seen to within the
+        tenant whose it is."""
         for one in await self._store.reminders.due():
             if f"{one.tenant}/{one.conversation}/{one.branch}" in self._working:
                 continue
-            try:
-                self.remind(await self._store.conversations.find(one.owner, one.conversation), one.branch, one)
-            except NotFound:
-                await self._store.reminders.drop(one)
+            with within(one.tenant):
+                try:
+                    self.remind(await self._store.conversations.find(one.owner, one.conversation), one.branch, one)
+                except NotFound:
+                    await self._store.reminders.drop(one)
 
     # -- when --------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from everthread.core.canvas.searching import texts_in
 from everthread.core.events import Event, Mark, Other, SessionEnded, looks_up, text_of
-from everthread.core.happenings import FlowCompleted, FlowStarted, Happening
+from everthread.core.happenings import CanvasChanged, FlowCompleted, FlowStarted, Happening
 from everthread.core.outcomes import child_of
 from everthread.language.dates import days_asked
 from everthread.language.stems import stem
@@ -79,8 +80,9 @@ class Query(NamedTuple):
 
 
 def source_of(event: Event) -> str:
-    """What recall finds an event by: the text of a message, a recap, the name of a mark, and whatever text stands in a
-    marker of an application. Briefs and summaries are not looked for, since what they tell of is found itself."""
+    """What recall finds an event by: the text of a message, a recap, the name of a mark, what is read on the canvas,
+    and whatever text stands in a marker of an application. Briefs and summaries are not looked for, since what they
+    tell of is found itself."""
     match event:
         case SessionEnded():
             return event.recap
@@ -88,6 +90,8 @@ def source_of(event: Event) -> str:
             return event.name
         case FlowStarted() | FlowCompleted() if child_of(event):
             return "\n".join([event.name, *([event.result] if isinstance(event, FlowCompleted) else [])])
+        case CanvasChanged(data={"changes": changes}):
+            return "\n".join(texts_in(changes))
         case Other(data=said) | Happening(contents=said):
             return "\n".join(_texts(said))
         case _:

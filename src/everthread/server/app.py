@@ -19,20 +19,23 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as Served
+from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
 from everthread.problems import TYPE, body_of, status_of
 from everthread.routes import ROUTES, TALK, Route
+from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
-from everthread.server.files import blob, export_all, export_one, import_all
+from everthread.server.files import blob, export_all, export_one, import_all, upload
+from everthread.server.metrics import metrics
 from everthread.server.office import OFFICE
 from everthread.server.openapi import PREFIX, described
 from everthread.server.pages import page
 from everthread.server.service import Service
+from everthread.server.watched import ROUTE, Watched
 from everthread.server.ws import converse
 
 _log = logging.getLogger("everthread.server")
@@ -55,22 +58,26 @@ NOT_KEPT = (b"cache-control", b"no-store")
 
 def application(service: Service) -> ASGIApp:
     """The service as an ASGI application."""
-    app = Starlette(routes=routes_of(service), exception_handlers={Exception: _failed, HTTPException: _refused})
+    routes = ByPath(routes_of(service))
+    app = Starlette(routes=[routes], exception_handlers={Exception: _failed, HTTPException: _refused})
     app.add_exception_handler(EverthreadError, _failed)
-    return _Headed(app)
+    app.router.redirect_slashes = False  # a redirection names the host by which it was asked, whatever that is
+    app.state.service, app.state.routes = service, routes
+    return _Headed(Watched(app, service))
 
 
-def routes_of(service: Service) -> list[BaseRoute]:
+def routes_of(service: Service) -> list[Served | WebSocketRoute]:
     """All addresses that the service answers at."""
-    served: list[BaseRoute] = [_served(service, route) for route in TABLE]
+    served: list[Served | WebSocketRoute] = [_served(service, route) for route in TABLE]
     served += [_plain(service, *row) for row in BESIDE]
-    served.append(WebSocketRoute(f"{PREFIX}/live", partial(_converse, service)))
-    served.append(WebSocketRoute(f"{PREFIX}{TALK}/live", partial(_converse, service)))
+    for path in (f"{PREFIX}/live", f"{PREFIX}{TALK}/live"):
+        served.append(WebSocketRoute(path, partial(_converse, service, path)))
     return served
 
 
 def _served(service: Service, route: Route) -> Served:
     async def endpoint(request: Request) -> Response:
+        request.scope[ROUTE] = PREFIX + route.path
         return await answer(service, route, request)
 
     return Served(PREFIX + route.path, endpoint, methods=[route.method], name=route.name)
@@ -78,12 +85,14 @@ def _served(service: Service, route: Route) -> Served:
 
 def _plain(service: Service, method: str, path: str, endpoint: Endpoint) -> Served:
     async def answered(request: Request) -> Response:
+        request.scope[ROUTE] = path
         return await endpoint(service, request)
 
     return Served(path, answered, methods=[method], name=endpoint.__name__)
 
 
-async def _converse(service: Service, socket: Any) -> None:
+async def _converse(service: Service, path: str, socket: Any) -> None:
+    socket.scope[ROUTE] = path
     await converse(service, socket)
 
 
@@ -91,7 +100,8 @@ async def _converse(service: Service, socket: Any) -> None:
 
 
 async def openapi(service: Service, request: Request) -> Response:
-    return JSONResponse(described(TABLE, version("everthread")))
+    """The service described for other programs: OpenAPI 3.1."""
+    return JSONResponse(described(TABLE, BESIDE, version("everthread")))
 
 
 async def health(service: Service, request: Request) -> Response:
@@ -110,6 +120,7 @@ async def ready(service: Service, request: Request) -> Response:
 TABLE: tuple[Route, ...] = (*ROUTES, *OFFICE)
 BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", f"{PREFIX}{TALK}/listen", listen),
+    ("POST", f"{PREFIX}{TALK}/blobs", upload),
     ("GET", f"{PREFIX}{TALK}/blobs/{{hash}}", blob),
     ("GET", f"{PREFIX}{TALK}/export", export_one),
     ("GET", f"{PREFIX}/export", export_all),
@@ -122,6 +133,7 @@ BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/openapi.json", openapi),
     ("GET", "/health", health),
     ("GET", "/ready", ready),
+    ("GET", "/metrics", metrics),
 )
 
 
@@ -131,8 +143,9 @@ BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
 async def _failed(request: Request, problem: Exception) -> Response:
     """What went wrong, as problem details."""
     status = status_of(problem)
+    request.app.state.service.metrics.problem(problem)
     if not isinstance(problem, EverthreadError) or status == 500:
-        _log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
+        _log.error("%s failed", request.scope.get(ROUTE, request.method), exc_info=problem)
     headers = {}
     if (seconds := getattr(problem, "seconds", None)) and status in (429, 503):
         headers["retry-after"] = str(max(1, round(seconds)))
@@ -147,8 +160,7 @@ async def _refused(request: Request, problem: Exception) -> Response:
     """What the router itself refuses."""
     assert isinstance(problem, HTTPException)
     if problem.status_code == 405:
-        allowed = (problem.headers or {}).get("Allow", "another method")
-        return await _failed(request, NoSuchMethod(request.method, allowed))
+        return await _failed(request, NoSuchMethod(request.method, request.app.state.routes.allowed(request.scope)))
     return await _failed(request, NoSuchRoute(request.url.path))
 
 
@@ -165,8 +177,8 @@ class _Headed:
 
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name for name, _ in message["headers"]}
-                more = HEADERS if NOT_KEPT[0] in there else [*HEADERS, NOT_KEPT]
+                there = {name.lower() for name, _ in message["headers"]}
+                more = [one for one in (*HEADERS, NOT_KEPT) if one[0] not in there]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 

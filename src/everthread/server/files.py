@@ -15,24 +15,28 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from everthread import wire
 from everthread.app import AGENT
 from everthread.core.accounts import Caller
 from everthread.core.images import media_type_of
+from everthread.core.locks import kept, unlocked
 from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
 from everthread.server.calls import talk_of
-from everthread.server.reading import BODY_SECONDS
+from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
 from everthread.server.service import Service
 from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
+from everthread.store.scripts.restore import Whole
 from everthread.transfer import document_lines, export_lines, read_all
 
 LINES = "application/x-ndjson"
 AGAIN = 4  # how often an export begins anew when something was redacted meanwhile
 PIECE = 256 * 1024
 IMPORT = 1024 * 1024 * 1024  # bytes of a file at most
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 APART = "sandbox; default-src 'none'"  # should a browser show it after all, it may do nothing
 
 
@@ -58,6 +62,20 @@ async def blob(service: Service, request: Request) -> Response:
     if status == 206:
         headers["content-range"] = f"bytes {first}-{last}/{len(data)}"
     return Response(data[first : last + 1], status_code=status, media_type=media_type_of(data), headers=headers)
+
+
+async def upload(service: Service, request: Request) -> Response:
+    """Hand in an image or a file, as the body: the event that shows it, whose parts a message can show."""
+    caller = await service.enter(request, "write")
+    with service.within(caller):
+        where = request.path_params["conversation"], request.query_params.get("branch", "")
+        talk = await talk_of(service, caller, *where)
+        data = await whole_body(request, service.limits.body)
+        if not data:
+            raise BadRequest("there is no file in it")
+        given = request.headers.get("content-type", "").partition(";")[0].strip()
+        logged = await talk.upload(data, name=request.query_params.get("name", ""), media_type=given)
+    return Response(wire.dumps(logged), media_type=JSON)
 
 
 def _disposition(data: bytes) -> str:
@@ -146,10 +164,21 @@ async def import_all(service: Service, request: Request) -> Response:
     with service.within(caller):
         async with _received(request) as path:
             contents = await asyncio.to_thread(read_all, path, owner_of(caller.tenant, caller.user), agent=agent)
-        await service.et.log.restore(contents.wholes, contents.documents)
+        wholes = [_unlocked(whole) for whole in contents.wholes]
+        await service.et.log.restore(wholes, contents.documents)
     told: dict[str, Any] = {"conversations": [whole.conversation.id for whole in contents.wholes]}
     told["events"] = sum(len(drafts) for whole in contents.wholes for _, drafts in whole.branches)
     return JSONResponse(told)
+
+
+def _unlocked(whole: Whole) -> Whole:
+    """What came from elsewhere, without what is for this service's operators alone to set."""
+    conversation = structs.replace(whole.conversation, settings=kept(whole.conversation.settings))
+    branches = [
+        (branch, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
+        for branch, drafts in whole.branches
+    ]
+    return structs.replace(whole, conversation=conversation, branches=branches)
 
 
 @asynccontextmanager
@@ -157,6 +186,7 @@ async def _received(request: Request) -> AsyncIterator[Path]:
     """The body in a file of its own, which only this account can read and which is gone afterwards."""
     with tempfile.NamedTemporaryFile(prefix="everthread-import-") as file:
         size = 0
+        check_length(request, IMPORT)
         async for piece in _coming(request):
             size += len(piece)
             if size > IMPORT:

@@ -42,8 +42,9 @@ class Passwords:
         return self._hasher.check_needs_rehash(hash)
 
     def _fits(self, password: str, hash: str) -> bool:
+        nobodys = self._nobodys  # made the first time, whoever is asked for
         try:
-            self._hasher.verify(hash or self._nobodys, _bytes(password))
+            self._hasher.verify(hash or nobodys, _bytes(password))
             return bool(hash)
         except (Argon2Error, InvalidHashError):
             return False

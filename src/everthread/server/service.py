@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,22 +14,23 @@ from starlette.requests import HTTPConnection
 
 from everthread.app import Everthread
 from everthread.core.accounts import Caller, Scope
-from everthread.core.events import SettingsChanged
-from everthread.errors import EverthreadError, Forbidden
+from everthread.core.locks import check_event, check_open
+from everthread.errors import EverthreadError
+from everthread.jobs.sweeper import Sweeper
 from everthread.server.door import Door
 from everthread.server.limits import Allowance, Meter
+from everthread.server.logs import TurnLog
+from everthread.server.metrics import Metrics, look_at_backlog
+from everthread.server.tracing import Tracing
 from everthread.server.vault import Vault
-from everthread.store.scope import within
+from everthread.server.watched import CALLER
+from everthread.store.scope import as_operator, within
 
 _log = logging.getLogger("everthread.server")
 
-# What would have the service call elsewhere, read its files or take more of its machine: for operators to set.
-OPERATORS = frozenset({"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"})
-MODELS = ("model", "fallback", "summary_model")
-PATHS = ("local:/", "local:.", "local:~", "local:\\")
-
-
 PAGE_SECONDS = 2.0
+SURE = 1.0  # seconds for which whoever stays is not asked again
+COUNTED = 5.0  # seconds between two counts of what memory has to do
 
 
 class Service:
@@ -36,11 +38,23 @@ class Service:
     made smaller."""
 
     def __init__(
-        self, et: Everthread, door: Door, vault: Vault, limits: Allowance, *, page_seconds: float = PAGE_SECONDS
+        self,
+        et: Everthread,
+        door: Door,
+        vault: Vault,
+        limits: Allowance,
+        traces: Tracing | None = None,
+        *,
+        page_seconds: float = PAGE_SECONDS,
     ) -> None:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = Meter(limits, self._tokens_today)
         self.leaving = asyncio.Event()
+        self.metrics, self.traces = Metrics(), traces
+        for observer in (self.metrics, TurnLog(), traces):
+            if observer is not None:
+                et._runtime.observers.add(observer)
+        self._to_tell: set[Callable[[], None]] = set()
 
     @property
     def limits(self) -> Allowance:
@@ -49,37 +63,72 @@ class Service:
     async def enter(self, request: HTTPConnection, scope: Scope) -> Caller:
         """Who calls, if it may, and has not called too often."""
         caller = await self.door.enter(request, scope)
+        request.scope[CALLER] = caller
         self.meter.request(caller)
         return caller
 
+    def stay(self, request: HTTPConnection) -> Stay:
+        """For a caller who has been let in and stays connected."""
+        return Stay(self.door, request)
+
     def note(self, problem: BaseException) -> None:
         """Log a problem that was told to its caller, if nobody expected it."""
+        self.metrics.problem(problem)
         if not isinstance(problem, EverthreadError):
             _log.error("A request failed", exc_info=problem)
 
     def leave(self) -> None:
         """The process is about to end: whoever listens is told to come back elsewhere."""
         self.leaving.set()
-
-    async def drained(self, seconds: float) -> None:
-        """Give the turns that run some seconds to finish. Closing the store interrupts what is left of them."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.et.idle(), seconds)
+        for tell in tuple(self._to_tell):
+            tell()
 
     @contextmanager
-    def within(self, caller: Caller) -> Iterator[None]:
-        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
-        with within(caller.tenant):
+    def told_to_leave(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile, `tell` is called when the process is about to end. Costs less than a task that waits for it."""
+        self._to_tell.add(tell)
+        try:
             yield
+        finally:
+            self._to_tell.discard(tell)
 
-    def allow(self, caller: Caller, several: list[Any], named: dict[str, Any]) -> None:
-        """Forbidden: an argument sets what only operators may."""
-        if caller.may("admin"):
-            return
-        changes = [one.values for one in several if isinstance(one, SettingsChanged)]
-        for given in (named, named.get("settings"), *changes):
+    async def drained(self, seconds: float) -> None:
+        """Give the turns that run some seconds to finish, and interrupt what is left of them then."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.et.idle(), max(0.0, seconds))
+        await self.et._runtime.interrupt()
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """While the process serves: turns of processes that are gone are closed, and figures kept up to date."""
+        beside = [asyncio.create_task(work) for work in (Sweeper(self.et._runtime).serve(), self._count())]
+        try:
+            yield
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
+            if self.traces:
+                await asyncio.to_thread(self.traces.close)
+
+    async def _count(self) -> None:
+        while True:
+            with suppress(EverthreadError), as_operator():
+                await look_at_backlog(self)
+            await asyncio.sleep(COUNTED)
+
+    def within(self, caller: Caller) -> AbstractContextManager[None]:
+        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
+        return within(caller.tenant)
+
+    def allow(self, several: list[Any], named: dict[str, Any]) -> None:
+        """Forbidden: an argument sets what only operators may. The store would pass it over or refuse it as well; here
+        it is told before anything is written."""
+        for one in several:
+            check_event(one)
+        for given in (named, named.get("settings")):
             if isinstance(given, dict):
-                _check_settings(given)
+                check_open(given)
 
     async def _tokens_today(self, caller: Caller) -> int:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -87,7 +136,14 @@ class Service:
         return sum(row.input + row.output for row in rows)
 
 
-def _check_settings(given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if value is not None and (name in OPERATORS or (name in MODELS and str(value).startswith(PATHS))):
-            raise Forbidden(f"{name} is set by the operators of this service alone", "leave it out, or ask one of them")
+class Stay:
+    """A caller who stays, and whether they still may: who was signed out meanwhile is told nothing more."""
+
+    def __init__(self, door: Door, request: HTTPConnection) -> None:
+        self._door, self._request, self._sure_until = door, request, 0.0
+
+    async def check(self) -> None:
+        """NotSignedIn, AccountDisabled …: as at the door. Asked anew every few seconds at most."""
+        if (now := time.monotonic()) >= self._sure_until:
+            await self._door.enter(self._request, "read")
+            self._sure_until = now + SURE

@@ -19,6 +19,7 @@ SECOND = 1_000_000  # microseconds
 FREE = {"user and address": 5, "address": 20, "user": 50}
 LONGEST = {"user and address": 900, "address": 900, "user": 30}  # seconds
 FORGIVEN = 3_600 * SECOND
+LONGEST_NAME = 200  # characters; no user has a longer one
 MOST = 50_000  # that are kept in mind; then those that failed longest ago are forgotten
 
 Key = tuple[str, ...]
@@ -67,4 +68,5 @@ class Tries:
 
 
 def _keys(tenant: str, user: str, address: str) -> list[Key]:
+    tenant, user, address = tenant[:LONGEST_NAME], user[:LONGEST_NAME], address[:LONGEST_NAME]
     return [("user and address", tenant, user, address), ("address", address), ("user", tenant, user)]

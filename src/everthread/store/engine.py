@@ -112,13 +112,19 @@ class Bells:
     @contextmanager
     def hear(self, about: str, heard: OnNews) -> Iterator[None]:
         """Call `heard` with the events that were appended, or with None where something else may have changed."""
-        self._waiting.setdefault(about, []).append(heard)
+        self.add(about, heard)
         try:
             yield
         finally:
-            self._waiting[about].remove(heard)
-            if not self._waiting[about]:
-                del self._waiting[about]
+            self.remove(about, heard)
+
+    def add(self, about: str, heard: OnNews) -> None:
+        self._waiting.setdefault(about, []).append(heard)
+
+    def remove(self, about: str, heard: OnNews) -> None:
+        self._waiting[about].remove(heard)
+        if not self._waiting[about]:
+            del self._waiting[about]
 
     @contextmanager
     def listen(self, about: str) -> Iterator[asyncio.Event]:
@@ -155,6 +161,9 @@ def statements(placeholder: str) -> dict[str, SqlStatement]:
 
 
 # A join that is to be made row by row. SQLite joins in the order that is written; PostgreSQL has to be held to it.
+_LATERAL_LEFT = re.compile(
+    r"LATERAL \(\s+SELECT (\w)\.\* FROM (\w+ AS \1)\s+WHERE ((?:(?!LATERAL).)*?)\s+OFFSET 0\) AS \1 ON true", re.DOTALL
+)
 _LATERAL = re.compile(
     r"LATERAL \(\s+SELECT (\w)\.\* FROM (\w+ AS \1)\s+WHERE (.*?)\s+OFFSET 0\) AS \1\n((?:LEFT JOIN .*?\n)?)WHERE",
     re.DOTALL,
@@ -167,6 +176,7 @@ _NUMBERS = re.compile(r"CAST\(CAST\(j\.(value) AS text\) AS bigint\)|(?<=e\.bran
 def _statement(body: str, placeholder: str) -> SqlStatement:
     sql = "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
     if placeholder.startswith("?"):
+        sql = _LATERAL_LEFT.sub(r"\2 ON \3", sql)
         sql = _LATERAL.sub(r"\2\n\4WHERE \3 AND", sql)
         sql = _NUMBERS.sub(lambda found: f"j.{found[1] or found[2]}", sql)
     names: list[str] = []

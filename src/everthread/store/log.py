@@ -61,6 +61,7 @@ from everthread.store.scripts import append, check, check_forgotten, read, resto
 from everthread.store.scripts import branch as branching
 from everthread.store.scripts.append import Basis, Batch, Beside, Draft, Tries, Written
 from everthread.store.scripts.branch import Act
+from everthread.store.scripts.children import LeftBehind, left_behind
 from everthread.store.scripts.outlook import Asking, Outlook
 from everthread.store.scripts.read import Newest
 from everthread.store.scripts.restore import OwnedDocument, Whole
@@ -146,6 +147,11 @@ class Log:
         return await self._engine.read(
             lambda: branching.line(conversation.tenant, conversation.id, branch, known=self._lines)
         )
+
+    async def children_left(self, *, limit: int) -> list[LeftBehind]:
+        """The children whose turns nobody runs any more. For workers: crosses every wall."""
+        now = self._time()
+        return await self._engine.read(lambda: left_behind(now, limit))
 
     async def way(self, conversation: Conversation, branch: int | None) -> Line | Current:
         """The same, for what finds out by itself which branch is current."""

@@ -69,7 +69,8 @@ class Agents:
     def history(self, tenant: str, name: str) -> Found:
         """The versions of an agent, newest first."""
     def save(self, tenant: str, agent: Agent) -> Versioned:
-        """Write an agent's next version; one that says what the newest says already is not written again."""
+        """Write an agent's next version; one that says what the newest says already is not written again. Where callers
+        are not the operators: Forbidden, if it has MCP servers, or settings that are for operators alone."""
     def sync(self, folder: Path, *, tenant: str = ...) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""
 
@@ -91,7 +92,7 @@ class Child:
         """As `listen`, each item with its place, as `talk.told` has it."""
     def stop(self) -> bool:
         """End the child and its own children, in whichever process, and return when they have ended. Whether any of
-        them ran. What had come of a reply is kept, and is part of the outcome."""
+        them ran or waited for approval. What had come of a reply is kept, and is part of the outcome."""
 
 class Everthread:
     """An open store of conversations."""
@@ -124,6 +125,7 @@ class Everthread:
         max_event_bytes: int = ...,
         patience: float = 30.0,
         bus: str | None = None,
+        locked: bool = False,
     ) -> Everthread:
         """Open the store at an address: `with Everthread.open(…) as et`, or `et = Everthread.open(…)`. In
         place of the address: an engine of your own.
@@ -142,7 +144,10 @@ class Everthread:
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
-        chooses as well."""
+        chooses as well. `locked`: for a service, whose callers are not its operators: what would have it call other
+        servers or read files (address, extra_body, models by path, MCP servers of saved agents …) comes from the file,
+        the environment, `settings` and `agents` alone. Given for a call it raises Forbidden; where a conversation or
+        branch says it, it is passed over."""
     def conversation(
         self, *, user: str, agent: str = ..., id: str | None = None, begin: bool = True, tenant: str = ...
     ) -> Talk:
@@ -210,9 +215,9 @@ class Everthread:
         """All schedules of a user's conversations, those made first before the others. Without a user there are
         none."""
     def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
-        """Be the worker apart: say what is scheduled, and do what memory has to do in the conversations of which the
-        processes that reply have written reminders (setting `worker`), until cancelled or, `until_idle`, until there is
-        nothing left.
+        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
+        cancelled or, `until_idle`, until there is nothing left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
     def idle(self) -> None:
@@ -424,6 +429,11 @@ class Talk:
         `look_up` that quotes what was redacted meanwhile raises `Outrun`: look it up again. `at`: when it happened, for
         history that is older than now, appended oldest first: a time before the branch's newest event is refused.
         Refused, too, is what only `redact`, `fork`, `rewind` and the log itself write."""
+    def upload(self, data: bytes, *, name: str = "", media_type: str = "") -> Logged:
+        """Hand in an image or a file before anything is said of it; a message then shows it: `talk.say("Look.",
+        *logged.event.parts)`. It is an event, and is forgotten as one: with `redact`.
+
+        What its first bytes say is an image becomes one; everything else is a file of the type that is given."""
     def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:
@@ -556,6 +566,9 @@ class Talk:
         """Remove MEMORY.md for ever, with all its versions."""
     @property
     def id(self) -> str: ...
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
     def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Self
 
 from everthread.agent.runtime import Runtime
 from everthread.context.build import Contexts
 from everthread.core.branches import Line, Target
 from everthread.core.outcomes import Delegated
+from everthread.core.times import moment
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.tools import ToolContext
@@ -24,6 +26,7 @@ class Bound(ToolContext):
         self._runtime = runtime or Runtime(log, Contexts())
         self.conversation = conversation
         self.notes_seen: str | None = None  # MEMORY.md as the model was told of it last
+        self._line: Line | None = None  # of the branch that was current a moment ago, for the next verb
 
     def __repr__(self) -> str:
         where = "its current branch" if self._branch is None else f"branch {self._branch}"
@@ -33,9 +36,24 @@ class Bound(ToolContext):
     def id(self) -> str:
         return self.conversation.id
 
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
+        return moment(self._log.now)
+
     async def line(self) -> Line:
         """The branch that is read and written, with its ancestors: what the verbs of `et.log` take."""
+        if line := self._line:
+            self._line = None
+            return line
         return await self._log.line(self.conversation, self._branch)
+
+    def _just_found(self) -> Self:
+        """For one verb that reads, right after the conversation was found: it was told then which branch is current,
+        and a branch whose line is known need not be asked for again."""
+        if self._branch is None:
+            self._line = self._log.lines.get((self.conversation.tenant, self.id, self.conversation.current))
+        return self
 
     def _at(self, branch: int | None) -> Self:
         return type(self)(self._log, self.conversation, branch, runtime=self._runtime)

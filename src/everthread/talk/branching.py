@@ -32,6 +32,7 @@ class Branching(Bound):
         line = await self.line()
         seq = (await self._log.head(line)).seq if at is None else arguments.seq("at", at)
         grown = await self._log.fork(line, at=seq, name=arguments.name("name", name, empty=True))
+        self._runtime.children.look_again(self.id)
         return self._at(grown.branch.number)
 
     async def rewind(self, *, to: int | str, name: str = "") -> Self:
@@ -46,5 +47,6 @@ class Branching(Bound):
         return self._pointing_at(await self._log.switch(line))
 
     def _pointing_at(self, line: Line) -> Self:
+        self._runtime.children.look_again(self.id)
         self.conversation = msgspec.structs.replace(self.conversation, current=line.branch.number)
         return self._at(None)

@@ -8,8 +8,9 @@ from typing import Any, TypedDict, Unpack
 
 from everthread import arguments as check
 from everthread.agent.child import Child
-from everthread.agent.children import ListedChild, begun_on, ended, family, listed
+from everthread.agent.children import ListedChild, listed
 from everthread.agent.delegate import AT_ONCE, DEPTH, Order, begin
+from everthread.agent.family import begun_on, ended, family
 from everthread.config import Settings
 from everthread.core.branches import ENDLESS
 from everthread.core.events import SettingsChanged, user
@@ -22,6 +23,7 @@ from everthread.talk.bound import Bound
 from everthread.tools.functions import Approval
 from everthread.tools.results import MOST, Quoting
 from everthread.tools.toolbox import ToolFailed
+from everthread.tools.toolbox import listed as listed_tools
 
 LONGER, LONGEST = 60.0, 86_400.0  # seconds that the tool waits longer than its child may take; and at most
 ABOUT = (
@@ -103,7 +105,9 @@ class Delegating(Bound):
             at_once=check.known("at_once", given.get("at_once", AT_ONCE)),
             awaited=awaited,
         )
-        of_turn = check.given(instructions=given.get("instructions"), tools=given.get("tools"), detached=True)
+        tools = given.get("tools")
+        tools = tools if tools is None else listed_tools(tools)  # which are looked at more than once
+        of_turn = check.given(instructions=given.get("instructions"), tools=tools, detached=True)
         await self._log.conversations.mine(self.conversation)
         return Child(self._runtime, self.conversation, await begin(self._runtime, self, order, of_turn))
 

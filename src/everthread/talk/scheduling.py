@@ -12,7 +12,6 @@ import msgspec
 from everthread import arguments
 from everthread.core import schedules
 from everthread.core.schedules import Missed, Schedule
-from everthread.core.times import moment
 from everthread.talk.bound import Bound
 from everthread.tools.context import call_that_runs
 
@@ -29,7 +28,7 @@ class Scheduling(Bound):
         worker ran is made up for by one message ("once") or left out ("skip").
         """
         await self._log.conversations.mine(self.conversation)
-        new = schedules.scheduled(text, at=at, cron=cron, zone=zone, missed=missed, now=self._moment)
+        new = schedules.scheduled(text, at=at, cron=cron, zone=zone, missed=missed, now=self.now)
         if call := call_that_runs():
             made = {"made_conversation": call.conversation, "made_branch": call.branch, "made_seq": call.seq}
             new = msgspec.structs.replace(new, **made)
@@ -51,7 +50,7 @@ class Scheduling(Bound):
     ) -> Schedule:
         """Change what is given of a schedule, and leave the rest. A new time holds from now on."""
         change: dict[str, Any] = {"text": text, "at": at, "cron": cron, "zone": zone, "missed": missed}
-        return await self._change(id, partial(schedules.changed, now=self._moment, **change))
+        return await self._change(id, partial(schedules.changed, now=self.now, **change))
 
     async def pause_schedule(self, id: str) -> Schedule:
         """Say nothing more by a schedule until it is resumed."""
@@ -60,7 +59,7 @@ class Scheduling(Bound):
     async def resume_schedule(self, id: str) -> Schedule:
         """Go on with a schedule that was paused, by you or after too many failures. What a cron expression called for
         meanwhile is passed over; a single message whose time has come meanwhile is said at once."""
-        return await self._change(id, partial(schedules.resumed, now=self._moment))
+        return await self._change(id, partial(schedules.resumed, now=self.now))
 
     async def unschedule(self, id: str) -> None:
         """Delete a schedule for ever. What it has said stays."""
@@ -70,7 +69,3 @@ class Scheduling(Bound):
     async def _change(self, id: str, to: Callable[[Schedule], Schedule]) -> Schedule:
         mine = await self._log.conversations.mine(self.conversation)
         return await self._log.schedules.change(mine, arguments.text("id", id), to)
-
-    @property
-    def _moment(self) -> datetime:
-        return moment(self._log.now)

@@ -7,7 +7,7 @@ from typing import Any, Unpack, overload
 
 from everthread import arguments as check
 from everthread.agent.approval import waiting
-from everthread.agent.child import stop_children
+from everthread.agent.outcomes import end_children
 from everthread.agent.reply import Reply, V
 from everthread.agent.start import TurnAct, settling, start
 from everthread.agent.stop import stop
@@ -75,7 +75,7 @@ class Speaking(Bound):
         there was a turn."""
         line = await self.line()
         stopped = await stop(self._runtime, line)
-        return (children and await stop_children(self._runtime, self.conversation, line)) or stopped
+        return (children and await end_children(self._runtime, self.conversation, line)) or stopped
 
     async def waiting(self) -> list[Logged]:
         """The tool calls that wait for approval, oldest first."""

@@ -13,8 +13,10 @@ from everthread.agent.call import recorded
 from everthread.context.build import Context
 from everthread.context.pins import first_of_turn
 from everthread.core.events import Event, kinds
+from everthread.core.images import UNKNOWN, media_type_of
 from everthread.core.logged import Logged
 from everthread.core.metadata import check_metadata
+from everthread.core.parts import File, Image, file, image
 from everthread.core.settings import GivenSettings
 from everthread.errors import BadValue
 from everthread.talk.bound import Bound
@@ -54,6 +56,19 @@ class Writing(Bound):
         if any(one.kind == "assistant" for one in logged):
             self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
+
+    async def upload(self, data: bytes, *, name: str = "", media_type: str = "") -> Logged:
+        """Hand in an image or a file before anything is said of it; a message then shows it: `talk.say("Look.",
+        *logged.event.parts)`. It is an event, and is forgotten as one: with `redact`.
+
+        What its first bytes say is an image becomes one; everything else is a file of the type that is given.
+        """
+        name, given = arguments.name("name", name, empty=True), arguments.name("media_type", media_type, empty=True)
+        if media_type_of(data) == UNKNOWN:
+            part: Image | File = file(data, name=name, media_type=given or UNKNOWN)
+        else:
+            part = image(data)
+        return (await self.append(kinds.Upload(parts=(part,))))[0]
 
     async def record(
         self, context: Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""

@@ -39,6 +39,11 @@ class ToolContext(Protocol):
     conversation: Conversation
     notes_seen: str | None  # MEMORY.md as the model saw it last
 
+    @property
+    def now(self) -> datetime:
+        """What time it is, by the store's clock."""
+        ...
+
     async def line(self) -> Line:
         """The branch that is read and written, with its ancestors."""
         ...

@@ -12,19 +12,24 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
+from everthread.tools.context import ToolContext
+
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
 Approval = bool | Callable[[dict[str, Any]], bool]
+Fits = Callable[[dict[str, Any], ToolContext], bool]
 
 
 class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `tool` was told of a function; what is empty is taken from the function."""
+    """What `tool` was told of a function; what is empty is taken from the function. `fits`: whether arguments that
+    have the right types can be used now, in a conversation; of those that cannot, nobody is asked for approval."""
 
     name: str = ""
     description: str = ""
     approval: Approval = False
     seconds: float | None = None
+    fits: Fits | None = None
 
 
 class FunctionTool(Generic[P, R]):

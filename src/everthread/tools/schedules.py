@@ -9,11 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from everthread.core.schedules import scheduled, zone_of
-from everthread.core.times import EPOCH
+from everthread.core.schedules import Schedule, scheduled, zone_of
 from everthread.errors import BadValue
 from everthread.tools.context import ToolContext
-from everthread.tools.functions import Approval, FunctionTool, tool
+from everthread.tools.functions import Approval, FunctionTool, ToolOptions
 
 TOOL = "schedule_message"
 
@@ -21,10 +20,7 @@ TOOL = "schedule_message"
 def schedule_tool(*, approval: Approval = True) -> FunctionTool[..., Any]:
     """The tool `schedule_message`, for `tools=[…]`. `approval`: as for `tool`; by default each call needs it."""
 
-    def asks(arguments: dict[str, Any]) -> bool:
-        return _would_run(**arguments) and (approval(arguments) if callable(approval) else approval)
-
-    return tool(_schedule_message, name=TOOL, approval=asks)
+    return FunctionTool(_schedule_message, ToolOptions(name=TOOL, approval=approval, fits=_fits))
 
 
 async def _schedule_message(
@@ -42,13 +38,17 @@ async def _schedule_message(
     return f"Scheduled as {one.id}, next for {one.due.astimezone(zone_of(one.zone)):%A, %Y-%m-%d %H:%M} ({one.zone})."
 
 
-def _would_run(text: str, at: str = "", cron: str = "", zone: str = "UTC") -> bool:
-    """Whether these arguments can be used; when they cannot, nobody need be asked."""
+def _fits(arguments: dict[str, Any], talk: ToolContext) -> bool:
+    """Whether these arguments can be used now; when they cannot, nobody need be asked."""
     try:
-        scheduled(text, at=_time(at), cron=cron, zone=zone, now=EPOCH)
+        _scheduled(**arguments, now=talk.now)
     except BadValue:
         return False
     return True
+
+
+def _scheduled(text: str, at: str = "", cron: str = "", zone: str = "UTC", *, now: datetime) -> Schedule:
+    return scheduled(text, at=_time(at), cron=cron, zone=zone, now=now)
 
 
 def _time(at: str) -> datetime | None:

@@ -3,7 +3,8 @@
 A tool is a function with type hints (as it is, or through `tool`), a mapping or an object with name, description,
 schema and execute, or an MCP server, which brings its own once the toolbox is open. `run` always gives a tool result:
 what goes wrong is told to the model in words that let it correct itself, and to the log of the program with its
-traceback. Only cancellation passes: a tool that calls `sys.exit` has failed, and the program goes on.
+traceback, or in one line where the tool has only refused what it was given. Only cancellation passes: a tool that
+calls `sys.exit` has failed, and the program goes on.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from everthread.core.canvas import Change
 from everthread.core.events import ToolCall, ToolResult
 from everthread.core.parts import Part, Text
 from everthread.core.request import Tool, object_of
-from everthread.errors import BadTool, BadValue, EverthreadError
+from everthread.errors import BadTool, BadValue, Conflict, EverthreadError, InputError, NotFound
 from everthread.tools import schemas
 from everthread.tools.context import ToolContext
-from everthread.tools.functions import Approval, FunctionTool, ToolOptions
+from everthread.tools.functions import Approval, Fits, FunctionTool, ToolOptions
 from everthread.tools.mcp_servers import Listed, McpServer, names_for
 from everthread.tools.results import Drawing, Quoting, in_a_line, parts_of, shortened
 from everthread.tools.running import Ended, OutOfTime, in_time, outcome_of
@@ -55,7 +56,7 @@ class ToolOutcome(NamedTuple):
 
 class BoundTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool, ready to run. `bind` turns what the model wrote into arguments, or raises Misfit; `call` takes these and
-    the conversation."""
+    the conversation. `fits`: as in `ToolOptions`."""
 
     offered: Tool
     bind: Callable[[dict[str, Any]], dict[str, Any]]
@@ -63,6 +64,7 @@ class BoundTool(msgspec.Struct, frozen=True, kw_only=True):
     is_async: bool
     approval: Approval = False
     seconds: float | None = None
+    fits: Fits | None = None
 
 
 def listed(given: Any) -> list[Any]:
@@ -173,8 +175,8 @@ class Toolbox:
 
     # -- running ---------------------------------------------------------------------------------------------
 
-    def needs_approval(self, call: ToolCall) -> bool:
-        """Whether somebody must agree before this runs. No, if it would not run at all."""
+    def needs_approval(self, call: ToolCall, talk: ToolContext | None = None) -> bool:
+        """Whether somebody must agree before this runs. No, if it would not run at all. `talk`: where it would."""
         bound, given = self._tools.get(call.name), object_of(call.arguments)
         if bound is None or given is None or not bound.approval:
             return False
@@ -183,6 +185,8 @@ class Toolbox:
         except schemas.Misfit:
             return False
         try:
+            if bound.fits is not None and talk is not None and not bound.fits(arguments, talk):
+                return False
             return bound.approval is True or bool(bound.approval(arguments))
         except BaseException:  # it may not end the program either
             logger.exception("Whether the tool %s needs approval could not be told, so it does", call.name)
@@ -271,6 +275,9 @@ async def _ran(
     except Ended as ended:
         logger.warning("The tool %s tried to end the program", call.name, exc_info=True)
         return _wrong(call, f"{_told(ended.problem)}. A tool cannot end the program that runs it.")
+    except (Conflict, InputError, NotFound) as refused:
+        logger.warning("The tool %s refused: %s", call.name, in_a_line(refused))
+        return _wrong(call, _told(refused))
     except Exception as problem:
         logger.warning("The tool %s failed", call.name, exc_info=True)
         return _wrong(call, _told(problem))
@@ -333,6 +340,7 @@ def _of_function(function: Callable[..., Any], said: ToolOptions) -> BoundTool:
         is_async=_is_async(function),
         approval=_approval(name, said.approval),
         seconds=_seconds(name, said.seconds),
+        fits=said.fits,
     )
 
 

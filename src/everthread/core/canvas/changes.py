@@ -53,7 +53,8 @@ class Mode(_Change, tag="mode", frozen=True, kw_only=True):
 
 
 class Tick(_Change, tag="tick", frozen=True, kw_only=True):
-    """Ticks an item of a list, or takes the tick away."""
+    """Ticks an item of a list, or takes the tick away. `item`: its id; or its number in the list as it is now, which
+    is written down as its id."""
 
     id: str
     item: str

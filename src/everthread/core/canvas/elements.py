@@ -87,7 +87,7 @@ class Picture(_Element, tag="image", frozen=True, kw_only=True):
 
 
 class ListItem(_Piece, frozen=True, kw_only=True):
-    """`id`: by which it is ticked, its number in the list unless given."""
+    """`id`: by which it is ticked. One that is given none gets one when the list is shown."""
 
     text: str
     id: str = ""

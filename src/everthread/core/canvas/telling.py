@@ -142,7 +142,7 @@ def _gist(element: Element) -> str:
 
 def _list(told: List) -> str:
     """Its first items, and of the others those that are ticked."""
-    rest = [f"{id} {_item(item, told.boxes)}" for id, item in zip(told.ids, told.items, strict=True)][ITEMS:]
+    rest = [f"{number} {_item(item, told.boxes)}" for number, item in enumerate(told.items, 1)][ITEMS:]
     ticked = [told for told, item in zip(rest, told.items[ITEMS:], strict=True) if item.done]
     listed = _listed([_item(item, told.boxes) for item in told.items], ITEMS, "; ")
     return f"{listed}, ticked of these: {_listed(ticked, ITEMS, '; ')}" if ticked else listed

@@ -59,6 +59,7 @@ from everthread.core.events.kinds import (
     System,
     ToolCall,
     ToolResult,
+    Upload,
     User,
     is_kind,
 )
@@ -70,6 +71,7 @@ from everthread.core.events.remembering import (
 )
 from everthread.core.events.stored import (
     decode,
+    decode_all,
     encode,
 )
 
@@ -103,11 +105,13 @@ __all__ = [
     "System",
     "ToolCall",
     "ToolResult",
+    "Upload",
     "User",
     "assistant",
     "attach",
     "bare",
     "decode",
+    "decode_all",
     "detach",
     "encode",
     "is_kind",

@@ -21,17 +21,16 @@ from everthread.core.parts import File, Image, Part, Text, blob_hash
 from everthread.errors import BadValue
 
 _MEDIA = (Image, File)
+_SAYING = (System, User, Assistant, ToolResult)
 
 
 def text_of(event: Event) -> str:
     """What a reader would read of a message; markers have none."""
-    match event:
-        case System() | User() | Assistant() | ToolResult():
-            return "\n".join(part.text for part in event.parts if isinstance(part, Text))
-        case ToolCall():
-            return f"{event.name}({event.arguments})"
-        case _:
-            return ""
+    if isinstance(event, _SAYING):
+        if len(event.parts) == 1 and isinstance(event.parts[0], Text):  # nearly always
+            return event.parts[0].text
+        return "\n".join([part.text for part in event.parts if isinstance(part, Text)])
+    return f"{event.name}({event.arguments})" if isinstance(event, ToolCall) else ""
 
 
 def bare(event: Event) -> Event:

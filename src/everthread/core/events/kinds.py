@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from everthread.core.happenings import HAPPENINGS, Happening
-from everthread.core.parts import Part
+from everthread.core.parts import File, Image, Part
 from everthread.core.quotes import Quote
 from everthread.core.values import Family, Value, stored_form
 from everthread.errors import BadValue
@@ -171,6 +171,12 @@ class SessionEnded(_Event, tag="session_ended", frozen=True):
     extractive: bool = False
 
 
+class Upload(_Event, tag="upload", frozen=True):
+    """Images and files that were handed in before anything was said of them: a message shows them by their hashes."""
+
+    parts: tuple[Image | File, ...] = ()
+
+
 class Summary(_Event, tag="summary", frozen=True):
     """What happened from seq `first` to seq `covers`."""
 
@@ -287,7 +293,7 @@ Message = System | User | Assistant | ToolCall | ToolResult
 Marker = (
     Clear | Mark | Fork | Rewind | Command | SettingsChanged | Pin
     | BriefUpdated | SessionEnded | Summary | SessionStarted | AgentKilled | ModelCall | Redacted
-    | ScheduleFailed
+    | ScheduleFailed | Upload
 )  # fmt: skip
 Event = Annotated[Message | Marker | Happening | Other, Family("an event")]
 
@@ -297,7 +303,7 @@ _CLASSES: dict[str, type[Message | Marker]] = {
     for c in (
         *(System, User, Assistant, ToolCall, ToolResult),
         *(Clear, Mark, Fork, Rewind, Command, SettingsChanged, Pin, AgentKilled, Redacted),
-        *(SessionStarted, BriefUpdated, SessionEnded, Summary, ModelCall, ScheduleFailed),
+        *(SessionStarted, BriefUpdated, SessionEnded, Summary, ModelCall, ScheduleFailed, Upload),
     )
 }
 KINDS = frozenset(_CLASSES)

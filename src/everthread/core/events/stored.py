@@ -7,6 +7,7 @@ which only this module reads.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,6 +16,7 @@ from everthread.core.happenings import HAPPENINGS, Happening
 from everthread.errors import BadValue
 
 _known: msgspec.json.Decoder[Message | Marker] = msgspec.json.Decoder(Message | Marker)
+_several: msgspec.json.Decoder[list[Message | Marker]] = msgspec.json.Decoder(list[Message | Marker])
 _encoder = msgspec.json.Encoder()
 
 
@@ -38,6 +40,15 @@ def decode(body: bytes) -> Event:
         return _decode_rare(body)
     except (BadValue, RecursionError) as problem:
         raise ValueError(str(problem)) from None
+
+
+def decode_all(bodies: Sequence[bytes]) -> list[Event]:
+    """The same of many, at half the price."""
+    try:
+        events: list[Event] = [*_several.decode(b"[" + b",".join(bodies) + b"]")]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        events = []
+    return events if len(events) == len(bodies) else [decode(body) for body in bodies]
 
 
 def _decode_rare(body: bytes) -> Event:

@@ -127,7 +127,7 @@ function over(done) {
   const calls = done.usage ? `${done.usage.input ?? 0} tokens in, ${done.usage.output ?? 0} out${price}` : "";
   state(done.state === "interrupted" ? "The turn was interrupted; what had come is kept."
     : done.state === "waiting" ? "The agent waits for approval of a tool call."
-    : `${done.sent} messages were sent${past}. ${calls}`);
+    : `Sent: ${done.sent} ${done.sent === 1 ? "message" : "messages"}${past}. ${calls}`);
 }
 
 function works(now) {

@@ -34,6 +34,15 @@ def holder() -> str:
     return "/".join((*_this(), secrets.token_hex(8)))
 
 
+def process_of(holder: str) -> str:
+    """The process that a holder is of."""
+    return holder.rpartition("/")[0]
+
+
+def this_process() -> str:
+    return "/".join(_this())
+
+
 def is_dead(holder: str) -> bool:
     """Whether the holder's process is surely gone. Never true of another host's, nor of what is no holder."""
     parts = holder.split("/")

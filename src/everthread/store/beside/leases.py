@@ -70,6 +70,17 @@ class PartialReply(NamedTuple):
     text: str
 
 
+class TurnLease(NamedTuple):
+    """The lease of a branch's turns, and whose conversation that is."""
+
+    tenant: str
+    user: str
+    conversation: str
+    branch: int
+    holder: str
+    until: int
+
+
 class Term(NamedTuple):
     """Who has a lease, and until when."""
 
@@ -168,6 +179,17 @@ def of_conversation(tenant: str, conversation: str, *, now: int) -> Script[dict[
     """The branches of which somebody has the lease of turns, and who."""
     rows = yield Ask("leases_of", {**_turns(tenant, conversation), "now": now})
     return {int(name.rpartition("/")[2]): holder for name, holder in rows}
+
+
+def of_all_turns() -> Script[list[TurnLease]]:
+    """Of every tenant and user."""
+    return [TurnLease(*row) for row in (yield Ask("leases_of_turns", {}))]
+
+
+def named(tenant: str, prefix: str) -> Script[dict[str, Term]]:
+    """Who has the leases whose names begin with a prefix, whether or not they have run out."""
+    rows = yield Ask("leases_named", {"tenant": tenant, "prefix": prefix, "end": after(prefix)})
+    return {name: Term(holder, until) for name, holder, until in rows}
 
 
 def erase(tenant: str, conversation: str) -> Tell:

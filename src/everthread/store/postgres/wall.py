@@ -29,8 +29,8 @@ _OURS = """
             AND relnamespace = ANY (SELECT s::regnamespace FROM unnest(current_schemas(false)) AS s)
     )"""
 
-# Who we are, and the role to step down to. `free`: policies do not bind us; `ready`: the role is there, with its
-# rights. The server cuts a name that is too long, here as where the role is made.
+# Who we are, and the role to step down to. `free`: policies do not bind us; `ready`: it is there, with its rights.
+# The server cuts a name that is too long, here as where the role is made.
 _STANDING = f"""
     WITH {_OURS}
     SELECT CAST(me.rolname AS text) AS name, me.rolsuper OR me.rolbypassrls AS free,

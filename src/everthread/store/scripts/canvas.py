@@ -2,7 +2,7 @@
 
 The canvas is a fold of events (`core.canvas`). After every `EVERY` of them it is kept beside the log as it was then, so
 that hardly more are read however often it has changed. What is kept is derived from the events before it. Redacting
-one of these removes it, and it is folded anew.
+one of these removes it, and whoever redacts keeps it again, folded anew (`keep_again`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from everthread.core.canvas import EMPTY, Canvas, Change, fold, read_changes
 from everthread.core.canvas.fold import decode, encode
 from everthread.core.happenings import CanvasChanged
 from everthread.core.logged import Logged, readable
-from everthread.store.engine import Ask, Script, Tell
+from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.scripts.along import key_of, told
 from everthread.store.scripts.append import Basis, forgotten
 from everthread.store.scripts.read import newest_markers
@@ -67,6 +67,14 @@ def folded(canvas: Canvas, events: Sequence[Logged]) -> Canvas:
 
 def canvas_since(line: Line, first: int, *, last: int = ENDLESS) -> Script[CanvasRead]:
     """The canvas before event `first`, and what has changed it up to event `last`."""
+    kept, events, newest = yield from _since_kept(line, first, last)
+    before = [one for one in events if one.seq < first]
+    return CanvasRead(folded(kept, before), events[len(before) :], newest, len(events))
+
+
+def _since_kept(line: Line, first: int, last: int) -> Script[tuple[Canvas, list[Logged], int]]:
+    """The newest canvas that is kept before event `first`, what has changed it from then on, oldest first, and the seq
+    of the newest of that."""
     found: list[Logged] = []
     kept, seq, whole = EMPTY, 0, False
     while not (seq or whole):
@@ -75,15 +83,30 @@ def canvas_since(line: Line, first: int, *, last: int = ENDLESS) -> Script[Canva
         if len(page) > EVERY or found:  # else none was kept
             kept, seq = yield from _kept(line, [one for one in page if one.seq < first])
         found += page
-    events = [one for one in reversed(found) if one.seq > seq]
-    before = [one for one in events if one.seq < first]
-    return CanvasRead(folded(kept, before), events[len(before) :], found[0].seq if found else 0, len(events))
+    return kept, [one for one in reversed(found) if one.seq > seq], found[0].seq if found else 0
 
 
 def canvas_now(line: Line) -> Script[CanvasNow]:
     times = yield from forgotten(key_of(line))
     read = yield from canvas_since(line, ENDLESS)
     return CanvasNow(read.before, Basis(CANVAS, read.newest, times), read.since_kept)
+
+
+def newest_kept(tenant: str, conversation: str) -> Script[dict[int, int]]:
+    """By branch, the newest event after which its canvas is kept."""
+    rows = yield Ask("newest_canvases", {"tenant": tenant, "conversation": conversation})
+    return {int(branch): int(seq) for branch, seq in rows}
+
+
+def keep_again(line: Line) -> Script[Outcome[None]]:
+    """Keep the canvas after every `EVERY` events of a line, from the newest that is still kept on."""
+    canvas, events, _ = yield from _since_kept(line, ENDLESS, ENDLESS)
+    rows = []
+    for first in range(0, len(events) - EVERY + 1, EVERY):
+        some = events[first : first + EVERY]
+        canvas = folded(canvas, some)
+        rows.append({**key_of(line), "branch": some[-1].branch, "seq": some[-1].seq, "body": encode(canvas)})
+    return Outcome(None, [Tell("keep_canvas", rows)] if rows else [])
 
 
 def _kept(line: Line, events: Sequence[Logged]) -> Script[tuple[Canvas, int]]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from everthread.core.branches import Branch, Target
+from everthread.core.branches import Branch, Line, Target
 from everthread.core.events import TOMBSTONE, Redacted
 from everthread.core.logged import Logged, readable
 from everthread.core.outcomes import FIRST, TASK, Delegated, child_of, delegated, started_key, task_among
-from everthread.store.engine import Script
+from everthread.store.conversations import Owner
+from everthread.store.engine import Ask, Script
+from everthread.store.scripts.along import key_of
 from everthread.store.scripts.append import kept, own_events
+from everthread.store.scripts.branch import branches
 from everthread.store.scripts.quote import Spot
 
 
@@ -35,12 +38,37 @@ def begun(key: Mapping[str, str], branch: Branch) -> Script[Begun | None]:
     return Begun(said, task_among(events)) if said else None
 
 
+class LeftBehind(NamedTuple):
+    """A child whose turn nobody runs any more, and whose it is."""
+
+    owner: Owner
+    conversation: str
+    branch: int
+
+
+def left_behind(now: int, limit: int) -> Script[list[LeftBehind]]:
+    """Of every tenant and user, those that were left first before the others."""
+    rows = yield Ask("children_left", {"now": now, "limit": limit})
+    return [LeftBehind(Owner(tenant, user), conversation, branch) for tenant, user, conversation, branch in rows]
+
+
+def heirs(line: Line, started: Logged, ended: Logged | None = None) -> Script[list[int]]:
+    """The branches that went on from where a child had begun and not yet ended, other than the one that it was begun
+    on: forks and rewinds, and theirs. Other children have tasks of their own."""
+    key, shared = key_of(line), {started.branch}
+    for branch in (yield from branches(line.tenant, line.conversation)):
+        knows = ended is not None and branch.parent == ended.branch and branch.at >= ended.seq
+        if branch.parent in shared and branch.at >= started.seq and not knows and not (yield from begun(key, branch)):
+            shared.add(branch.number)
+    return sorted(shared - {started.branch})
+
+
 def other_copy(
-    key: Mapping[str, str], branches: Iterable[Branch], spot: Spot, kind: str
+    key: Mapping[str, str], all_branches: Iterable[Branch], spot: Spot, kind: str
 ) -> Script[dict[Spot, Redacted]]:
     """Where a child's task stands beside an event of this kind, if it is not redacted there; nothing where the event
     has no part in one."""
-    known, copies = {branch.number: branch for branch in branches}, list[Logged]()
+    known, copies = {branch.number: branch for branch in all_branches}, list[Logged]()
     if kind == "user" and spot.branch in known:
         copies = yield from _beginning(key, known[spot.branch], spot.seq)
     elif kind == "flow_started":

@@ -4,7 +4,8 @@ A redacted event keeps its place, time, kind and size, so that no number in the 
 images that only it showed, what recall found it by, a model call's figures and the hash that could confirm a
 guess are gone. So is every copy that was made of it: what memory made after it on the branches that share it, the
 name that was taken from it, and the events that quote it, with what memory made after those; of a child's task the
-other place where it stands; and the schedule that said it or was made by it. Where it changed the canvas, so is every
+other place where it stands; the schedule that said it or was made by it; and why something failed after it, because a
+provider's words may repeat what it was sent. Where it changed the canvas, so is every
 canvas that was kept after it.
 
 Within a conversation this is one transaction. The same transaction writes down what is still to be forgotten
@@ -19,7 +20,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from everthread.core.branches import CANVAS, Branch, Line, Target
-from everthread.core.events import TOMBSTONE, Command, Redacted, User, encode, redacted, text_of
+from everthread.core.ended import is_own_reason
+from everthread.core.events import TOMBSTONE, Command, ModelCall, Redacted, User, decode, encode, redacted, text_of
 from everthread.core.logged import Logged, readable
 from everthread.core.outcomes import delegated
 from everthread.core.schedules import schedule_of
@@ -56,6 +58,7 @@ TABLES = (
     "events",
     "branches",
 )
+FAILURES = ("agent_killed", "schedule_failed", "model_call")  # what says why something failed
 FORGET_USER = ("forget_user", "forget_forgotten_user")
 
 
@@ -212,6 +215,8 @@ def _copies(key: Mapping[str, str], of: Spot, event: Logged) -> Script[tuple[dic
         elsewhere |= dict.fromkeys(one for one in quotes if one.conversation != of.conversation)
         own |= yield from other_copy(key, all_branches, spot, here[spot].was if spot in here else event.kind)
         own |= yield from _memory_since(key, all_branches, spot)
+        if (here[spot].was if spot in here else event.kind) not in FAILURES:
+            own |= yield from _failures_since(key, all_branches, spot)
         queue += own.keys() - looked
         looked |= own.keys()
         here |= own
@@ -236,6 +241,27 @@ def _memory_since(key: Mapping[str, str], all_branches: list[Branch], spot: Spot
     pieces = told({branch: max(spot.seq, at) for branch, at in sharing(all_branches, spot)})
     rows = yield Ask("memory_since", {**key, "pieces": pieces, "tombstone": TOMBSTONE})
     return {Spot(spot.conversation, branch, seq): Redacted(was=kind) for branch, seq, kind in rows}
+
+
+def _failures_since(key: Mapping[str, str], all_branches: list[Branch], spot: Spot) -> Script[dict[Spot, Redacted]]:
+    """What failed after an event, on every branch that shares it, and says why in words of a provider or a tool: they
+    may repeat it."""
+    pieces = told({branch: max(spot.seq, at) for branch, at in sharing(all_branches, spot)})
+    found: dict[Spot, Redacted] = {}
+    for query in ("failures_since", "failed_calls_since"):
+        for branch, seq, kind, body in (yield Ask(query, {**key, "pieces": pieces, "tombstone": TOMBSTONE})):
+            if not is_own_reason(_reason(bytes(body))):
+                found[Spot(spot.conversation, branch, seq)] = Redacted(was=kind)
+    return found
+
+
+def _reason(body: bytes) -> str:
+    """Why something failed; anything but words of ours where that cannot be read."""
+    try:
+        event = decode(body)
+    except Corrupt:
+        return "damaged"
+    return event.error if isinstance(event, ModelCall) else str(getattr(event, "reason", ""))
 
 
 def sharing(all_branches: list[Branch], spot: Spot) -> list[tuple[int, int]]:

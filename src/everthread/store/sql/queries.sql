@@ -1,5 +1,10 @@
 -- The questions and statements of the log, by name, for both engines: written in the SQL that they share, so
 -- that there is one text to read and to get right. Parameters are written :name.
+--
+-- PostgreSQL's wall between tenants (docs/decisions/0044) lets an index be used only for comparisons that can give nothing
+-- away before the wall is asked: of a column with a column, a parameter or what a query of its own found. So a look-up by
+-- something that is computed stands apart: `(SELECT coalesce(…))`, or LATERAL (… OFFSET 0) where it is made of another
+-- table's columns. tests/migrations/test_queries.py asks for the plans behind the wall, and on either side of it.
 
 -- == conversations ==
 
@@ -39,11 +44,11 @@ LIMIT :limit
 SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, active
 FROM conversations
 WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND (agent = :agent OR :agent = '')
-    AND active <= CAST(:high AS bigint) AND active >= coalesce((
+    AND active <= CAST(:high AS bigint) AND active >= (SELECT coalesce((
         SELECT active FROM conversations
         WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND (agent = :agent OR :agent = '')
             AND active < CAST(:high AS bigint)
-        ORDER BY active DESC, conversation DESC LIMIT 1 OFFSET :skip), 0)
+        ORDER BY active DESC, conversation DESC LIMIT 1 OFFSET :skip), 0))
 ORDER BY active DESC, conversation DESC
 
 -- name: newest_conversation
@@ -65,11 +70,16 @@ SELECT b.branch, b.name, b.parent, b.at, b.time,
     coalesce(e.messages_before + CASE WHEN e.spoken = e.seq THEN 1 ELSE 0 END, 0),
     coalesce(f.tokens_before, 0), coalesce(f.messages_before, 0)
 FROM branches b
-LEFT JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
-    AND e.seq = (SELECT max(seq) FROM events WHERE tenant = :tenant AND conversation = :conversation
-                 AND branch = b.branch)
-LEFT JOIN events f ON f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch
-    AND f.seq = b.at + 1
+LEFT JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
+        AND e.seq = (SELECT max(seq) FROM events
+            WHERE tenant = b.tenant AND conversation = b.conversation AND branch = b.branch)
+    OFFSET 0) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT f.* FROM events AS f
+    WHERE f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch AND f.seq = b.at + 1
+    OFFSET 0) AS f ON true
 WHERE b.tenant = :tenant AND b.conversation = :conversation
 ORDER BY b.branch
 
@@ -85,11 +95,16 @@ CROSS JOIN LATERAL (
     SELECT b.* FROM branches AS b
     WHERE b.tenant = :tenant AND b.conversation = j.key
     OFFSET 0) AS b
-LEFT JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
-    AND e.seq = (SELECT max(seq) FROM events WHERE tenant = b.tenant AND conversation = b.conversation
-                 AND branch = b.branch)
-LEFT JOIN events f ON f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch
-    AND f.seq = b.at + 1
+LEFT JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
+        AND e.seq = (SELECT max(seq) FROM events
+            WHERE tenant = b.tenant AND conversation = b.conversation AND branch = b.branch)
+    OFFSET 0) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT f.* FROM events AS f
+    WHERE f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch AND f.seq = b.at + 1
+    OFFSET 0) AS f ON true
 WHERE b.tenant = :tenant
 
 -- name: user_totals
@@ -99,11 +114,16 @@ SELECT count(DISTINCT c.conversation), coalesce(sum(e.seq - b.at), 0),
     coalesce(sum(e.tokens_before + e.tokens - f.tokens_before), 0)
 FROM conversations c
 LEFT JOIN branches b ON b.tenant = c.tenant AND b.conversation = c.conversation
-LEFT JOIN events e ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
-    AND e.seq = (SELECT max(seq) FROM events
-                 WHERE tenant = b.tenant AND conversation = b.conversation AND branch = b.branch)
-LEFT JOIN events f ON f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch
-    AND f.seq = b.at + 1
+LEFT JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
+        AND e.seq = (SELECT max(seq) FROM events
+            WHERE tenant = b.tenant AND conversation = b.conversation AND branch = b.branch)
+    OFFSET 0) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT f.* FROM events AS f
+    WHERE f.tenant = b.tenant AND f.conversation = b.conversation AND f.branch = b.branch AND f.seq = b.at + 1
+    OFFSET 0) AS f ON true
 WHERE c.tenant = :tenant AND c."user" = :user AND c.erased IS NULL
 
 -- name: update_conversation
@@ -153,8 +173,8 @@ WHERE tenant = :tenant AND conversation = :conversation AND name = :name
 SELECT branch, name, parent, at, time FROM (
     SELECT branch, name, parent, at, time FROM branches
     WHERE tenant = :tenant AND conversation = :conversation
-        AND branch <= coalesce(CAST(:branch AS integer),
-            (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
+        AND branch <= (SELECT coalesce(CAST(:branch AS integer),
+            (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation)))
     ORDER BY branch DESC LIMIT 1) AS found
 WHERE branch = coalesce(CAST(:branch AS integer),
     (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
@@ -253,8 +273,8 @@ SELECT branch, seq, id, time, turn, turn_first, state, pending, session, session
     importance, left_importance
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation
-    AND branch = coalesce(CAST(:branch AS integer),
-        (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation))
+    AND branch = (SELECT coalesce(CAST(:branch AS integer),
+        (SELECT current FROM conversations WHERE tenant = :tenant AND conversation = :conversation)))
 ORDER BY seq DESC LIMIT 1
 
 -- name: head_at
@@ -411,10 +431,10 @@ FROM json_each(:pieces) AS j
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND seq BETWEEN coalesce((
+    AND seq BETWEEN (SELECT coalesce((
         SELECT seq FROM events
         WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
-        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first)) AND :last
 ORDER BY seq
 
 -- name: tail_of_line
@@ -423,10 +443,10 @@ ORDER BY seq
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND seq BETWEEN coalesce((
+    AND seq BETWEEN (SELECT coalesce((
         SELECT seq FROM events
         WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
-        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first)) AND :last
 UNION ALL
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
 FROM json_each(:pieces) AS j
@@ -446,10 +466,10 @@ WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :ten
 SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
 FROM events
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
-    AND seq BETWEEN coalesce((
+    AND seq BETWEEN (SELECT coalesce((
         SELECT seq FROM events
         WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND turn_first = seq
-        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first) AND :last
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :skip), :first)) AND :last
 UNION ALL
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
 FROM json_each(:pieces) AS j
@@ -469,11 +489,11 @@ FROM events
 WHERE CAST(:past_turn AS integer) > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
         AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
     AND tenant = :tenant AND conversation = :conversation AND branch = :large
-    AND seq BETWEEN coalesce((
+    AND seq BETWEEN (SELECT coalesce((
         SELECT seq FROM events
         WHERE tenant = :tenant AND conversation = :conversation AND branch = :large AND turn_first = seq
             AND +seq <= :large_last AND settled_before <= CAST(:high AS bigint)
-        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :large_skip), :large_first) AND :large_last
+        ORDER BY settled_before DESC, seq DESC LIMIT 1 OFFSET :large_skip), :large_first)) AND :large_last
     AND turn > (SELECT turn FROM events WHERE tenant = :tenant AND conversation = :conversation
         AND branch = :branch ORDER BY seq DESC LIMIT 1) - CAST(:turns AS integer)
 
@@ -809,7 +829,10 @@ ORDER BY left_importance DESC LIMIT 1
 -- event may be on an ancestor, where the last three columns are not found.
 SELECT s.seq, s.settled_before, p.turn_first, f.settled_before, f.turn, f.messages_before
 FROM events s
-JOIN events p ON p.tenant = s.tenant AND p.conversation = s.conversation AND p.branch = s.branch AND p.seq = s.seq - 1
+CROSS JOIN LATERAL (
+    SELECT p.* FROM events AS p
+    WHERE p.tenant = s.tenant AND p.conversation = s.conversation AND p.branch = s.branch AND p.seq = s.seq - 1
+    OFFSET 0) AS p
 LEFT JOIN events f ON f.tenant = s.tenant AND f.conversation = s.conversation AND f.branch = s.branch
     AND f.seq = p.turn_first
 WHERE s.tenant = :tenant AND s.conversation = :conversation AND s.branch = :branch
@@ -988,6 +1011,31 @@ CROSS JOIN LATERAL (
     OFFSET 0) AS e
 WHERE substr(e.body, 1, 18) <> :tombstone
 
+-- name: failures_since
+-- Events on some branches, in a JSON object each with the seq after which, that say why something failed and are not
+-- redacted.
+SELECT e.branch, e.seq, e.kind, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = CAST(j.key AS integer)
+        AND e.spoken <> e.seq AND e.kind IN ('agent_killed', 'schedule_failed')
+        AND e.seq > CAST(CAST(j.value AS text) AS bigint)
+    OFFSET 0) AS e
+WHERE substr(e.body, 1, 18) <> :tombstone
+
+-- name: failed_calls_since
+-- The same of model calls.
+SELECT e.branch, e.seq, e.kind, e.body
+FROM json_each(:pieces) AS j
+CROSS JOIN LATERAL (
+    SELECT m.* FROM model_calls AS m
+    WHERE m.tenant = :tenant AND m.conversation = :conversation AND m.branch = CAST(j.key AS integer)
+        AND m.failed <> 0 AND m.seq > CAST(CAST(j.value AS text) AS bigint)
+    OFFSET 0) AS m
+LEFT JOIN events AS e ON e.tenant = m.tenant AND e.conversation = m.conversation AND e.branch = m.branch AND e.seq = m.seq
+WHERE substr(e.body, 1, 18) <> :tombstone
+
 -- name: insert_quote
 INSERT INTO quotes (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq)
 VALUES (:tenant, :conversation, :branch, :seq, :of_conversation, :of_branch, :of_seq)
@@ -1063,6 +1111,10 @@ WHERE c.seq > 0
 INSERT INTO canvases (tenant, conversation, branch, seq, body)
 VALUES (:tenant, :conversation, :branch, :seq, :body)
 ON CONFLICT DO NOTHING
+
+-- name: newest_canvases
+-- By branch, the newest that is kept.
+SELECT branch, max(seq) FROM canvases WHERE tenant = :tenant AND conversation = :conversation GROUP BY branch
 
 -- name: forget_canvases
 -- Every one that may have been folded from this event.
@@ -1168,6 +1220,19 @@ HAVING max(version) <> count(*)
 
 -- == leases, documents, calibrations ==
 
+-- name: children_left
+-- The branches whose turn nobody runs any more though it was never given back, of those that begin with a command, as
+-- children's do; of every tenant and user.
+SELECT c.tenant, c."user", c.conversation, b.branch
+FROM leases AS l CROSS JOIN conversations AS c CROSS JOIN branches AS b CROSS JOIN events AS e
+WHERE l.name LIKE 'turn/%' AND l.until <= :now
+    AND c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26) AND c.erased IS NULL
+    AND b.tenant = c.tenant AND b.conversation = c.conversation AND b.branch = CAST(substr(l.name, 33) AS integer)
+    AND b.parent IS NOT NULL
+    AND e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch AND e.seq = b.at + 2
+    AND e.kind = 'command'
+ORDER BY l.until, l.tenant, l.name LIMIT :limit
+
 -- name: take_lease
 -- Unless another has it, whose time is not over and who is not `over`. One statement, so one of many wins.
 INSERT INTO leases (tenant, name, holder, until) VALUES (:tenant, :name, :holder, :until)
@@ -1195,6 +1260,18 @@ SELECT holder, until FROM leases WHERE tenant = :tenant AND name = :name
 -- name: leases_of
 -- Those whose names begin with a prefix, which sorts before `end`, and that have not run out.
 SELECT name, holder FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end AND until > :now
+
+-- name: leases_named
+-- The same, whether or not they have run out.
+SELECT name, holder, until FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end ORDER BY name
+
+-- name: leases_of_turns
+-- Of every tenant and user, with whose conversation it is. They are named turn/conversation/branch, where a
+-- conversation's id has 26 characters.
+SELECT l.tenant, c."user", c.conversation, CAST(substr(l.name, 33) AS bigint), l.holder, l.until
+FROM leases l JOIN conversations c ON c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26)
+WHERE l.name LIKE 'turn/%' AND c.erased IS NULL
+ORDER BY l.tenant, l.name
 
 -- name: write_under
 -- Goes before everything that is written under a lease: who no longer has it changes no row, and writes nothing. Who does
@@ -1258,8 +1335,8 @@ VALUES (:tenant, :user, :name, :version, :body, :time)
 -- One version of a document; the newest where none is given.
 SELECT name, version, body, time FROM documents
 WHERE tenant = :tenant AND "user" = :user AND name = :name
-    AND version = coalesce(CAST(:version AS integer),
-        (SELECT max(version) FROM documents WHERE tenant = :tenant AND "user" = :user AND name = :name))
+    AND version = (SELECT coalesce(CAST(:version AS integer),
+        (SELECT max(version) FROM documents WHERE tenant = :tenant AND "user" = :user AND name = :name)))
 
 -- name: documents
 -- The newest version of each document whose name begins with a prefix, which sorts before `end`.
@@ -1445,7 +1522,7 @@ LEFT JOIN recall_branches r ON r.tenant = b.tenant AND r.conversation = b.conver
 WHERE c.tenant = :tenant AND c."user" = :user AND c.conversation BETWEEN :low_id AND :high_id AND c.erased IS NULL
     AND EXISTS (SELECT 1 FROM events e
         WHERE e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
-            AND e.seq > coalesce(r.last, b.at))
+            AND e.seq > CASE WHEN r.last IS NULL THEN b.at ELSE r.last END)
 ORDER BY b.conversation, b.branch
 
 -- name: recall_behind
@@ -1508,10 +1585,13 @@ ON CONFLICT (word, block) DO UPDATE SET postings = recall_words.postings || excl
 SELECT w.block, w.postings, b.session, b.runs
 FROM recall_words w
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_conversations r
+CROSS JOIN LATERAL (
+    SELECT r.* FROM recall_conversations AS r
+    WHERE r.number = w.block >> 20
+    OFFSET 0) AS r
 WHERE w.word = :word AND w.block >= :low AND w.block < :high
     AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
-    AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
+    AND r.tenant = :tenant AND r."user" = :user
     AND (r.conversation = :conversation OR :conversation = '')
 ORDER BY w.block DESC LIMIT :limit
 
@@ -1521,10 +1601,13 @@ SELECT w.block, w.postings, b.session, b.runs
 FROM json_each(:blocks) AS j
 CROSS JOIN recall_words w
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_conversations r
+CROSS JOIN LATERAL (
+    SELECT r.* FROM recall_conversations AS r
+    WHERE r.number = w.block >> 20
+    OFFSET 0) AS r
 WHERE w.word = :word AND w.block = CAST(j.key AS bigint)
     AND b.block = w.block AND b.newest >= :since AND b.oldest < :until
-    AND r.number = w.block >> 20 AND r.tenant = :tenant AND r."user" = :user
+    AND r.tenant = :tenant AND r."user" = :user
     AND (r.conversation = :conversation OR :conversation = '')
 
 -- name: recall_known
@@ -1543,8 +1626,11 @@ SELECT count(*) FROM recall_words WHERE word = :word AND block >= :low AND block
 SELECT b.block, r.conversation, b.seqs, b.runs
 FROM json_each(:blocks) AS j
 CROSS JOIN recall_blocks b
-CROSS JOIN recall_conversations r
-WHERE b.block = CAST(j.key AS bigint) AND r.number = b.block >> 20 AND r.tenant = :tenant AND r."user" = :user
+CROSS JOIN LATERAL (
+    SELECT r.* FROM recall_conversations AS r
+    WHERE r.number = b.block >> 20
+    OFFSET 0) AS r
+WHERE b.block = CAST(j.key AS bigint) AND r.tenant = :tenant AND r."user" = :user
 
 -- name: recall_events
 -- Events of a conversation by branch and seq (branch * 2^31 + seq), which are the keys of a JSON object.
@@ -1561,8 +1647,12 @@ WHERE e.seq > 0
 -- Events of a branch by their seqs, which are the keys of a JSON object.
 SELECT e.branch, e.seq, e.id, e.kind, e.time, e.turn, e.session, e.tokens, e.settled, e.body
 FROM json_each(:seqs) AS j
-CROSS JOIN events e
-WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = :branch AND e.seq = CAST(j.key AS integer)
+CROSS JOIN LATERAL (
+    SELECT e.* FROM events AS e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = :branch
+        AND e.seq = CAST(j.key AS integer)
+    OFFSET 0) AS e
+WHERE e.seq > 0
 
 -- name: recall_block
 -- The blocks of a conversation in which an event may be.

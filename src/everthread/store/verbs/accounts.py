@@ -29,6 +29,7 @@ class Accounts:
     def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
         self._engine = engine
         self._clock = clock
+        self._last = ""  # id of an entry of the audit: what one process does is in the order in which it was done
 
     # -- accounts ------------------------------------------------------------------------------------------
 
@@ -87,7 +88,7 @@ class Accounts:
 
     async def see(self, row: SignInRow) -> None:
         """Write down when a sign-in was last used, and until when it holds."""
-        await self._engine.write(partial(accounts.see, row), about=f"seen/{row.tenant}", durable=False)
+        await self._engine.write(partial(accounts.see, row), about=f"seen/{row.hash[:16]}", durable=False)
 
     async def sign_out(self, tenant: str, hash: str) -> None:
         """End a sign-in."""
@@ -119,7 +120,7 @@ class Accounts:
     async def see_key(self, key: ApiKey) -> None:
         """Write down when an API key was last used."""
         script = partial(keys.see, key, self._clock())
-        await self._engine.write(script, about=f"seen/{key.tenant}", durable=False)
+        await self._engine.write(script, about=f"seen/{key.id}", durable=False)
 
     async def revoke_key(self, tenant: str, id: str, entry: AuditEntry | None) -> None:
         """No longer take an API key; UnknownKey."""
@@ -137,6 +138,7 @@ class Accounts:
         return await self._engine.read(keys.all_sealed)
 
     async def put_sealed(self, new: SealedKey, entry: AuditEntry | None) -> None:
+        """Keep a tenant's key for a provider, in place of one it may have."""
         await self._write(new.tenant, partial(keys.put_sealed, new, entry))
 
     async def reseal(self, new: SealedKey, *, was: SealedKey) -> None:
@@ -144,6 +146,7 @@ class Accounts:
         await self._write(new.tenant, partial(keys.reseal, new, was=was.sealed))
 
     async def forget_sealed(self, tenant: str, provider: str, entry: AuditEntry | None) -> None:
+        """Remove a tenant's key for a provider."""
         await self._write(tenant, partial(keys.forget_sealed, tenant, provider, entry))
 
     # -- the audit -----------------------------------------------------------------------------------------
@@ -151,8 +154,8 @@ class Accounts:
     def entry(self, tenant: str, *, by: str, act: str, user: str = "", about: str = "") -> AuditEntry:
         """What is to be written into the audit, with an id and the time."""
         now = self._clock()
-        id = make_id(now, secrets.randbits(80))
-        return AuditEntry(tenant=tenant, id=id, time=moment(now), by=by, act=act, user=user, about=about)
+        self._last = make_id(now, secrets.randbits(80), after=self._last)
+        return AuditEntry(tenant=tenant, id=self._last, time=moment(now), by=by, act=act, user=user, about=about)
 
     async def write_down(self, entry: AuditEntry) -> None:
         """Write into the audit alone."""

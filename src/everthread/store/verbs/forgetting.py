@@ -20,7 +20,7 @@ from everthread.store.audit import audit
 from everthread.store.beside import accounts
 from everthread.store.conversations import Conversation, Owner, Owners
 from everthread.store.engine import Engine
-from everthread.store.scripts import branch, forget
+from everthread.store.scripts import branch, canvas, forget
 from everthread.store.scripts.append import Tries
 from everthread.store.scripts.branch import Act
 from everthread.store.scripts.forget import CONVERSATION, EVENT, USER, HalfForgotten
@@ -55,11 +55,26 @@ class Forgetting:
 
         NotYetGone: it is done, but the old bytes are still in a file that another program reads.
         """
+        kept = await self._newest_kept(line)
         for seq in seqs:
             await self._redact(line, seq)
             audit.info("redacted event %s of conversation %s", seq, line.conversation)
+        if kept:
+            await self._keep_again(line, kept)
         if seqs:
             await self.finish()
+
+    async def _newest_kept(self, line: Line) -> dict[int, int]:
+        return await self._engine.read(lambda: canvas.newest_kept(line.tenant, line.conversation))
+
+    async def _keep_again(self, line: Line, before: dict[int, int]) -> None:
+        """Keep the canvases again that were removed with what they were folded from, so that reading is as fast as it
+        was. If that fails, the next changes do it."""
+        now = await self._newest_kept(line)
+        for number in [number for number, seq in before.items() if now.get(number, 0) < seq]:
+            find = partial(branch.line, line.tenant, line.conversation, number, known=self._lines)
+            own = await self._engine.read(find)
+            await self._engine.write(partial(canvas.keep_again, own), about=line.about, alone=True)
 
     async def erase(self, conversation: Conversation) -> None:
         """Remove a conversation for ever, and what others quote of it; only that there was one stays.

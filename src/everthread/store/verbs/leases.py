@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from everthread.store.beside import leases
-from everthread.store.beside.leases import Lease, LeaseName, PartialReply, Term
+from everthread.store.beside.leases import Lease, LeaseName, PartialReply, Term, TurnLease
 from everthread.store.engine import Engine, Script
 
 T = TypeVar("T")
@@ -70,6 +70,14 @@ class Leases:
         """The branches of a conversation whose turns somebody has the lease of, and who."""
         now = self._clock()
         return await self._engine.read(lambda: leases.of_conversation(tenant, conversation, now=now))
+
+    async def all_turns(self) -> list[TurnLease]:
+        """The leases of all branches' turns. For workers: crosses every wall."""
+        return await self._engine.read(leases.of_all_turns)
+
+    async def named(self, tenant: str, prefix: str) -> dict[str, Term]:
+        """Who has the leases whose names begin with a prefix, whether or not they have run out."""
+        return await self._engine.read(lambda: leases.named(tenant, prefix))
 
     async def hold(self, lease: Lease, *, at: int) -> None:
         """Note that a reply begins, after event `at`. TakenOver: the lease is another's by now."""
