@@ -107,8 +107,8 @@ def described(routes: Iterable[Route], beside: Iterable[tuple[str, str, Any]], v
     for route in routes:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, named)
     for method, path, endpoint in beside:
-        about = BESIDE[endpoint.__name__]
-        paths.setdefault(path, {})[method.lower()] = _beside(method, path, endpoint, about, named)
+        told = _beside(method, path, endpoint, BESIDE[endpoint.__name__], named)
+        paths.setdefault(path, {})[method.lower()] = told
     components = {"schemas": dict(sorted(named.items())), "securitySchemes": SCHEMES, "responses": _problems()}
     about = "Conversations that never end, over HTTP. Every value has the form that docs/howto/json.md describes."
     info = {"title": "Everthread", "version": version, "description": about}
