@@ -54,7 +54,7 @@ class Served:
         connections = list(self._server.server_state.connections)
         assert connections
         for connection in connections:
-            connection.transport.abort()  # type: ignore[union-attr]
+            connection.transport.abort()
 
 
 @asynccontextmanager
@@ -63,8 +63,7 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
     service = Service(et, Door(Identity(et.log), hosts=frozenset()), Vault(et.log), limits)
     with listening_socket(Options(store="", port=port)) as at:
         config = uvicorn.Config(application(service), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-        server = Server(config, service.leave)
-        server.capture_signals = _no_signals
+        server = _Quiet(config, service.leave)
         running = asyncio.create_task(server.serve(sockets=[at]))
         try:
             while not server.started:  # noqa: ASYNC110 -- it tells nobody
@@ -76,9 +75,12 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
             await running
 
 
-@contextmanager
-def _no_signals() -> Iterator[None]:
-    yield
+class _Quiet(Server):
+    """Leaves the signals to the tests."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 class Watched(Everthread):

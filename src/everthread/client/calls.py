@@ -77,7 +77,8 @@ def check_stays_here(route: Route, given: Mapping[str, Any]) -> None:
     sent = {one.name for one in route.arguments}
     for name, value in given.items():
         if name not in sent and name not in (*WHOSE, "detached") and value is not None:
-            raise BadValue(name, value, TOOLS if name == "tools" else THERE)
+            shown = value if name == "tools" else type(value)  # a header may be a secret
+            raise BadValue(name, shown, TOOLS if name == "tools" else THERE)
 
 
 def _form(one: Argument, value: Any, *, local: bool) -> Any:

@@ -31,7 +31,7 @@ from everthread.context.output import output_of
 from everthread.core.branches import Branch, Line
 from everthread.core.canvas import change_of
 from everthread.core.deltas import Delta
-from everthread.core.events import user
+from everthread.core.events import ToolCall, user
 from everthread.core.ids import is_id
 from everthread.core.logged import Logged
 from everthread.core.partial import place_of
@@ -76,6 +76,8 @@ class Talk(Remote, talk.Talk):
             given = {**given, "events": check.appended(as_events(given.get("events", ())))}
         if verb == "act":
             given = {**given, "changes": [change_of(one) for one in given.get("changes", ())]}
+        if verb == "look_up" and not isinstance(given["call"], ToolCall):
+            raise BadValue("call", given["call"], "a tool call of the log: the event of what you appended")
         if given.get("output") is not None:
             given = {**given, "output": output_of(given["output"]).schema}
         return given
@@ -170,8 +172,10 @@ class Talk(Remote, talk.Talk):
         self, context: build.Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:
         took = check.seconds("seconds", seconds), check.seconds("first_seconds", first_seconds)
-        if not isinstance(context, Context) or context.line.conversation != self.id:
-            raise BadValue("context", context, "what `talk.context` of this conversation gave")
+        if not isinstance(context, Context):
+            raise BadValue("context", context, "what `talk.context` gave, and not its JSON form")
+        if context.line.conversation != self.id:
+            raise BadValue("context", context, "a context of this conversation")
         call = recorded(context, usage, took, check.text("error", error))
         return (await self._at(context.line.branch.number).append(call))[0]
 
