@@ -136,19 +136,28 @@ class Ending:
 
 
 def listening_socket(options: Options) -> socket.socket:
-    """The socket that all processes share. OSError where the address is taken."""
+    """The socket that all processes share. OSError where the address is taken. Nobody can connect before a process
+    serves: a balancer goes elsewhere until then, and nothing waits for one that is still starting."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     # Said to be TCP: only then asyncio sends what is small at once (TCP_NODELAY); else an answer takes 40 ms.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((options.host, options.port))
+        try:
+            made.bind((options.host, options.port))
+        except OSError:
+            _share(made)  # perhaps only connections of one that has ended are left there
+            made.bind((options.host, options.port))
     except OSError:
         made.close()
         raise
-    made.listen(2048)
     made.set_inheritable(True)
     return made
+
+
+def _share(at: socket.socket) -> None:
+    """Let whoever comes after us have the address as soon as we have ended. Not before we listen: until then, another
+    could have it at the same time."""
+    at.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
 async def serve(options: Options, at: socket.socket, *, began: Callable[[], None] = lambda: None) -> None:
@@ -176,6 +185,7 @@ async def _serve(options: Options, at: socket.socket, ending: Ending, began: Cal
         ending.serves = True
         leaving = asyncio.create_task(_leave(service, server, ending))
         began()
+        _share(at)
         try:
             await server.serve(sockets=[at])
             drained = asyncio.create_task(service.drained(ending.since + options.drain - time.monotonic()))
