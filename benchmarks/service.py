@@ -221,8 +221,7 @@ class _Measuring:
             for stream in streams:
                 await stream.done.wait()
         for one in (*streams, *wires):
-            assert one.transport
-            one.transport.close()
+            one.close()
         late = [each / 1000 for stream in streams for each in stream.late]
         note = f"p50 {statistics.median(late):.1f} ms; {len(late):,} of {pieces * len(ids):,} before the whole reply"
         self._add(f"{what}, p99", _hundredth(late), "ms", bar=bar, note=note)
@@ -254,8 +253,7 @@ class _Measuring:
             open_ones.append(socket)
         after = await _settled(at)
         for socket in open_ones:
-            assert socket.transport
-            socket.transport.close()
+            socket.close()
         return (after - before) / (len(asking) - warm)
 
     async def _soak(self, seconds: float) -> None:
@@ -291,13 +289,11 @@ class _Measuring:
         if act == "socket":
             (socket,) = await connected(at.port, [Socket(self._of(id, "GET", "live"), until=b"opened")])
             await socket.open
-            assert socket.transport
-            socket.transport.close()
+            socket.close()
         elif act == "stream":
             (stream,) = await connected(at.port, [Stream(self._of(id, "GET", "listen"))])
             await stream.joined.wait()
-            assert stream.transport
-            stream.transport.close()
+            stream.close()
         else:
             (wire,) = await connected(at.port, [Wire()])
             answer = await wire.ask(self._act(act, id).written())

@@ -36,6 +36,7 @@ from everthread.store.bus.base import INTERVAL, LARGEST
 from everthread.store.log import Log
 
 KEEP = 1.0  # seconds after which what has come of a reply is kept
+TOGETHER = 100  # events that are read together for one who catches up
 LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
 ASKED = 60_000_000  # microseconds before a turn began in which nobody can have asked for its end: clocks differ
 STOP = "stop"  # the command by which a turn is ended from anywhere
@@ -118,11 +119,12 @@ class Live:
 
     async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
         while after < last:
-            page = await self.log.after(line, after, limit=500)
+            page = await self.log.after(line, after, limit=TOGETHER)
             for event in page:
                 if event.seq <= last:
                     yield event
             after = page[-1].seq if page else last
+            await asyncio.sleep(0)  # whoever catches up with much is not to keep the others waiting
 
     @contextmanager
     def _joined(self, line: Line) -> Iterator[Ear]:

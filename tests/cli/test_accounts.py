@@ -64,7 +64,7 @@ def test_a_link_gives_the_first_account_and_works_once(do: Do, begun: str) -> No
     assert "'ana' has the first account" in done.stderr
     came = come(begun, done.stdout.strip())
     assert (came.caller.user, came.caller.role) == ("ana", "administrator")
-    again = found(do, "link", "--force", "--url", "https://talk.example/")
+    again = found(do, "link", "--force", "--address", "https://talk.example/")
     assert again["link"].startswith("https://talk.example/#link=evl_")
     assert (again["user"], again["holds"]) == ("ana", "ten minutes")
     assert "There is no account 'bob'" in refused(do, "link", "--force", "--user", "bob")

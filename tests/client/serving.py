@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, cast
 
 import uvicorn
@@ -13,6 +13,8 @@ import uvicorn
 from everthread import app
 from everthread.client import Everthread, Talk
 from everthread.core.accounts import SCOPES, operator
+from everthread.core.branches import Line
+from everthread.errors import AccountExists
 from everthread.opening import Opening
 from everthread.server.app import application
 from everthread.server.door import Door
@@ -38,15 +40,21 @@ class Served:
 
     async def key(self, user: str = "", *, users: str = "", tenant: str = app.TENANT, **more: Any) -> str:
         """A key of a user's, or of an application that acts for all users whose names begin with `users`."""
+        identity = self.service.door.identity
+        if user:
+            with suppress(AccountExists):
+                await identity.use_link(str(await identity.invite(operator(tenant), user)))
         whose: dict[str, Any] = {"user": user} if user else {"application": "tests", "users": users}
         given = {"label": "tests", "scopes": SCOPES} | more
-        made = await self.service.door.identity.make_key(operator(tenant), **whose, **given)
+        made = await identity.make_key(operator(tenant), **whose, **given)
         return str(made.secret)
 
     def drop(self) -> None:
         """Break all connections, as a network does."""
-        for connection in list(self._server.server_state.connections):
-            connection.transport.abort()
+        connections = list(self._server.server_state.connections)
+        assert connections
+        for connection in connections:
+            connection.transport.abort()  # type: ignore[union-attr]
 
 
 @asynccontextmanager
@@ -55,8 +63,8 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
     service = Service(et, Door(Identity(et.log), hosts=frozenset()), Vault(et.log), limits)
     with listening_socket(Options(store="", port=port)) as at:
         config = uvicorn.Config(application(service), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-        server = Server(config)
-        server.capture_signals = _no_signals  # type: ignore[method-assign]
+        server = Server(config, service.leave)
+        server.capture_signals = _no_signals
         running = asyncio.create_task(server.serve(sockets=[at]))
         try:
             while not server.started:  # noqa: ASYNC110 -- it tells nobody
@@ -83,6 +91,12 @@ class Watched(Everthread):
 
 
 class WatchedTalk(Talk):
+    async def line(self) -> Line:
+        """With the ancestors, which the verbs of `et.log` need."""
+        found, whole = await super().line(), await self._log.line(self.conversation, self._branch)
+        assert found.branch == whole.branch
+        return whole
+
     def __getattr__(self, name: str) -> Any:
         if name in ("_log", "_runtime"):
             et = cast("Any", self._visit).et
@@ -95,10 +109,12 @@ class Through:
 
     @staticmethod
     def open(address: Any, **options: Any) -> Opening[Watched]:
+        store = app.Everthread.open(address, **options)  # which refuses at once what it cannot use
+
         async def opened() -> Watched:
             stack = AsyncExitStack()
             try:
-                et = await stack.enter_async_context(app.Everthread.open(address, **options))
+                et = await stack.enter_async_context(store)
                 served = await stack.enter_async_context(serving(et))
                 client = await stack.enter_async_context(Everthread.open(served.address, key=await served.key()))
             except BaseException:

@@ -272,8 +272,8 @@ async def test_one_that_waits_for_approval_is_stopped(et: Everthread, talk: Talk
         paid.append(amount)
         return "Paid."
 
-    pays: Any = ["I pay.", call("pay", {"amount": 20}, id="a"), call("pay", {"amount": 30}, id="b")]
-    script(someone, pays, pays)
+    reply: Any = ["I pay.", call("pay", {"amount": 20}, id="a"), call("pay", {"amount": 30}, id="b")]
+    script(someone, reply, reply)
     child = await talk.delegate("Pay.", tools=[pay])
     assert (await child).state == "waiting"
     assert await child.stop()

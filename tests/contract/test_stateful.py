@@ -64,9 +64,11 @@ events: st.SearchStrategy[Event] = st.one_of(
         [ToolCall(id="1", name="buy", waits_for="approval"), ToolCall(id="2", name="dig", waits_for="job")]
     ),
     st.builds(lambda text: tool_result(text, name="look"), texts | st.just(LARGE)),
-    st.sampled_from(  # but for what memory makes: it goes with what it tells of (tests/memory/test_copies.py)
+    # But for what memory makes, and why something failed: they go with what they tell of (tests/memory/test_copies.py,
+    # tests/contract/test_children_forgotten.py).
+    st.sampled_from(
         [
-            AgentKilled(reason="why"),
+            AgentKilled(reason="stopped"),
             Pin(turn=1),
             SettingsChanged(values={"retries": 7}),
             Command(name="/config"),

@@ -224,12 +224,12 @@ async def test_listeners_of_a_branch_hear_other_processes_whoever_listened_first
         Everthread.open(address, settings=settings, keys={}) as there,
     ):
         first = await said(here, someone, ACME)
-        for listens, joins in ((as_operator, lambda: within(ACME)), (lambda: within(ACME), as_operator)):
-            with listens():
-                early = first.listen()
+        for listens, joins in ((as_operator(), within(ACME)), (within(ACME), as_operator())):
+            with listens:
+                early: Any = first.listen()
                 await anext(early)
-            with joins():
-                late = first.listen(after=(await first.after(0, limit=500))[-1].seq)
+            with joins:
+                late: Any = first.listen(after=(await first.after(0, limit=500))[-1].seq)
                 coming = asyncio.ensure_future(anext(late))
                 await until(lambda: len(here._runtime.live._channels) == 1)
             await early.aclose()

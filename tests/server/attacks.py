@@ -23,13 +23,16 @@ class Theirs(NamedTuple):
     id: str  # of a schedule
     branch: str  # of a child
     key: str  # the id of a key of hers
-    link: str = ""
+    hash: str  # of a picture
 
     def path(self, path: str) -> str:
         path = path.replace("/keys/{id}", f"/keys/{self.key}")
-        for name, value in {"conversation": self.conversation, "id": self.id, "branch": self.branch}.items():
+        for name in ("conversation", "id", "branch", "hash"):
+            path = path.replace(f"{{{name}}}", getattr(self, name))
+        others = {"name": "helper", "user": "ana", "provider": "openai", "file": "script.js"}
+        for name, value in others.items():
             path = path.replace(f"{{{name}}}", value)
-        return path.replace("{name}", "helper").replace("{user}", "ana")
+        return path
 
 
 CALL = {"kind": "tool_call", "id": "c1", "name": "recall_context", "arguments": '{"query": "x"}'}
@@ -58,15 +61,17 @@ ABOUT: dict[str, dict[str, Any]] = {
     f"POST {TALK}/stop": {},
     f"GET {TALK}/waiting": {},
     f"POST {TALK}/events": {"events": [MESSAGE]},
-    f"POST {TALK}/clear": {},
-    f"POST {TALK}/marks": {"name": "here"},
     f"POST {TALK}/pin": {"seq": 1},
     f"POST {TALK}/unpin": {"seq": 1},
+    f"POST {TALK}/clear": {},
+    f"POST {TALK}/marks": {"name": "here"},
     f"POST {TALK}/configure": {"budget": 50_000},
     f"PUT {TALK}/name": {"name": f"Named {WORD}"},
     f"PUT {TALK}/goal": {"goal": f"To {WORD}"},
     f"PUT {TALK}/metadata": {"metadata": {"word": WORD}},
+    f"GET {TALK}/settings": {},
     f"PUT {TALK}/settings": {"settings": {"instructions": WORD}},
+    f"GET {TALK}/branch": {},
     f"GET {TALK}/branches": {},
     f"POST {TALK}/fork": {"at": 1},
     f"POST {TALK}/rewind": {"to": 1},
@@ -76,7 +81,7 @@ ABOUT: dict[str, dict[str, Any]] = {
     f"POST {TALK}/count": {},
     f"POST {TALK}/rebuild": {},
     f"GET {TALK}/canvas": {},
-    f"POST {TALK}/canvas": {"changes": [{"op": "set_mode", "mode": "canvas"}]},
+    f"POST {TALK}/canvas": {"changes": [{"do": "mode", "mode": "split"}]},
     f"GET {TALK}/brief": {},
     f"GET {TALK}/remembered": {},
     f"GET {TALK}/memory": {},
@@ -96,6 +101,9 @@ ABOUT: dict[str, dict[str, Any]] = {
     f"GET {TALK}/children/{{branch}}": {},
     f"GET {TALK}/children/{{branch}}/outcome": {},
     f"POST {TALK}/children/{{branch}}/stop": {},
+    f"POST {TALK}/blobs": {"a file": "of any bytes"},
+    f"GET {TALK}/blobs/{{hash}}": {},
+    f"GET {TALK}/export": {},
     f"POST {TALK}/redact": {"seq": 1},
     f"DELETE {TALK}/notes": {},
     f"DELETE {TALK}": {},
@@ -120,6 +128,8 @@ OWN: dict[str, dict[str, Any]] = {
     "GET /api/sign-in": {},
     "DELETE /api/sign-in": {},
     "POST /api/sign-out-everywhere": {},
+    "GET /api/export": {},
+    "POST /api/import": {},
     "POST /api/forget-me": {},
 }
 OFFICE: dict[str, dict[str, Any]] = {
@@ -133,12 +143,18 @@ OFFICE: dict[str, dict[str, Any]] = {
     "POST /api/users/{user}/sign-out": {},
     "DELETE /api/users/{user}": {},
     "GET /api/audit": {},
+    "GET /api/provider-keys": {},
+    "PUT /api/provider-keys/{provider}": {"key": "sk-of-a-tenant-1234567890"},
+    "DELETE /api/provider-keys/{provider}": {},
 }
 OPEN: dict[str, dict[str, Any]] = {
     "POST /api/sign-in": {"link": "evl_nothing"},
+    "GET /": {},
+    "GET /page/{file}": {},
     "GET /openapi.json": {},
     "GET /health": {},
     "GET /ready": {},
+    "GET /metrics": {},
 }
 SOCKETS = ("/api/live", f"{TALK}/live")
 

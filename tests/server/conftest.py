@@ -35,6 +35,14 @@ async def served(address: str, someone: str) -> AsyncIterator[Served]:
 
 
 @pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Served]:
+    """The same on SQLite alone, for what never comes as far as the store."""
+    async with serving(f"sqlite:///{tmp_path}/site.db", "here") as running:
+        await running.join("ana")
+        yield running
+
+
+@pytest.fixture
 async def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenAIServer]:
     """A stand-in for a provider, whose key stands in the settings file."""
     async with OpenAIServer() as found:

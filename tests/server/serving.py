@@ -20,6 +20,7 @@ from everthread.server.passwords import Passwords
 from everthread.server.serve import Options, Server, configured, listening_socket, opened
 from everthread.server.service import Service
 from everthread.testing import scripted
+from tests.waiting import PATIENCE
 
 PASSWORD = "a long enough password"
 MODEL = "scripted:served"
@@ -90,7 +91,7 @@ class Served:
     @asynccontextmanager
     async def socket(self, path: str, headers: Mapping[str, str], **more: Any) -> AsyncIterator[ClientConnection]:
         url = f"ws://127.0.0.1:{self.port}{path}"
-        async with connect(url, additional_headers=dict(headers), **more) as socket:
+        async with asyncio.timeout(PATIENCE), connect(url, additional_headers=dict(headers), **more) as socket:
             yield socket
 
 

@@ -90,7 +90,8 @@ def _table(scope: Scope, found: list[Versioned]) -> None:
 
     out = console(table=True)
     if not found:
-        words = f"No agents yet: write {own_agents() / 'NAME.toml'}, or name a folder with --agents."
+        here = f"write {own_agents() / 'NAME.toml'}, or name a folder with --agents"
+        words = f"No agents yet: {'the service is given them where it runs' if scope.url else here}."
         out.print(words, markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)

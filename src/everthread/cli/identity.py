@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from everthread.server.identity import Identity
     from everthread.server.vault import Vault
 
-URL = "http://127.0.0.1:8321"
-OPTION_OF_URL = click.option("--url", default=URL, show_default=True, help="Where the service is, for the link.")
+ADDRESS = "http://127.0.0.1:8321"
+OPTION_OF_ADDRESS = click.option("--address", default=ADDRESS, show_default=True, help="Where the service is.")
 OPTION_OF_FORCE = click.option("--force", is_flag=True, help="Print a link even where no terminal is.")
 
 
@@ -42,9 +42,9 @@ def vault_of(et: Everthread) -> Vault:
     return Vault(et.log)
 
 
-def link_to(url: str, token: str) -> str:
+def link_to(address: str, token: str) -> str:
     """The address of a link: its token is in the fragment, which browsers send to nobody."""
-    return f"{url.rstrip('/')}/#link={token}"
+    return f"{address.rstrip('/')}/#link={token}"
 
 
 def check_terminal(force: bool) -> None:

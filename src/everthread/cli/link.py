@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.identity import OPTION_OF_FORCE, OPTION_OF_URL, check_terminal, identity_of, link_to
+from everthread.cli.identity import OPTION_OF_ADDRESS, OPTION_OF_FORCE, check_terminal, identity_of, link_to
 from everthread.cli.shared import Scope, run, say_json, scope_of, scoped, tell
 from everthread.core.accounts import ROLES, USER, operator
 
@@ -16,9 +16,9 @@ from everthread.core.accounts import ROLES, USER, operator
 @scoped
 @click.option("--invite", metavar="NAME", help="Invite somebody who has no account yet; holds for a week.")
 @click.option("--role", type=click.Choice(ROLES), default=USER, show_default=True, help="With --invite: as what.")
-@OPTION_OF_URL
+@OPTION_OF_ADDRESS
 @OPTION_OF_FORCE
-def link_command(invite: str | None, role: Any, url: str, force: bool, **scope: Any) -> None:
+def link_command(invite: str | None, role: Any, address: str, force: bool, **scope: Any) -> None:
     """Print a link by which --user signs in to the service in a browser, once and within ten minutes; or which invites
     somebody. Where the store has no account yet, --user gets the first one, as an administrator. It is printed to a
     terminal only, unless --force is given, with --json too: whoever reads it can use it."""
@@ -28,17 +28,17 @@ def link_command(invite: str | None, role: Any, url: str, force: bool, **scope: 
         check_terminal(force)
         identity, by = identity_of(et), operator(where.tenant)
         if invite:
-            show_link(where, url, await identity.invite(by, invite, role=role), invite, "a week")
+            show_link(where, address, await identity.invite(by, invite, role=role), invite, "a week")
             return
         if await identity.first(where.user, tenant=where.tenant):
             tell(f"{where.user!r} has the first account of this store, and administers it.")
-        show_link(where, url, await identity.link(by, where.user), where.user, "ten minutes")
+        show_link(where, address, await identity.link(by, where.user), where.user, "ten minutes")
 
     run(where, work)
 
 
-def show_link(where: Scope, url: str, token: str, user: str, holds: str) -> None:
-    link = link_to(url, token)
+def show_link(where: Scope, address: str, token: str, user: str, holds: str) -> None:
+    link = link_to(address, token)
     if where.json:
         say_json({"link": link, "user": user, "holds": holds})
         return

@@ -8,8 +8,8 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.identity import (
+    OPTION_OF_ADDRESS,
     OPTION_OF_FORCE,
-    OPTION_OF_URL,
     asked_for,
     check_terminal,
     identity_of,
@@ -38,9 +38,9 @@ PAGE = 500
 @click.option("--password", metavar="NAME", help="Set a password: it is asked for, or piped in as one line.")
 @click.option("--sign-out", metavar="NAME", help="End all of a user's sign-ins and links.")
 @click.option("--audit", is_flag=True, help="Show what administrators and operators did, newest first.")
-@OPTION_OF_URL
+@OPTION_OF_ADDRESS
 @OPTION_OF_FORCE
-def users_command(role: Any, url: str, force: bool, **given: Any) -> None:
+def users_command(role: Any, address: str, force: bool, **given: Any) -> None:
     """List the accounts of --tenant, or change one. Whoever runs this is the operator: --user does not matter here, and
     what is done is written into the audit."""
     names = ("invite", "change", "disable", "enable", "password", "sign_out", "audit")
@@ -56,7 +56,7 @@ def users_command(role: Any, url: str, force: bool, **given: Any) -> None:
             _show(where, await _all(identity, by))
         elif act[0] == "invite":
             check_terminal(force)
-            show_link(where, url, await identity.invite(by, act[1], role=role or USER), act[1], "a week")
+            show_link(where, address, await identity.invite(by, act[1], role=role or USER), act[1], "a week")
         elif act[0] == "audit":
             _show_audit(where, await identity.audit(by, limit=PAGE))
         else:

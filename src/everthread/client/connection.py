@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from everthread.client.events import EVENTS, ServerEvent, events_in
 from everthread.errors import BadValue, Closed, EverthreadError, MissingExtra, ServiceUnreachable
@@ -29,6 +29,7 @@ BACK_OFF = 0.2  # seconds before the second try; twice as many before each furth
 LONGEST = 30.0  # seconds that a request which was refused for now waits for another try
 CONNECT = 10.0  # seconds
 SILENCE = 60.0  # seconds without a sign of life, after which a stream is lost: the service gives one every 15
+IDLE = 4.0  # seconds that a connection is kept without being used: the service closes it after 5
 _NONE: Mapping[str, str] = {}
 
 
@@ -124,8 +125,7 @@ class Connection:
             headers["content-type"] = JSON
         return self._http.build_request(
             asked.method,
-            f"{self.address}{PREFIX}{asked.path}",
-            params=dict(asked.query) or None,
+            f"{self.address}{PREFIX}{asked.path}{_query(asked.query)}",
             content=None if asked.body is None else json.dumps(asked.body).encode(),  # which spells lone surrogates
             headers=headers,  # type: ignore[arg-type]
             timeout=httpx2.Timeout(seconds, connect=CONNECT),
@@ -142,6 +142,10 @@ class Connection:
 
     async def close(self) -> None:
         await self._http.aclose()
+
+
+def _query(given: Mapping[str, str]) -> str:
+    return f"?{urlencode(given, errors='surrogatepass')}" if given else ""
 
 
 def back_off(attempt: int) -> float:
@@ -189,7 +193,7 @@ def _client(key: str) -> httpx2.AsyncClient:
         raise BadValue("key", "…", "an API key of the service, evk_…")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     # As many connections as a program has turns and listeners: each of those keeps one for itself.
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=IDLE)
     return httpx2.AsyncClient(headers=headers, limits=limits, follow_redirects=False)
 
 

@@ -29,13 +29,14 @@ from everthread.client.visit import Visit
 from everthread.context import build
 from everthread.context.output import output_of
 from everthread.core.branches import Branch, Line
+from everthread.core.canvas import change_of
 from everthread.core.deltas import Delta
 from everthread.core.events import user
 from everthread.core.ids import is_id
 from everthread.core.logged import Logged
 from everthread.core.partial import place_of
 from everthread.core.told import Told, items
-from everthread.errors import BadValue, UnknownConversation
+from everthread.errors import BadValue, UnknownBranch, UnknownConversation
 from everthread.routes import TALK, Route
 from everthread.store.conversations import Conversation
 from everthread.talk.writing import as_events
@@ -73,6 +74,8 @@ class Talk(Remote, talk.Talk):
     def _before(self, verb: str, given: Given) -> Given:
         if verb == "append":
             given = {**given, "events": check.appended(as_events(given.get("events", ())))}
+        if verb == "act":
+            given = {**given, "changes": [change_of(one) for one in given.get("changes", ())]}
         if given.get("output") is not None:
             given = {**given, "output": output_of(given["output"]).schema}
         return given
@@ -112,7 +115,9 @@ class Talk(Remote, talk.Talk):
         return Line(tenant=self.conversation.tenant, conversation=self.id, branch=branch)
 
     async def on(self, branch: str | int) -> Self:
-        asked = self._asked("branch")._replace(query={"branch": str(check.branch(branch))})
+        if check.branch(branch) == "":
+            raise UnknownBranch(branch, ", ".join(one.branch.name for one in await self.branches()))
+        asked = self._asked("branch")._replace(query={"branch": str(branch)})
         found = wire.loads(Branch, (await self._visit.connection.ask(asked)).body)
         return self._at(found.number)
 
@@ -152,6 +157,8 @@ class Talk(Remote, talk.Talk):
         return Listening(self._visit.connection, asked, str(place_of(after))).told()
 
     # -- what comes in other ways than the table says ------------------------------------------------------------
+
+    configure = talk.Talk.configure  # which appends, and checks what it appends
 
     async def context(self, **asked: Any) -> Context:
         frozen, line = await asyncio.gather(self._call("context", **asked), self.line())

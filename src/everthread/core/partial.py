@@ -21,7 +21,7 @@ from everthread.errors import BadValue
 
 _BETWEEN_HALVES = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 
-_PLACE = re.compile(r"(\d{1,10})(?:\.(\d{1,12})\.([0-9a-f]{1,40}/\d{1,10}))?")
+_PLACE = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,12})\.([0-9a-f]{1,40}/[0-9]{1,10}))?")
 
 LiveDelta = TextDelta | ReasoningDelta | Notice  # what a listener is told that is not in the log
 

@@ -58,11 +58,11 @@ NOT_KEPT = (b"cache-control", b"no-store")
 
 def application(service: Service) -> ASGIApp:
     """The service as an ASGI application."""
-    app = Starlette(
-        routes=[ByPath(routes_of(service))], exception_handlers={Exception: _failed, HTTPException: _refused}
-    )
+    routes = ByPath(routes_of(service))
+    app = Starlette(routes=[routes], exception_handlers={Exception: _failed, HTTPException: _refused})
     app.add_exception_handler(EverthreadError, _failed)
-    app.state.service = service
+    app.router.redirect_slashes = False  # a redirection names the host by which it was asked, whatever that is
+    app.state.service, app.state.routes = service, routes
     return _Headed(Watched(app, service))
 
 
@@ -100,7 +100,8 @@ async def _converse(service: Service, path: str, socket: Any) -> None:
 
 
 async def openapi(service: Service, request: Request) -> Response:
-    return JSONResponse(described(TABLE, version("everthread")))
+    """The service described for other programs: OpenAPI 3.1."""
+    return JSONResponse(described(TABLE, BESIDE, version("everthread")))
 
 
 async def health(service: Service, request: Request) -> Response:
@@ -159,8 +160,7 @@ async def _refused(request: Request, problem: Exception) -> Response:
     """What the router itself refuses."""
     assert isinstance(problem, HTTPException)
     if problem.status_code == 405:
-        allowed = (problem.headers or {}).get("Allow", "another method")
-        return await _failed(request, NoSuchMethod(request.method, allowed))
+        return await _failed(request, NoSuchMethod(request.method, request.app.state.routes.allowed(request.scope)))
     return await _failed(request, NoSuchRoute(request.url.path))
 
 
@@ -177,8 +177,8 @@ class _Headed:
 
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name for name, _ in message["headers"]}
-                more = HEADERS if NOT_KEPT[0] in there else [*HEADERS, NOT_KEPT]
+                there = {name.lower() for name, _ in message["headers"]}
+                more = [one for one in (*HEADERS, NOT_KEPT) if one[0] not in there]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Match, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 Blanks = tuple[int, ...]  # the places of the parameters in a path
-FOUND = "everthread.route"
+FOUND = "everthread.found"
 
 
 class ByPath(BaseRoute):
@@ -47,6 +47,11 @@ class ByPath(BaseRoute):
             parts = scope["path"].split("/")
             for blanks in self._blanks.get(len(parts), ()):
                 yield from self._routes.get(_shape(parts, blanks), ())
+
+    def allowed(self, scope: Scope) -> str:
+        """How an address can be asked, by whichever of its routes."""
+        there = [route for route in self._candidates(scope) if route.matches(scope)[0] is not Match.NONE]
+        return ", ".join(sorted({method for route in there for method in getattr(route, "methods", None) or ()}))
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         await scope[FOUND].handle(scope, receive, send)

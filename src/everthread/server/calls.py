@@ -7,8 +7,8 @@ conversation is found as that user's, and what is somebody else's is not found.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import ExitStack, aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -17,13 +17,15 @@ from starlette.responses import Response
 from everthread import wire
 from everthread.agent.child import Child
 from everthread.agent.reply import Reply
+from everthread.app import Everthread
 from everthread.core.accounts import Caller
 from everthread.core.deltas import Delta, Notice
 from everthread.core.logged import Logged
+from everthread.core.told import Told
 from everthread.problems import body_of
 from everthread.routes import Opened, Route
 from everthread.server.reading import JSON, Arguments, arguments_of
-from everthread.server.service import Service
+from everthread.server.service import Service, Stay
 from everthread.server.sse import EventStream, Sent, wants_events
 from everthread.talk import Talk
 
@@ -65,6 +67,10 @@ async def _in_time(
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
     """Call a verb that is no turn's: what it gave, as JSON; nothing where it gives nothing."""
     service.allow(given.several, given.named)
+    if route.verb is Talk.delegate:  # a turn, too
+        await service.meter.begin_child(caller, given.named)
+    if route.verb is Everthread.erase_user:  # the account goes with the conversations
+        return wire.dumps(await service.door.identity.forget_me(caller, service.et))
     value = await route.verb(target, *given.several, **given.named, **_whose(service, route, caller))
     if value is None and route.gives in (None, type(None)):
         return b""
@@ -115,7 +121,7 @@ async def talk_of(service: Service, caller: Caller, id: str, branch: str = "") -
 
 
 def _branch(named: str) -> str | int:
-    return int(named) if named.isascii() and named.isdigit() else named
+    return int(named) if named.isascii() and named.isdigit() and len(named) < 10 else named
 
 
 # -- turns, and listening ----------------------------------------------------------------------------------------
@@ -126,9 +132,12 @@ async def _turn(
 ) -> Response:
     """A turn, which runs by itself from now on: its deltas as server-sent events, where the caller wants them; else the
     message, once it is on disk."""
-    reply = await begun(service, route, caller, target, given)
     if wants_events(request):
-        return EventStream(_deltas(reply), service.leaving)
+        with ExitStack() as held:
+            held.enter_context(service.meter.connection(caller))
+            reply = await begun(service, route, caller, target, given)
+            return EventStream(_deltas(reply), service.leaving, held.pop_all())
+    reply = await begun(service, route, caller, target, given)
     return Response(wire.dumps(await taken(reply)), status_code=202, media_type=JSON)
 
 
@@ -199,14 +208,18 @@ async def listen(service: Service, request: Request) -> Response:
         where = request.path_params["conversation"], request.query_params.get("branch", "")
         talk = await talk_of(service, caller, *where)
         after = request.headers.get("last-event-id") or request.query_params.get("after", "0")
-        return EventStream(_told(service, caller, talk, after), service.leaving)
+        told = talk.told(after=after)  # refuses what is no place
+        with ExitStack() as held:
+            held.enter_context(service.meter.connection(caller))
+            return EventStream(_told(service, service.stay(request), talk, told), service.leaving, held.pop_all())
 
 
-async def _told(service: Service, caller: Caller, talk: Talk, after: str) -> AsyncGenerator[Sent, None]:
+async def _told(service: Service, stay: Stay, talk: Talk, heard: AsyncIterator[Told]) -> AsyncGenerator[Sent, None]:
     try:
-        with service.meter.connection(caller):
-            yield Sent("snapshot", wire.dumps(await snapshot_of(talk)))
-            async for one in talk.told(after=after):
+        yield Sent("snapshot", wire.dumps(await snapshot_of(talk)))
+        async with aclosing(heard) as told:  # type: ignore[type-var]
+            async for one in told:
+                await stay.check()
                 yield Sent("told", wire.dumps(one), one.place)
     except Exception as problem:  # noqa: BLE001 -- told to the caller
         service.note(problem)

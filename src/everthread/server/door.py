@@ -44,8 +44,8 @@ class Door:
 
     def check_host(self, request: HTTPConnection) -> None:
         """Whoever resolves a name of its own to this machine (DNS rebinding) is not let in."""
-        host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]").lower()
-        if self._hosts and host not in self._hosts:
+        host = _host(request)
+        if self._hosts and (host not in self._hosts or len(request.headers.getlist("host")) > 1):
             raise Forbidden(f"This service is not called {host[:80]!r}", "name it with `everthread serve --name`")
 
     def _check_page(self, request: HTTPConnection, token: str) -> None:
@@ -69,8 +69,21 @@ def is_ours(request: HTTPConnection) -> bool:
     """Whether a request comes from one of our own pages, or from no page at all."""
     if "origin" not in request.headers:
         return request.headers.get("sec-fetch-site", "none") in ("same-origin", "none")
-    origin = urlsplit(request.headers["origin"])
-    return bool(origin.netloc) and origin.netloc == request.headers.get("host", "")
+    try:
+        origin = urlsplit(request.headers["origin"])
+    except ValueError:
+        return False
+    # Who speaks https with us has pages of https alone; that we are spoken to by http may be a proxy's doing.
+    fits = origin.scheme == "https" or (origin.scheme == "http" and request.url.scheme not in ("https", "wss"))
+    return fits and bool(origin.netloc) and origin.netloc.lower() == request.headers.get("host", "").lower()
+
+
+def _host(request: HTTPConnection) -> str:
+    """By which name the service was called, without the port."""
+    given = request.headers.get("host", "").lower()
+    if given.startswith("["):
+        return given[1:].partition("]")[0]
+    return given.partition(":")[0].removesuffix(".")
 
 
 def sign_in_of(request: HTTPConnection) -> str:

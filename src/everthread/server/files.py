@@ -26,7 +26,7 @@ from everthread.core.images import media_type_of
 from everthread.core.locks import kept, unlocked
 from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
 from everthread.server.calls import talk_of
-from everthread.server.reading import BODY_SECONDS, JSON, whole_body
+from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
 from everthread.server.service import Service
 from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
 from everthread.store.scripts.restore import Whole
@@ -36,7 +36,7 @@ LINES = "application/x-ndjson"
 AGAIN = 4  # how often an export begins anew when something was redacted meanwhile
 PIECE = 256 * 1024
 IMPORT = 1024 * 1024 * 1024  # bytes of a file at most
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 APART = "sandbox; default-src 'none'"  # should a browser show it after all, it may do nothing
 
 
@@ -186,6 +186,7 @@ async def _received(request: Request) -> AsyncIterator[Path]:
     """The body in a file of its own, which only this account can read and which is gone afterwards."""
     with tempfile.NamedTemporaryFile(prefix="everthread-import-") as file:
         size = 0
+        check_length(request, IMPORT)
         async for piece in _coming(request):
             size += len(piece)
             if size > IMPORT:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import msgspec
 
+from everthread.agent.delegate import AT_ONCE, DEPTH
 from everthread.agent.reply import Reply
 from everthread.core.accounts import Caller
-from everthread.errors import TooMany
+from everthread.errors import BadValue, TooMany
 
 MINUTE, DAY = 60.0, 86_400.0
 KNOWN = 10_000  # callers whose rates are remembered
@@ -85,6 +87,14 @@ class Meter:
             task.add_done_callback(lambda _: self._give_back(self._turns, _name(caller)))
         else:
             self._give_back(self._turns, _name(caller))
+
+    async def begin_child(self, caller: Caller, given: Mapping[str, Any]) -> None:
+        """Before a child begins: a turn in the background. How many run at once, and how deep, is the store's to say;
+        a caller may ask for less than that alone."""
+        await self._check_tokens(caller)
+        for name, most in {"at_once": AT_ONCE, "depth": DEPTH}.items():
+            if isinstance(asked := given.get(name), int) and asked > most:
+                raise BadValue(name, asked, f"{most} at most")
 
     async def _check_tokens(self, caller: Caller) -> None:
         most = self.limits.tokens

@@ -198,6 +198,7 @@ async def look_at_backlog(service: Service) -> None:
 
 async def metrics(service: Service, request: Request) -> Response:
     """Figures for Prometheus."""
+    service.door.check_host(request)
     if not _is_from_here(request):
         await service.enter(request, "admin")
     body = await asyncio.to_thread(service.metrics.written)

@@ -11,13 +11,16 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from everthread.agent.reply import Reply
+from everthread.core.accounts import Caller
 from everthread.core.deltas import Delta
 from everthread.core.logged import Logged
 from everthread.core.told import Told
 from everthread.core.value_schemas import schema_of
 from everthread.problems import TITLES, TYPE
-from everthread.routes import TALK, Argument, Route
+from everthread.routes import Argument, Route
 from everthread.server.sse import EVENTS
 
 PREFIX = "/api"
@@ -44,17 +47,68 @@ PROBLEM = {
     },
     "required": ["type", "title", "status", "detail"],
 }
+TEXT = {"type": "string"}
+BYTES = {"type": "string", "contentMediaType": "application/octet-stream"}
+NDJSON = "application/x-ndjson"
+JSON = "application/json"
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that is no verb's: what it takes and gives by media types; `open`: whoever asks; `also`: other answers
+    that are no problems."""
+
+    gives: dict[str, Any] = {}
+    body: dict[str, Any] = {}
+    takes: tuple[dict[str, Any], ...] = ()
+    status: int = 200
+    open: bool = False
+    also: dict[str, str] = {}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+def _in(where: str, name: str, schema: Any = TEXT) -> dict[str, Any]:
+    return {"name": name, "in": where, "schema": schema}
+
+
+_SIGNED_IN = {JSON: _object(caller=schema_of(Caller), csrf=TEXT)}
+_STATUS = {JSON: _object(status=TEXT)}
+_BY_LINK, _BY_PASSWORD = _object(link=TEXT), _object(user=TEXT, password={**TEXT, "format": "password"})
+_IMPORTED = {JSON: _object(conversations={"type": "array", "items": TEXT}, events={"type": "integer"})}
+_RANGES = {"206": "The range that was asked for.", "304": "It has not changed.", "416": "There is no such range."}
+
+BESIDE: dict[str, Beside] = {
+    "listen": Beside(
+        gives={EVENTS: schema_of(Told)}, takes=(BRANCH, _in("query", "after"), _in("header", "Last-Event-ID"))
+    ),
+    "upload": Beside(gives={JSON: schema_of(Logged)}, body={"*/*": BYTES}, takes=(BRANCH, _in("query", "name"))),
+    "blob": Beside(gives={"*/*": BYTES}, takes=(_in("header", "Range"), _in("header", "If-None-Match")), also=_RANGES),
+    "export_one": Beside(gives={NDJSON: BYTES}),
+    "export_all": Beside(gives={NDJSON: BYTES}),
+    "import_all": Beside(gives=_IMPORTED, body={"*/*": BYTES}, takes=(_in("query", "agent"),)),
+    "sign_in": Beside(gives=_SIGNED_IN, body={JSON: {"anyOf": [_BY_LINK, _BY_PASSWORD]}}, open=True),
+    "who": Beside(gives=_SIGNED_IN),
+    "sign_out": Beside(status=204),
+    "page": Beside(gives={"*/*": BYTES}, open=True),
+    "openapi": Beside(gives={JSON: {"type": "object"}}, open=True),
+    "health": Beside(gives=_STATUS, open=True),
+    "ready": Beside(gives=_STATUS, open=True, also={"503": "It is about to end."}),
+    "metrics": Beside(gives={"text/plain": TEXT}, open=True),
+}
 PROBLEMS = (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 501, 502, 503, 504, 507)
 
 
-def described(routes: Iterable[Route], version: str) -> dict[str, Any]:
-    """The whole description."""
+def described(routes: Iterable[Route], beside: Iterable[tuple[str, str, Any]], version: str) -> dict[str, Any]:
+    """The whole description. `beside`: what the table of routes does not have, by method, path and endpoint."""
     named: dict[str, Any] = {"Problem": PROBLEM}
-    _named_parts(schema_of(Told), named)
     paths: dict[str, Any] = {}
     for route in routes:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, named)
-    paths[f"{PREFIX}{TALK}/listen"] = {"get": _listening(named)}
+    for method, path, endpoint in beside:
+        about = BESIDE[endpoint.__name__]
+        paths.setdefault(path, {})[method.lower()] = _beside(method, path, endpoint, about, named)
     components = {"schemas": dict(sorted(named.items())), "securitySchemes": SCHEMES, "responses": _problems()}
     about = "Conversations that never end, over HTTP. Every value has the form that docs/howto/json.md describes."
     info = {"title": "Everthread", "version": version, "description": about}
@@ -64,7 +118,7 @@ def described(routes: Iterable[Route], version: str) -> dict[str, Any]:
 def _operation(route: Route, named: dict[str, Any]) -> dict[str, Any]:
     summary, _, more = route.about.partition("\n\n")
     told: dict[str, Any] = {
-        "operationId": route.name.replace(".", "_"),
+        "operationId": route.name.replace(".", "_") + ("_of" if _is_of_another(route) else ""),
         "tags": [route.of],
         "summary": " ".join(summary.split()),
         "description": " ".join(f"{more}\n\nNeeds the scope `{route.scope}`.".split()),
@@ -76,14 +130,15 @@ def _operation(route: Route, named: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
+def _is_of_another(route: Route) -> bool:
+    """Whether an administrator does for somebody what others do for themselves: the verb has two addresses."""
+    return route.of == "identity" and "{user}" in route.path
+
+
 def _parameters(route: Route, named: dict[str, Any]) -> list[dict[str, Any]]:
     own = {one.name for one in route.arguments if one.where == "path"}
-    given = re.findall(r"\{(\w+)\}", route.path)
-    found = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in given
-        if name not in own
-    ]
+    given = [name for name in _names_in(route.path) if name not in own]
+    found = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in given]
     found += [_parameter(one, named) for one in route.arguments if one.where != "body"]
     return [*found, BRANCH] if route.of == "talk" else found
 
@@ -130,19 +185,27 @@ def _responses(route: Route, named: dict[str, Any]) -> dict[str, Any]:
     return {"200": {"description": "What the verb gives.", "content": {"application/json": {"schema": schema}}}}
 
 
-def _listening(named: dict[str, Any]) -> dict[str, Any]:
-    after = {"name": "after", "in": "query", "schema": {"type": "string", "default": "0"}}
-    last = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}}
-    conversation = {"name": "conversation", "in": "path", "required": True, "schema": {"type": "string"}}
-    stream = {EVENTS: {"schema": {"$ref": "#/components/schemas/Told"}}}
-    return {
-        "operationId": "talk_listen",
-        "tags": ["talk"],
-        "summary": "Events and deltas as they come: without gap, and nothing twice.",
-        "description": "Events named `snapshot`, `told`, `problem` and `reconnect`. Needs the scope `read`.",
-        "parameters": [conversation, BRANCH, after, last],
-        "responses": {"200": {"description": "A stream that lasts.", "content": stream}, **_refusals()},
+def _beside(method: str, path: str, endpoint: Any, about: Beside, named: dict[str, Any]) -> dict[str, Any]:
+    """What is no verb of the library."""
+    summary = " ".join((endpoint.__doc__ or "").split())
+    in_path = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in _names_in(path)]
+    content = {kind: {"schema": _named_parts(schema, named)} for kind, schema in about.gives.items()}
+    told: dict[str, Any] = {
+        "operationId": "_".join([method.lower(), *path.strip("/").replace("{", "").replace("}", "").split("/")]),
+        "tags": ["service" if about.open else "beside"],
+        "summary": summary,
+        "parameters": [*in_path, *about.takes],
+        "responses": {str(about.status): {"description": summary, **({"content": content} if content else {})}},
     }
+    told["responses"] |= {status: {"description": said} for status, said in about.also.items()} | _refusals()
+    if about.body:
+        body = {kind: {"schema": schema} for kind, schema in about.body.items()}
+        told["requestBody"] = {"required": True, "content": body}
+    return told | ({"security": []} if about.open else {})
+
+
+def _names_in(path: str) -> list[str]:
+    return re.findall(r"\{(\w+)\}", path)
 
 
 def _problems() -> dict[str, Any]:

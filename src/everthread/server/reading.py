@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import isfinite
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
@@ -15,9 +16,11 @@ from starlette.requests import ClientDisconnect, Request
 from everthread.core.values import inside
 from everthread.errors import BadRequest, BadValue, TooLarge, TooSlow
 from everthread.routes import Argument, Route
+from everthread.server.tokens import Secret
 
 BODY_SECONDS = 30.0  # for a whole body to come
 JSON = "application/json"
+SECRET = frozenset({"password", "old", "key"})  # arguments that no error repeats
 
 
 class Arguments(NamedTuple):
@@ -31,6 +34,7 @@ async def arguments_of(route: Route, request: Request, *, most: int) -> Argument
     """The arguments that a request gives. `most`: bytes of its body."""
     body = await json_body(request, most) if any(one.where == "body" for one in route.arguments) else {}
     _check_names(route, body, "body")
+    _check_names(route, request.query_params, "query")
 
     def value(one: Argument) -> Any:
         if one.where == "path":
@@ -49,8 +53,9 @@ def arguments_in(route: Route, form: dict[str, Any]) -> Arguments:
     return _gathered(route, lambda one: _of_json(one, form[one.name]) if one.name in form else _absent(one))
 
 
-def _check_names(route: Route, form: dict[str, Any], where: str = "") -> None:
+def _check_names(route: Route, form: Mapping[str, Any], where: str = "") -> None:
     known = sorted(one.name for one in route.arguments if not where or one.where == where)
+    known += ["branch"] if where == "query" and route.of == "talk" else []
     if unknown := [name for name in form if name not in known]:
         raise BadValue("an argument", unknown[0], f"one of those there are: {', '.join(known) or 'none'}")
 
@@ -78,10 +83,10 @@ def _absent(one: Argument) -> Any:
 def _of_text(one: Argument, text: str) -> Any:
     try:
         if _has(one.type, dict):
-            return json.loads(text)
+            return loads(text)
         return msgspec.convert(text, one.type, strict=False)
-    except (ValueError, msgspec.ValidationError) as problem:
-        raise BadValue(one.name, text, f"of another form ({problem})") from None
+    except (ValueError, RecursionError, msgspec.ValidationError) as problem:
+        raise BadValue(one.name, _shown(one, text), f"of another form ({problem})") from None
 
 
 def _of_json(one: Argument, form: Any) -> Any:
@@ -89,7 +94,12 @@ def _of_json(one: Argument, form: Any) -> Any:
         return _read(one.type, form)
     except (ValueError, TypeError, KeyError, RecursionError) as problem:  # those of msgspec are ValueErrors
         why = f"{problem} is missing" if isinstance(problem, KeyError) else problem
-        raise BadValue(one.name, form, f"of another form ({why})") from None
+        raise BadValue(one.name, _shown(one, form), f"of another form ({why})") from None
+
+
+def _shown(one: Argument, value: Any) -> Any:
+    """A value as an error may show it: what may be a secret is not."""
+    return Secret() if one.name in SECRET else value
 
 
 def _read(wanted: Any, form: Any) -> Any:
@@ -107,6 +117,28 @@ def _has(wanted: Any, kind: type) -> bool:
     return wanted is kind or get_origin(wanted) is kind
 
 
+def loads(text: str | bytes) -> Any:
+    """What JSON says, if it says one thing only: no name twice, no number that is none. Escapes of lone surrogates are
+    taken, because our own forms may have them. ValueError, RecursionError."""
+    return json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    return found if isfinite(found) else _no_number("a number beyond all measure")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands in an object twice")
+    return found
+
+
 # -- bodies ------------------------------------------------------------------------------------------------------
 
 
@@ -118,7 +150,7 @@ async def json_body(request: Request, most: int) -> dict[str, Any]:
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != JSON:
         raise BadRequest(f"its body must be {JSON}, and its Content-Type must say so")
     try:
-        found = json.loads(body)  # which takes escapes of lone surrogates, as our own forms may have
+        found = loads(body)
     except (ValueError, RecursionError) as problem:
         raise BadRequest(f"its body is no JSON ({problem})") from None
     if not isinstance(found, dict):
@@ -126,8 +158,16 @@ async def json_body(request: Request, most: int) -> dict[str, Any]:
     return found
 
 
+def check_length(request: Request, most: int) -> None:
+    """TooLarge: it is said beforehand that the body will be."""
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
+        raise TooLarge(most)
+
+
 async def whole_body(request: Request, most: int) -> bytes:
     """All of a body, if it is not too large and comes in time."""
+    check_length(request, most)
     pieces, size = [], 0
     try:
         async with asyncio.timeout(BODY_SECONDS):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,6 +29,7 @@ from everthread.store.scope import as_operator, within
 _log = logging.getLogger("everthread.server")
 
 PAGE_SECONDS = 2.0
+SURE = 1.0  # seconds for which whoever stays is not asked again
 COUNTED = 5.0  # seconds between two counts of what memory has to do
 
 
@@ -52,6 +54,7 @@ class Service:
         for observer in (self.metrics, TurnLog(), traces):
             if observer is not None:
                 et._runtime.observers.add(observer)
+        self._to_tell: set[Callable[[], None]] = set()
 
     @property
     def limits(self) -> Allowance:
@@ -64,6 +67,10 @@ class Service:
         self.meter.request(caller)
         return caller
 
+    def stay(self, request: HTTPConnection) -> Stay:
+        """For a caller who has been let in and stays connected."""
+        return Stay(self.door, request)
+
     def note(self, problem: BaseException) -> None:
         """Log a problem that was told to its caller, if nobody expected it."""
         self.metrics.problem(problem)
@@ -73,6 +80,17 @@ class Service:
     def leave(self) -> None:
         """The process is about to end: whoever listens is told to come back elsewhere."""
         self.leaving.set()
+        for tell in tuple(self._to_tell):
+            tell()
+
+    @contextmanager
+    def told_to_leave(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile, `tell` is called when the process is about to end. Costs less than a task that waits for it."""
+        self._to_tell.add(tell)
+        try:
+            yield
+        finally:
+            self._to_tell.discard(tell)
 
     async def drained(self, seconds: float) -> None:
         """Give the turns that run some seconds to finish, and interrupt what is left of them then."""
@@ -116,3 +134,16 @@ class Service:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         rows = await self.et.usage(user=caller.user, tenant=caller.tenant, by="day", since=midnight)
         return sum(row.input + row.output for row in rows)
+
+
+class Stay:
+    """A caller who stays, and whether they still may: who was signed out meanwhile is told nothing more."""
+
+    def __init__(self, door: Door, request: HTTPConnection) -> None:
+        self._door, self._request, self._sure_until = door, request, 0.0
+
+    async def check(self) -> None:
+        """NotSignedIn, AccountDisabled …: as at the door. Asked anew every few seconds at most."""
+        if (now := time.monotonic()) >= self._sure_until:
+            await self._door.enter(self._request, "read")
+            self._sure_until = now + SURE

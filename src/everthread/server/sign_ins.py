@@ -74,11 +74,10 @@ class SignIns(Bound):
         if not own:
             must_administer(by)
         made, whose = tokens.make(tokens.LINK), owner(by, user)
-        until = self._log.now + (WEEK if what == INVITATION else TEN_MINUTES)
-        entry = None if own else self._entry(by, "link" if what == SIGN_IN_LINK else "invite", user=user, about=role)
-        row = LinkRow(*whose, "", "", role, until)._replace(
-            hash=tokens.hash_of(made, tokens.LINK), user=user, what=what
-        )
+        act, about, holds = ("invite", role, WEEK) if what == INVITATION else ("link", "", TEN_MINUTES)
+        entry = None if own else self._entry(by, act, user=user, about=about)
+        hash, until = tokens.hash_of(made, tokens.LINK), self._log.now + holds
+        row = LinkRow(whose.tenant, hash, whose.user, what, role, until)
         await self._accounts.add_link(row, entry)
         return made
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
+from contextvars import copy_context
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -44,15 +45,23 @@ def wants_events(request: Request) -> bool:
 class EventStream(Response):
     """A response that lasts until there is nothing more to tell, the caller has gone or the service ends."""
 
-    def __init__(self, told: AsyncGenerator[Sent, None], leaving: asyncio.Event) -> None:
+    def __init__(self, told: AsyncGenerator[Sent, None], leaving: asyncio.Event, held: ExitStack | None = None) -> None:
+        """`held`: what is let go of at its end. It is told in the context in which this was made: the caller's scope
+        of the store holds there as well."""
         super().__init__(media_type=EVENTS)
-        self._told, self._leaving = told, leaving
+        self._told, self._leaving, self._held = told, leaving, held or ExitStack()
+        self._context = copy_context()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [*HEADERS, *UNBUFFERED]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        with self._held:
+            await send({"type": "http.response.start", "status": 200, "headers": [*HEADERS, *UNBUFFERED]})
+            if scope["method"] != "HEAD":
+                await self._until_the_end(receive, send)
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _until_the_end(self, receive: Receive, send: Send) -> None:
         ways = [self._tell(send), self._until_gone(receive, send), self._until_leaving(send)]
-        tasks = [asyncio.create_task(way) for way in ways]
+        tasks = [asyncio.create_task(way, context=self._context.copy()) for way in ways]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -62,7 +71,6 @@ class EventStream(Response):
         for task in tasks:
             if not task.cancelled():
                 task.result()
-        await send({"type": "http.response.body", "body": b""})
 
     async def _tell(self, send: Send) -> None:
         async with aclosing(self._told):

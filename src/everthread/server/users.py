@@ -59,6 +59,12 @@ class Users(SignIns):
         with self._changing():
             return await et.erase_user(user=user, tenant=by.tenant)
 
+    async def forget_me(self, by: Caller, et: Everthread) -> int:
+        """Erase oneself for ever, as `erase` does: nobody is signed in as this user from now on. LastAdministrator."""
+        await self._accounts.check_may_go(owner(by, by.user))
+        with self._changing():
+            return await et.erase_user(user=by.user, tenant=by.tenant)
+
     async def audit(self, by: Caller, *, before: str = NEWEST, limit: int = 100) -> list[AuditEntry]:
         """A page of what administrators and operators did, newest first; the next is `before` the id of the last."""
         must_administer(by)

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+from collections.abc import Coroutine
+from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -25,17 +26,17 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from everthread import wire
 from everthread.core.accounts import Caller
 from everthread.core.values import inner_form, plain
-from everthread.errors import BadRequest, EverthreadError, NoSuchRoute
-from everthread.problems import problem_of
+from everthread.errors import BadRequest, EverthreadError, NoSuchRoute, TooMany
+from everthread.problems import problem_of, status_of
 from everthread.routes import ROUTES, Route
 from everthread.server.calls import begun, called, snapshot_of, taken, talk_of
-from everthread.server.door import must
-from everthread.server.reading import arguments_in
+from everthread.server.reading import arguments_in, loads
 from everthread.server.service import Service
 from everthread.talk import Talk
 
 VERBS: dict[str, Route] = {route.verb.__name__: route for route in ROUTES if route.of == "talk"}
-LEAVING, REFUSED, TOO_SLOW = 1012, 4003, 4008  # codes with which a socket is closed
+LEAVING, LATER, REFUSED, TOO_SLOW = 1012, 1013, 4003, 4008  # codes with which a socket is closed
+AT_ONCE = 32  # messages of a socket that are answered side by side
 SEND_SECONDS = 30.0  # for a socket to take what it is sent
 
 
@@ -43,13 +44,12 @@ async def converse(service: Service, socket: WebSocket) -> None:
     """Serve a socket until it is closed, from either side."""
     try:
         caller = await service.enter(socket, "read")
+        with service.within(caller), service.meter.connection(caller):
+            await socket.accept()
+            await _Line(service, socket, caller).serve()
     except EverthreadError as problem:
         await socket.accept()
-        await socket.close(REFUSED, problem.sentence[:120])
-        return
-    with service.within(caller), service.meter.connection(caller):
-        await socket.accept()
-        await _Line(service, socket, caller).serve()
+        await socket.close(LATER if isinstance(problem, TooMany) else REFUSED, _reason(problem))
 
 
 class _Line:
@@ -60,48 +60,70 @@ class _Line:
         self._talk: Talk | None = None
         self._telling: asyncio.Task[None] | None = None
         self._asked: set[asyncio.Task[None]] = set()
+        self._stay = service.stay(socket)
 
     async def serve(self) -> None:
-        hearing = asyncio.create_task(self._hear())
-        leaving = asyncio.create_task(self._service.leaving.wait())
-        try:
-            await asyncio.wait({hearing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not hearing.done():
-                await self._send({"kind": "reconnect"})
-                await self._socket.close(LEAVING)
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # it has gone meanwhile
-        finally:
-            tasks = {hearing, leaving, *self._asked, *([self._telling] if self._telling else [])}
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+        with self._service.told_to_leave(self._leave):
+            try:
+                await self._hear()
+            finally:
+                tasks = {*self._asked, *([self._telling] if self._telling else [])}
+                for task in tasks:
+                    task.cancel()
+                if tasks:
+                    await asyncio.wait(tasks)
+
+    def _leave(self) -> None:
+        self._begin(self._told_to_reconnect())
+
+    async def _told_to_reconnect(self) -> None:
+        await self._send({"kind": "reconnect"})
+        await self._close(LEAVING)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
 
     async def _hear(self) -> None:
         path, query = self._socket.path_params, self._socket.query_params
         if path.get("conversation"):
             where = {"conversation": path["conversation"], "branch": query.get("branch", "")}
             await self._answer({"verb": "open", "arguments": {**where, "after": query.get("after", "0")}})
-        while True:
-            try:
-                text = await self._socket.receive_text()
-            except (WebSocketDisconnect, KeyError, RuntimeError):
-                return
-            self._service.meter.request(self._caller)
-            task = asyncio.create_task(self._answer(_message(text)))
-            self._asked.add(task)
-            task.add_done_callback(self._asked.discard)
+        while (message := await self._next()) is not None:
+            self._begin(self._answer(message))
+            if len(self._asked) >= AT_ONCE:  # who asks faster than it hears has to wait
+                await asyncio.wait(self._asked, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _next(self) -> dict[str, Any] | None:
+        """The next message; None when the socket has gone."""
+        try:
+            received = await self._socket.receive()
+        except RuntimeError:
+            return None
+        return _message(received.get("text")) if received["type"] == "websocket.receive" else None
 
     async def _answer(self, message: dict[str, Any]) -> None:
         told = {"id": message["id"]} if "id" in message else {}
         try:
             if message.get("verb") == "open":
-                await self._open(**_to_open(message.get("arguments") or {}))
+                await self._service.enter(self._socket, "read")
+                await self._open(**_to_open(_arguments(message)))
             else:
                 await self._send({"kind": "answer", **told, "value": await self._called(message)})
         except Exception as problem:  # noqa: BLE001 -- told to the caller
-            self._service.note(problem)
-            await self._send({"kind": "problem", **told, "problem": problem_of(problem)})
+            await self._refuse(problem, told)
+
+    async def _refuse(self, problem: Exception, told: dict[str, Any]) -> None:
+        """Tell what went wrong. Who is no longer let in is not heard any more, either."""
+        self._service.note(problem)
+        await self._send({"kind": "problem", **told, "problem": problem_of(problem)})
+        if status_of(problem) == 401:
+            await self._close(REFUSED, _reason(problem))
+
+    async def _close(self, code: int, reason: str = "") -> None:
+        with suppress(WebSocketDisconnect, RuntimeError):  # it has gone meanwhile
+            await self._socket.close(code, reason)
 
     async def _open(self, conversation: str, branch: str, after: str) -> None:
         talk = await talk_of(self._service, self._caller, conversation, branch)
@@ -117,19 +139,19 @@ class _Line:
         try:
             async with aclosing(talk.told(after=after)) as told:  # type: ignore[type-var]
                 async for one in told:
+                    await self._stay.check()
                     await self._send({"kind": "told", **plain(one)})
         except Exception as problem:  # noqa: BLE001 -- told to the caller
-            self._service.note(problem)
-            await self._send({"kind": "problem", "problem": problem_of(problem)})
+            await self._refuse(problem, {})
 
     async def _called(self, message: dict[str, Any]) -> Any:
         route = VERBS.get(str(message.get("verb")))
+        await self._service.enter(self._socket, route.scope if route else "read")
         if route is None:
             raise NoSuchRoute(str(message.get("verb")))
         if self._talk is None:
             raise BadRequest("no conversation is open on this socket")
-        must(self._caller, route.scope)
-        given = arguments_in(route, message.get("arguments") or {})
+        given = arguments_in(route, _arguments(message))
         if route.runs:
             return await taken(await begun(self._service, route, self._caller, self._talk, given))
         body = await called(self._service, route, self._caller, self._talk, given)
@@ -140,17 +162,31 @@ class _Line:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._socket.send_text(wire.dumps(inner_form(message)).decode())
         except TimeoutError:
-            await self._socket.close(TOO_SLOW)
+            await self._close(TOO_SLOW)
         except (WebSocketDisconnect, RuntimeError):
             pass  # it has gone meanwhile
 
 
-def _message(text: str) -> dict[str, Any]:
+def _message(text: str | None) -> dict[str, Any]:
+    """What was sent; a frame of bytes is no message either."""
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = loads(text or "")
+    except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {"verb": "a message that is no JSON object"}
+
+
+def _arguments(message: dict[str, Any]) -> dict[str, Any]:
+    given = message.get("arguments")
+    if given is not None and not isinstance(given, dict):
+        raise BadRequest("the arguments of a verb are a JSON object")
+    return given or {}
+
+
+def _reason(problem: Exception) -> str:
+    """Why a socket is closed, in the 123 bytes that there are for it."""
+    said = problem.sentence if isinstance(problem, EverthreadError) else ""
+    return said.encode("utf-8", "replace")[:120].decode("utf-8", "ignore")
 
 
 def _to_open(given: dict[str, Any]) -> dict[str, str]:

@@ -36,8 +36,8 @@ def _with_ids(canvas: Canvas, change: Change, make: MakeId) -> Change:
             return msgspec.structs.replace(change, element=msgspec.structs.replace(new, items=tuple(items)))
         case Update(id=id, type="list", fields={"items": list() as given}) if all(map(_is_item, given)):
             names = _names(_there(canvas, id), [(one["text"], one.get("id", "")) for one in given], make)
-            items = [{**one, "id": name} for one, name in zip(given, names, strict=True)]
-            return msgspec.structs.replace(change, fields={**change.fields, "items": items})
+            plain = [{**one, "id": name} for one, name in zip(given, names, strict=True)]
+            return msgspec.structs.replace(change, fields={**change.fields, "items": plain})
         case Tick(id=id, item=item) if (found := _there(canvas, id)) and item not in found.ids:
             return msgspec.structs.replace(change, item=_by_number(found, item))
         case _:
