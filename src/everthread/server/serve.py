@@ -44,6 +44,7 @@ from everthread.tools.canvas import canvas_tools
 PORT = 8321
 DRAIN = 10.0  # seconds that turns are given to finish
 CLOSE = 3  # seconds that connections are given to close, once all were told to
+BACKLOG = 2048  # connections that may wait to be accepted
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -184,8 +185,9 @@ async def _serve(options: Options, at: socket.socket, ending: Ending, began: Cal
         server = Server(configured(application(service), options))
         ending.serves = True
         leaving = asyncio.create_task(_leave(service, server, ending))
-        began()
         _share(at)
+        at.listen(BACKLOG)
+        began()
         try:
             await server.serve(sockets=[at])
             drained = asyncio.create_task(service.drained(ending.since + options.drain - time.monotonic()))
@@ -225,13 +227,13 @@ def configured(app: ASGIApp, options: Options) -> uvicorn.Config:
 
 def run(options: Options, at: socket.socket, workers: int = 1, *, began: Callable[[], None] = lambda: None) -> None:
     """The whole program, from its first line in the log until it was told to end. CannotStart, StoreError,
-    OneProcessOnly."""
+    OneProcessOnly. `began` is called once somebody can connect."""
     end_quietly()
     to_stderr(options.log_format)
     if workers == 1:
         asyncio.run(serve(options, at, began=began))
     else:
-        serve_several(options, at, workers)
+        serve_several(options, at, workers, began=began)
 
 
 def end_quietly() -> None:
@@ -239,12 +241,12 @@ def end_quietly() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
-def serve_several(options: Options, at: socket.socket, count: int) -> None:
+def serve_several(options: Options, at: socket.socket, count: int, *, began: Callable[[], None] = lambda: None) -> None:
     """Serve from several processes until told to end. OneProcessOnly: over SQLite. CannotStart."""
     if not takes_bus(options.store):
         raise OneProcessOnly(count)
     with at:
-        Workers(_one, (options, at), count).serve()
+        Workers(_one, (options, at), count, began).serve()
 
 
 def _one(options: Options, at: socket.socket, tells: Connection) -> None:
