@@ -165,6 +165,7 @@ async def _told(service: Service, caller: Caller, talk: Talk, after: str) -> Asy
             yield Sent("snapshot", wire.dumps(await snapshot_of(talk)))
             async for one in talk.told(after=after):
                 yield Sent("told", wire.dumps(one), one.place)
+                del one  # it may be large, and nothing more may come for days
     except Exception as problem:  # noqa: BLE001 -- told to the caller
         service.note(problem)
         yield Sent("problem", body_of(problem))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,7 +32,8 @@ PAGE_SECONDS = 2.0
 
 
 class Service:
-    """`leaving`: set when the process is about to end. `page_seconds`: how long a page of events may take before it is
+    """`leaving`: set when the process is about to end. `to_tell`: what is called then, for those of whom there are very
+    many: each costs less than a task that waits. `page_seconds`: how long a page of events may take before it is
     made smaller."""
 
     def __init__(
@@ -41,7 +42,7 @@ class Service:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = Meter(limits, self._tokens_today)
         self.leaving = asyncio.Event()
-        self._to_tell: set[Callable[[], None]] = set()
+        self.to_tell: set[Callable[[], None]] = set()
 
     @property
     def limits(self) -> Allowance:
@@ -61,17 +62,8 @@ class Service:
     def leave(self) -> None:
         """The process is about to end: whoever listens is told to come back elsewhere."""
         self.leaving.set()
-        for tell in tuple(self._to_tell):
+        for tell in tuple(self.to_tell):
             tell()
-
-    @contextmanager
-    def told_to_leave(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Meanwhile, `tell` is called when the process is about to end. Costs less than a task that waits for it."""
-        self._to_tell.add(tell)
-        try:
-            yield
-        finally:
-            self._to_tell.discard(tell)
 
     async def drained(self, seconds: float) -> None:
         """Give the turns that run some seconds to finish. Closing the store interrupts what is left of them."""
