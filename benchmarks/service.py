@@ -47,7 +47,9 @@ MOST_LATE, MOST_IDLE, MOST_GROWTH = 50.0, 20.0, 1.01
 WARM = 50  # sockets that are opened before memory is looked at
 SETTLED = 0.3  # of a soak, after which memory is to stay as it is
 FEW = 40  # conversations of a soak
+BUDGET = 12_000  # tokens: a window that is full does not grow with its conversation
 _TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all. " * 3
+_LONG = _TEXT * 68  # 16 KB: what is kept of turns (8 MB) is full before memory is to stay as it is
 _PATIENCE = 180.0
 
 
@@ -119,7 +121,7 @@ class _Measuring:
             made = await Identity(et.log).make_key(operator("default"), label="bench", application="bench")
             self._key = str(made.secret)
             for number in range(1 + max(self._options.connections, self._options.streams, FEW)):
-                talk = await et.begin(user=USER, agent="default")
+                talk = await et.begin(user=USER, agent="default", settings={"budget": BUDGET})
                 await talk.append(*[user(_TEXT), assistant(_TEXT)] * (5 if number else 500))
                 self._ids.append(talk.id)
 
@@ -311,7 +313,7 @@ class _Measuring:
             case "list":
                 return Asking("GET", "/api/conversations", self._key)
             case _:
-                return streaming(self._of(id, "POST", "say", {"pieces": ["Good morning!"]}))
+                return streaming(self._of(id, "POST", "say", {"pieces": [_LONG]}))
 
     # -- what they share -------------------------------------------------------------------------------------------
 
