@@ -4,8 +4,8 @@ run through. What tests look at from outside (`et.log`, `talk._log`) is the serv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 
 import uvicorn
@@ -63,7 +63,7 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
     service = Service(et, Door(Identity(et.log), hosts=frozenset()), Vault(et.log), limits)
     with listening_socket(Options(store="", port=port)) as at:
         config = uvicorn.Config(application(service), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-        server = _Quiet(config, service.leave)
+        server = Server(config)
         running = asyncio.create_task(server.serve(sockets=[at]))
         try:
             while not server.started:  # noqa: ASYNC110 -- it tells nobody
@@ -73,14 +73,6 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
             service.leave()
             server.should_exit = True
             await running
-
-
-class _Quiet(Server):
-    """Leaves the signals to the tests."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 class Watched(Everthread):

@@ -13,7 +13,7 @@ from everthread.agent import child, personas
 from everthread.client.app import RemoteAgents
 
 # Made of other verbs, here as there: what these give is asked of the service.
-DERIVED = {"blobs", "configure", "must_be", "sync", "listen"}
+DERIVED = {"blobs", "configure", "upload", "must_be", "sync", "listen"}
 CLASSES = [
     (client.Everthread, everthread.Everthread),
     (client.Talk, everthread.Talk),

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from everthread.client import Everthread, Talk
+from everthread.client import connection as connections
 from everthread.core.deltas import Delta, Done, TextDelta
-from everthread.errors import BadOutput, BadValue, ModelError, ServiceUnreachable, TurnBusy, TurnCancelled
+from everthread.errors import BadOutput, BadValue, GoingAway, ModelError, TurnBusy, TurnCancelled
 from everthread.testing.scripted import call, script
 from everthread.tools import tool
 from tests.agent.conftest import Gate
@@ -208,9 +209,12 @@ async def test_what_lives_in_the_services_process_is_refused_here(conversation: 
         await conversation.context(tools=[print])
 
 
-async def test_a_service_that_goes_before_the_message_is_in_the_log_is_unreachable(
-    served: Served, conversation: Talk
+async def test_a_service_that_is_about_to_end_is_asked_again_and_then_says_so(
+    served: Served, conversation: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(connections, "_wait", lambda response: asked.append(response) or 0.0)
     served.service.leave()
-    with pytest.raises(ServiceUnreachable):
+    with pytest.raises(GoingAway):
         await conversation.say("Hello?")
+    assert len(asked) == connections.TRIES - 1

@@ -283,6 +283,13 @@ async def test_a_conversation_is_as_it_was_changed(conversation: Talk) -> None:
     assert back.conversation.current == (await back.line()).branch.number
 
 
+async def test_bytes_go_there_and_come_back(conversation: Talk) -> None:
+    handed_in = await conversation.upload(b"eggs, flour", name="recipe.txt", media_type="text/plain")
+    assert await conversation.blobs([handed_in]) == {handed_in.event.parts[0].blob: b"eggs, flour"}  # type: ignore[union-attr]
+    with pytest.raises(errors.UnknownBlob):
+        await conversation.blob("0" * 64)
+
+
 async def test_a_child_is_waited_for_and_listened_to(conversation: Talk, someone: str) -> None:
     script(someone, "Done with it.")
     child = await conversation.delegate("Look it up.", name="lookup")

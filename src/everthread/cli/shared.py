@@ -60,8 +60,6 @@ class Scope(NamedTuple):
 
 def scoped(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say where and whose. It is one that needs the store itself."""
-    if any("--url" in one.opts for one in getattr(command, "__click_params__", ())):  # it has one of its own
-        return _with_options(None, command)
     return _with_options(click.option("--url", hidden=True, expose_value=False, callback=_refuse_url), command)
 
 
@@ -73,10 +71,10 @@ def anywhere(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(url, command)
 
 
-def _with_options(url: Callable[..., Any] | None, command: Callable[..., Any]) -> Callable[..., Any]:
+def _with_options(url: Callable[..., Any], command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--store", envvar="EVERTHREAD_STORE", metavar="ADDRESS", help="sqlite:///… or postgresql://…"),
-        *([url] if url else []),
+        url,
         click.option("--user", envvar="EVERTHREAD_USER", default=USER, show_default=True, help="Whose."),
         click.option("--tenant", envvar="EVERTHREAD_TENANT", default=TENANT, show_default=True, help="Which tenant's."),
         click.option("--json", "as_json", is_flag=True, help="Write JSON for programs."),

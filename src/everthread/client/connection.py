@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -101,9 +102,7 @@ class Connection:
     @asynccontextmanager
     async def events(self, asked: Asked) -> AsyncIterator[AsyncIterator[ServerEvent]]:
         """A stream of server-sent events, until either side ends it. Lost: the connection failed."""
-        request = self._request(asked, SILENCE, {"accept": EVENTS})
-        with _telling_loss():
-            response = await self._http.send(request, stream=True)
+        response = await self._streamed(asked)
         try:
             if response.status_code >= 300:
                 with _telling_loss():
@@ -112,6 +111,18 @@ class Connection:
             yield events_in(_pieces(response))
         finally:
             await response.aclose()
+
+    async def _streamed(self, asked: Asked) -> httpx2.Response:
+        """An answer that comes bit by bit, asked for again while it is refused for now."""
+        for attempt in count(1):
+            request = self._request(asked, SILENCE, {"accept": EVENTS})
+            with _telling_loss():
+                response = await self._http.send(request, stream=True)
+            if attempt == TRIES or (wait := _wait(response)) is None:
+                break
+            await response.aclose()
+            await asyncio.sleep(wait)
+        return response
 
     def _request(self, asked: Asked, seconds: float, more: Mapping[str, str] = _NONE) -> httpx2.Request:
         import httpx2
