@@ -155,6 +155,7 @@ class _Measuring:
 
     async def _talks(self) -> None:
         with served(self._address) as ours, served("bare") as bare:
+            await self._asked(ours, [self._of(self._ids[1], "POST", "context", {})])  # loads what counts tokens
             for count in sorted({1, max(1, self._options.connections // 10), self._options.connections}):
                 self._say(f"{count} connections")
                 ids = self._ids[-count:]
