@@ -59,7 +59,8 @@ async def test_the_arguments_that_name_a_model_take_no_path(served: Served) -> N
     ana = served.people["ana"]
     base = f"/api/conversations/{await served.begin(ana, 'Hello.')}"
     for path in FILES:
-        for verb, more in {"say": {"pieces": ["Hi."]}, "context": {}, "children": {"task": "x"}, "count": {}}.items():
+        verbs: dict[str, Any] = {"say": {"pieces": ["Hi."]}, "context": {}, "children": {"task": "x"}, "count": {}}
+        for verb, more in verbs.items():
             answer = await served.http.post(f"{base}/{verb}", json={**more, "model": path}, headers=ana.bearer)
             assert answer.status_code == 403, f"{verb} {path}: {answer.text}"
 
@@ -104,7 +105,7 @@ async def test_a_record_takes_nothing_from_what_was_used(served: Served) -> None
 
 async def test_an_agent_that_is_saved_over_http_starts_no_program_and_calls_no_server(served: Served) -> None:
     ada = served.people["ada"]
-    servers = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
+    servers: Any = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
     for more in (*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)):
         answer = await served.http.post("/api/agents", json={"agent": {"name": "evil", **more}}, headers=ada.bearer)
         assert answer.status_code == 403, answer.text
