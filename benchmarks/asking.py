@@ -21,6 +21,7 @@ USER = "ana"
 _LENGTH = re.compile(rb"content-length: (\d+)")
 _STAMP = len(f"{0:012x} ")
 _UPGRADE = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: {}\r\n"
+PING, PONG = 9, 10
 _NONCE = "dGhlIHNhbXBsZSBub25jZQ=="
 
 
@@ -87,19 +88,27 @@ def _length(head: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-class Wire(asyncio.Protocol):
-    """One of many connections: an answer with a length, or a stream to its end."""
+class Connection(asyncio.Protocol):
+    """One of many connections."""
 
-    def __init__(self) -> None:
-        self._heard, self._answer = bytearray(), None  # type: bytearray, asyncio.Future[Answer] | None
-        self.transport: asyncio.Transport | None = None
+    transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
+    def close(self) -> None:
+        self.transport.close()
+
+
+class Wire(Connection):
+    """Asks for one thing after another: an answer with a length, or a stream to its end."""
+
+    def __init__(self) -> None:
+        self._heard = bytearray()
+        self._answer: asyncio.Future[Answer] | None = None
+
     async def ask(self, request: bytes) -> Answer:
-        assert self.transport
         self._answer = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         return await self._answer
@@ -120,12 +129,8 @@ class Wire(asyncio.Protocol):
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ConnectionResetError("the service has closed the connection"))
 
-    def close(self) -> None:
-        if self.transport:
-            self.transport.close()
 
-
-class Stream(asyncio.Protocol):
+class Stream(Connection):
     """Somebody who listens by server-sent events. `joined`: the snapshot has come; `done`: a turn is over; `late`: for
     how many microseconds each delta was on its way."""
 
@@ -134,12 +139,10 @@ class Stream(asyncio.Protocol):
         self.joined, self.done = asyncio.Event(), asyncio.Event()
         self.late: list[int] = []
         self._rest = ""
-        self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self._asking.written())
+        super().connection_made(transport)
+        self.transport.write(self._asking.written())
 
     def data_received(self, data: bytes) -> None:
         came = now()
@@ -179,22 +182,45 @@ class Stream(asyncio.Protocol):
         self._rest = text[whole:]
 
 
-class Socket(asyncio.Protocol):
-    """A WebSocket that is opened and then let be. `open`: it was accepted, and told what it waits to be told."""
+class Socket(Connection):
+    """A WebSocket that is opened and then let be, but for the pings that it answers. `open`: it was accepted, and told
+    what it waits to be told."""
 
     def __init__(self, asking: Asking, *, until: bytes = b"") -> None:
-        self._asking, self._until, self._heard = asking, until, bytearray()
+        self._asking, self._until, self._heard, self._accepted = asking, until, bytearray(), False
         self.open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self._asking._replace(more=_UPGRADE.format(_NONCE)).written())
+        super().connection_made(transport)
+        self.transport.write(self._asking._replace(more=_UPGRADE.format(_NONCE)).written())
 
     def data_received(self, data: bytes) -> None:
         self._heard += data
-        if not self.open.done() and b"\r\n\r\n" in self._heard and self._until in self._heard:
+        if not self._accepted and (end := self._heard.find(b"\r\n\r\n")) >= 0:
+            self._accepted = True
+            del self._heard[: end + 4]
+            self._told(b"")
+        while self._accepted and (frame := self._next()) is not None:
+            code, payload = frame
+            if code == PING:
+                self.transport.write(bytes([0x80 | PONG, 0x80 | len(payload)]) + bytes(4) + payload)  # masked with 0
+            self._told(payload)
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """The next frame, with the code that says what it is."""
+        if len(self._heard) < 4:
+            return None
+        first = self._heard[1]
+        at = {126: 4, 127: 10}.get(first, 2)
+        size = first if at == 2 else int.from_bytes(self._heard[2:at], "big")
+        if len(self._heard) < at + size:
+            return None
+        frame = self._heard[0] & 15, bytes(self._heard[at : at + size])
+        del self._heard[: at + size]
+        return frame
+
+    def _told(self, payload: bytes) -> None:
+        if not self.open.done() and self._until in payload:
             self.open.set_result(None)
 
     def connection_lost(self, problem: Exception | None) -> None:
@@ -202,7 +228,7 @@ class Socket(asyncio.Protocol):
             self.open.set_exception(ConnectionResetError(f"the service has closed it: {bytes(self._heard)!r:.300}"))
 
 
-P = TypeVar("P", bound=asyncio.Protocol)
+P = TypeVar("P", bound=Connection)
 
 
 async def connected(port: int, makers: Iterable[P]) -> list[P]:

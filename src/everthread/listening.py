@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from typing import NamedTuple, Protocol
 
 from everthread.core.branches import Line
@@ -138,19 +139,35 @@ class Channel:
         self._told = ("", 0)  # the partial reply that was told last, and up to which offset
         self._over = 0  # partial replies that follow an earlier event than this are over
         self._ahead: list[Frame] = []
-        self._bell, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        self._loop, self._context = asyncio.get_running_loop(), copy_context()  # whoever rings may be another tenant's
+        self._lease = LeaseName(line.tenant, of_turns(line.conversation, self._topic.branch))
         self._gap: asyncio.TimerHandle | None = None
         self._waking: asyncio.TimerHandle | None = None
         self._woken = 0.0
         self.started: asyncio.Future[None] = self._loop.create_future()
-        self._reading = asyncio.create_task(self._read())
+        self._reading: asyncio.Task[None] | None = None  # only while there may be news: most of the time there are none
+        self._again = self._closed = False
+        self._look_again: asyncio.TimerHandle | None = None
+        for about in (self._topic.about, self._lease.about):
+            live.log.bells.add(about, self._rung)
+        self.look()
 
     def close(self) -> None:
-        self._reading.cancel()
+        self._stop_reading()
         self.started.cancel()
         for timer in (self._gap, self._waking):
             if timer:
                 timer.cancel()
+
+    def _stop_reading(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for about in (self._topic.about, self._lease.about):
+            self._live.log.bells.remove(about, self._rung)
+        for one in (self._reading, self._look_again):
+            if one:
+                one.cancel()
 
     def fail(self, problem: Exception) -> None:
         for ear in self.ears:
@@ -158,32 +175,38 @@ class Channel:
         if not self.started.done():
             self.started.set_exception(problem)
             self.started.exception()  # seen, whether or not anybody still waits for it
-        self._reading.cancel()
+        self._stop_reading()
         self._live.forget(self._topic, self)
 
     def look(self) -> None:
-        self._bell.set()
+        """Read what no bell brought along."""
+        self._again = True
+        if self._reading is not None or self._closed:
+            return
+        if self._look_again:
+            self._look_again.cancel()
+        self._reading = self._loop.create_task(self._read(), context=self._context)
 
     # -- events --------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        """Read what no bell brought along, whenever one rings."""
-        log, lease = self._live.log, LeaseName(self._line.tenant, of_turns(self._line.conversation, self._topic.branch))
+        """Until there is nothing new; then again when a bell rings, or after a while."""
+        log = self._live.log
         try:
-            with log.bells.hear(self._topic.about, self._rung), log.bells.hear(lease.about, self._rung):
+            if not self.started.done():
                 await log.watch()
                 log.bus.send(self._topic.name, JOIN)
-                while True:
-                    self._bell.clear()
-                    whole = await self._read_on()
-                    if not self.started.done():
-                        self.started.set_result(None)
-                    if whole:
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(LOOK):
-                                await self._bell.wait()
+            while self._again:
+                self._again = False
+                if not await self._read_on():
+                    self._again = True
+                if not self.started.done():
+                    self.started.set_result(None)
         except Exception as problem:  # noqa: BLE001 -- whatever it is, it is told to those who listen
             self.fail(problem)
+            return
+        self._reading = None
+        self._look_again = self._loop.call_later(LOOK, self.look, context=self._context)
 
     async def _read_on(self) -> bool:
         """Tell what is new. Whether that is all."""
@@ -210,11 +233,11 @@ class Channel:
 
     def _rung(self, news: Sequence[Logged] | None) -> None:
         if news is None or self.seq < 0 or self._telling:
-            self._bell.set()
+            self.look()
         elif own := [event for event in news if event.branch == self._topic.branch]:
             begins = self._owes and any(event.kind == "user" for event in own)  # the end before it comes first
             if begins or own[0].seq > self.seq + 1:
-                self._bell.set()
+                self.look()
             else:
                 self._take(own)
 
@@ -236,7 +259,7 @@ class Channel:
             self.flush()
         if self._owes or any(kind in ENDS for kind in kinds):
             self._owes = True
-            self._bell.set()  # a turn may be over
+            self.look()  # a turn may be over
 
     def _put(self, items: Sequence[ChannelItem]) -> None:
         for ear in self.ears:
@@ -333,7 +356,7 @@ class Channel:
         elif kept is None:
             self._partial = None
         elif kept.at > self.seq:
-            self._bell.set()  # events have come meanwhile
+            self.look()  # events have come meanwhile
         elif kept.at >= self._over and (self._partial is None or self._partial.at <= kept.at):
             self._merge(read_partial(kept.text), kept.at)
             self._catch_up()
@@ -364,7 +387,7 @@ class Channel:
         for one in waiting:
             if one.at > self.seq:
                 self._ahead.append(one)
-                self._bell.set()  # the events before it are on their way
+                self.look()  # the events before it are on their way
             elif one.at >= self._over and not self._fits(one):
                 self._ahead.append(one)
                 self._look_soon()
@@ -380,7 +403,7 @@ class Channel:
 
     def _look_soon(self) -> None:
         if self._gap is None or self._gap.when() <= self._loop.time():
-            self._gap = self._loop.call_later(GAP, self._bell.set)
+            self._gap = self._loop.call_later(GAP, self.look)
 
 
 def _by_turn(events: Sequence[Logged]) -> Iterator[Sequence[Logged]]:

@@ -36,6 +36,7 @@ from everthread.store.bus.base import INTERVAL, LARGEST
 from everthread.store.log import Log
 
 KEEP = 1.0  # seconds after which what has come of a reply is kept
+TOGETHER = 100  # events that are read together for one who catches up
 LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
 ASKED = 60_000_000  # microseconds before a turn began in which nobody can have asked for its end: clocks differ
 STOP = "stop"  # the command by which a turn is ended from anywhere
@@ -97,13 +98,15 @@ class Live:
     async def listen(self, branch: Callable[[], Awaitable[Line]], *, after: Place) -> AsyncGenerator[Told, None]:
         """The events after a place, then the reply that runs, from its first word or from that place, then whatever
         comes; each with the place after it. It stays on the branch that is given when somebody begins to listen."""
-        line, place = await branch(), after
+        # What was told last may be large, and nothing more may come for days: it is not held meanwhile.
+        line, place, event = await branch(), after, None
         with self._joined(line) as ear:
             ear.known = after
             while True:  # a listener that fell far behind begins anew from where it is
                 async for event in self._between(line, place.seq, await ear.begin(place.seq)):
                     place = Place(event.seq)
                     yield Told(str(place), event)
+                event = None
                 while items := await ear.hear():
                     for item in items:
                         if isinstance(item, Placed):
@@ -115,14 +118,17 @@ class Live:
                         elif item.seq > place.seq:
                             place = Place(item.seq)
                             yield Told(str(place), item)
+                    items.clear()
+                    del item
 
     async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
         while after < last:
-            page = await self.log.after(line, after, limit=500)
+            page = await self.log.after(line, after, limit=TOGETHER)
             for event in page:
                 if event.seq <= last:
                     yield event
             after = page[-1].seq if page else last
+            await asyncio.sleep(0)  # whoever catches up with much is not to keep the others waiting
 
     @contextmanager
     def _joined(self, line: Line) -> Iterator[Ear]:

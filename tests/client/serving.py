@@ -4,8 +4,8 @@ run through. What tests look at from outside (`et.log`, `talk._log`) is the serv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 
 import uvicorn
@@ -13,6 +13,7 @@ import uvicorn
 from everthread import app
 from everthread.client import Everthread, Talk
 from everthread.core.accounts import SCOPES, operator
+from everthread.core.branches import Line
 from everthread.errors import AccountExists
 from everthread.opening import Opening
 from everthread.server.app import application
@@ -63,7 +64,6 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
     with listening_socket(Options(store="", port=port)) as at:
         config = uvicorn.Config(application(service), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
         server = Server(config)
-        server.capture_signals = _no_signals  # type: ignore[method-assign]
         running = asyncio.create_task(server.serve(sockets=[at]))
         try:
             while not server.started:  # noqa: ASYNC110 -- it tells nobody
@@ -73,11 +73,6 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
             service.leave()
             server.should_exit = True
             await running
-
-
-@contextmanager
-def _no_signals() -> Iterator[None]:
-    yield
 
 
 class Watched(Everthread):
@@ -90,6 +85,12 @@ class Watched(Everthread):
 
 
 class WatchedTalk(Talk):
+    async def line(self) -> Line:
+        """With the ancestors, which the verbs of `et.log` need."""
+        found, whole = await super().line(), await self._log.line(self.conversation, self._branch)
+        assert found.branch == whole.branch
+        return whole
+
     def __getattr__(self, name: str) -> Any:
         if name in ("_log", "_runtime"):
             et = cast("Any", self._visit).et
@@ -102,10 +103,12 @@ class Through:
 
     @staticmethod
     def open(address: Any, **options: Any) -> Opening[Watched]:
+        store = app.Everthread.open(address, **options)  # which refuses at once what it cannot use
+
         async def opened() -> Watched:
             stack = AsyncExitStack()
             try:
-                et = await stack.enter_async_context(app.Everthread.open(address, **options))
+                et = await stack.enter_async_context(store)
                 served = await stack.enter_async_context(serving(et))
                 client = await stack.enter_async_context(Everthread.open(served.address, key=await served.key()))
             except BaseException:

@@ -11,10 +11,9 @@ import everthread
 from everthread import client
 from everthread.agent import child, personas
 from everthread.client.app import RemoteAgents
-from everthread.routes import ROUTES
 
 # Made of other verbs, here as there: what these give is asked of the service.
-DERIVED = {"blobs", "must_be", "sync", "listen"}
+DERIVED = {"blobs", "configure", "upload", "must_be", "sync", "listen"}
 CLASSES = [
     (client.Everthread, everthread.Everthread),
     (client.Talk, everthread.Talk),
@@ -44,9 +43,3 @@ def test_a_remote_verb_takes_what_the_librarys_takes_and_says_what_it_says(ours:
         here, there = getattr(ours, name), getattr(theirs, name)
         assert taken(here) == taken(there), name
         assert inspect.getdoc(here)
-
-
-def test_every_route_of_a_conversation_is_a_verb_of_the_client() -> None:
-    for route in ROUTES:
-        if route.of == "talk" and hasattr(everthread.Talk, route.verb.__name__):
-            assert getattr(client.Talk, route.verb.__name__) is not route.verb

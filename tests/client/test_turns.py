@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from everthread.client import Everthread, Talk
+from everthread.client import connection as connections
 from everthread.core.deltas import Delta, Done, TextDelta
-from everthread.errors import BadOutput, BadValue, ModelError, ServiceUnreachable, TurnBusy, TurnCancelled
+from everthread.errors import BadOutput, BadValue, GoingAway, ModelError, TurnBusy, TurnCancelled
 from everthread.testing.scripted import call, script
 from everthread.tools import tool
-from tests.agent.conftest import Gate, gate  # noqa: F401 -- a fixture
+from tests.agent.conftest import Gate
 from tests.client.serving import Served
 from tests.waiting import until
 
@@ -40,7 +41,7 @@ async def test_a_reply_is_heard_piece_by_piece_and_its_message_is_accepted_first
 async def test_leaving_early_ends_the_turn_and_keeps_what_had_come(
     conversation: Talk,
     someone: str,
-    gate: Gate,  # noqa: F811
+    gate: Gate,
 ) -> None:
     script(someone, LONG)
     gate.hold(after=3)
@@ -57,7 +58,7 @@ async def test_leaving_early_ends_the_turn_and_keeps_what_had_come(
 async def test_a_detached_turn_goes_on_without_its_caller(
     served: Served,
     someone: str,
-    gate: Gate,  # noqa: F811
+    gate: Gate,
 ) -> None:
     script(someone, LONG)
     gate.hold(after=2)
@@ -78,7 +79,7 @@ async def test_a_connection_that_breaks_in_mid_turn_loses_no_delta_and_doubles_n
     conversation: Talk,
     someone: str,
     gate: Gate,
-    words: int,  # noqa: F811
+    words: int,
 ) -> None:
     script(someone, LONG)
     gate.hold(after=words)
@@ -102,7 +103,7 @@ async def test_a_connection_that_breaks_between_tool_calls_repeats_none_of_them(
     served: Served,
     conversation: Talk,
     someone: str,
-    gate: Gate,  # noqa: F811
+    gate: Gate,
 ) -> None:
     script(someone, call("recall_context", {"query": "nuts"}), "Nothing about nuts.")
     gate.hold()
@@ -130,7 +131,7 @@ async def test_a_turn_that_somebody_else_stops_is_cancelled_here_too(
     served: Served,
     conversation: Talk,
     someone: str,
-    gate: Gate,  # noqa: F811
+    gate: Gate,
 ) -> None:
     script(someone, LONG)
     gate.hold(after=2)
@@ -145,7 +146,7 @@ async def test_a_turn_that_somebody_else_stops_is_cancelled_here_too(
 async def test_a_turn_that_waits_for_its_place_is_dropped_when_its_caller_leaves(
     conversation: Talk,
     someone: str,
-    gate: Gate,  # noqa: F811
+    gate: Gate,
 ) -> None:
     script(someone, LONG, "Never said.")
     gate.hold(after=2)
@@ -208,9 +209,12 @@ async def test_what_lives_in_the_services_process_is_refused_here(conversation: 
         await conversation.context(tools=[print])
 
 
-async def test_a_service_that_goes_before_the_message_is_in_the_log_is_unreachable(
-    served: Served, conversation: Talk
+async def test_a_service_that_is_about_to_end_is_asked_again_and_then_says_so(
+    served: Served, conversation: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(connections, "_wait", lambda response: asked.append(response) or 0.0)
     served.service.leave()
-    with pytest.raises(ServiceUnreachable):
+    with pytest.raises(GoingAway):
         await conversation.say("Hello?")
+    assert len(asked) == connections.TRIES - 1

@@ -29,9 +29,11 @@ from everthread import (
     tool,
     user,
 )
-from everthread.core.branches import ENDLESS
+from everthread.agent.family import begun_on
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.outcomes import told
 from everthread.errors import Overloaded
+from everthread.store.log import Log
 from everthread.testing.scripted import broken, call, script
 from everthread.wire import dumps, loads
 from tests.agent.support import assert_valid, seen
@@ -331,6 +333,24 @@ async def test_several_run_side_by_side(et: Everthread, talk: Talk, someone: str
     assert sorted(one.data["branch"] for one in await outcomes(talk)) == [child.branch for child in children]
     assert loads(ListedChild, dumps(listed[0])) == listed[0]
     await assert_sound(et, talk)
+
+
+async def test_one_is_known_as_a_child_from_its_first_moment(
+    talk: Talk, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the outcome of another, which is told to forks, would be told to it before its task is."""
+    known: list[bool] = []
+    fork = Log.fork
+
+    async def forked(log: Log, *given: Any, **named: Any) -> Line:
+        line = await fork(log, *given, **named)
+        known.append(await begun_on(log, line) is not None)
+        return line
+
+    monkeypatch.setattr(Log, "fork", forked)
+    script(someone, "Done.")
+    await (await talk.delegate("Do.", calls=3))
+    assert known == [True]
 
 
 async def test_no_more_run_at_once_than_may(talk: Talk, someone: str) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from everthread import AgentKilled, BadValue, Everthread, Redacted, Talk, delegate_tool
+from everthread.agent.call import Calling
 from everthread.agent.child import Child
 from everthread.agent.turn import TurnRunner
-from everthread.core.ended import STOPPED
+from everthread.core.ended import STOPPED, UNTOLD
 from everthread.core.logged import Logged
 from everthread.errors import RequestRefused, TurnCancelled
 from everthread.testing.scripted import call, script
@@ -89,6 +90,21 @@ async def test_a_turns_error_is_forgotten_with_what_it_may_repeat(et: Everthread
     message = await first(talk, "user", "KESTREL")
     await talk.redact(message.seq)
     assert "KESTREL" not in str(await everything(talk))
+    await assert_sound(et, talk)
+
+
+async def test_so_it_is_where_the_error_comes_after_the_redaction(
+    et: Everthread, talk: Talk, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_: Calling) -> None:
+        await talk.redact((await first(talk, "user", "KESTREL")).seq)
+        raise RequestRefused("scripted", "cannot answer: KESTREL")
+
+    monkeypatch.setattr(Calling, "reply", refused)
+    with pytest.raises(RequestRefused):
+        await talk.say("What is KESTREL?")
+    assert "KESTREL" not in str(await everything(talk))
+    assert (await first(talk, "agent_killed")).event == AgentKilled(reason=UNTOLD)
     await assert_sound(et, talk)
 
 

@@ -205,7 +205,7 @@ class Held:
         while True:
             self.tries += 1
             try:
-                answer = await self._client.request(method, path, json=body, headers=self._headers, timeout=60)
+                answer = await self._client.request(method, path, json=body, headers=self._headers, timeout=30)
             except httpx2.HTTPError:
                 await asyncio.sleep(AGAIN)
                 continue

@@ -10,8 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.loopback.http import Fault
 from benchmarks.loopback.openai import OpenAIServer
-from everthread.core.accounts import operator
-from everthread.server.serve import application, opened
+from everthread.core.accounts import Scope, operator
+from everthread.server.app import application
+from everthread.server.serve import opened
 from tests.server.processes import begun, here, key_for, options
 from tests.waiting import until
 
@@ -104,7 +105,7 @@ async def test_a_models_name_that_was_made_up_is_no_label(address: str, provider
 async def test_who_may_ask(client: tuple[str, int], headers: dict[str, str], status: int, tmp_path: object) -> None:
     async with opened(options(f"sqlite:///{tmp_path}/a.db")) as service:
         if kind := headers.pop("key", ""):
-            scopes = ["read", "admin"] if kind == "administrator" else ["read"]
+            scopes: list[Scope] = ["read", "admin"] if kind == "administrator" else ["read"]
             made = await service.door.identity.make_key(operator("default"), label="a", application="a", scopes=scopes)
             headers["authorization"] = f"Bearer {made.secret}"
         transport = httpx2.ASGITransport(application(service), client=client)

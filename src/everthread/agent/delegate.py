@@ -59,9 +59,8 @@ async def begin(runtime: Runtime, talk: ToolContext, order: Order, given: Given)
         said = await _allowed(runtime, conversation, line, order)
         await check_child(runtime, conversation, given.asked, given.instructions, given.tools, said)
         at, calls = await _fork_point(log, line)
-        grown = await log.fork(line, at=0 if order.fresh else at, name=order.name, word="child")
-        own = [SettingsChanged(values=order.settings)] if order.settings else []
-        await log.append(grown.target, [said.command, *own])
+        own = [said.command, *([SettingsChanged(values=order.settings)] if order.settings else [])]
+        grown = await log.fork(line, at=0 if order.fresh else at, name=order.name, word="child", markers=own)
         runtime.children.know(grown, said)
         quotes = [[line.conversation, one.branch, one.seq] for one in calls if _asks_for(one, order.task)]
         if (call := call_that_runs()) and [*call] not in quotes:

@@ -39,7 +39,7 @@ from everthread.config import Settings
 from everthread.context.build import Context, holding
 from everthread.context.plan import Asked
 from everthread.core.deltas import Delta, Notice, TextDelta
-from everthread.core.ended import CANCELLED, STOPPED
+from everthread.core.ended import CANCELLED, STOPPED, UNTOLD, is_own_reason
 from everthread.core.events import Assistant, Event, ToolCall, unremembered
 from everthread.core.logged import Logged
 from everthread.core.partial import LiveDelta
@@ -339,7 +339,7 @@ class TurnRunner:
     async def _failed(self, problem: ModelError) -> None:
         """Append the record of a model call that gave nothing and will be made again in another way."""
         assert self._calling
-        record, self._calling = self._calling.failed(str(problem)), None
+        record, self._calling = self._calling.failed(await self._tellable(str(problem))), None
         await self._append(record)
 
     # -- how it ends -------------------------------------------------------------------------------------------
@@ -377,6 +377,7 @@ class TurnRunner:
         """Keep what had come of the reply, and close the turn as interrupted, unless it is over or awaits approval."""
         if self._held.given_back:
             return await self._done()
+        reason = await self._tellable(reason)
         came: list[Event] = []
         if calling := self._calling:
             self._calling = None
@@ -389,6 +390,13 @@ class TurnRunner:
         if events := await closing(self._runtime.log, self.line, self.head, came, reason=reason, late=late):
             await self._append(*events, gives_back=True)
         return await self._done()
+
+    async def _tellable(self, reason: str) -> str:
+        """Why something failed; not in a provider's words where something was redacted that it had been sent."""
+        sent = self._figures.sent
+        if sent is None or is_own_reason(reason):
+            return reason
+        return reason if await self._runtime.log.forgotten(self.line) == sent.forgotten else UNTOLD
 
     async def _done(self) -> Head:
         self._runtime.remind(self._talk.conversation, self.line.branch.number)

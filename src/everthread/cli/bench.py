@@ -18,6 +18,7 @@ NAMES = {
     "agent": "What a turn adds to a model call, against the bare SDKs; and how long a process takes to start.",
     "recall": "Whether recall finds what answers a question, and how long it takes among very many messages.",
     "memory": "Which facts are still known when a conversation has gone on, and how long a turn waits for memory.",
+    "service": "Requests, turns, streams and memory of the service, beside the bare framework.",
     "validity": "Requests from histories as bad as real ones, none of which a provider may refuse.",
 }
 
@@ -40,8 +41,9 @@ class _CommandOfAClone(click.Command):
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench_command(name: str, arguments: tuple[str, ...]) -> None:
     """Measure Everthread in one run: log and window against the bare engine, cache against a sliding window, agent
-    against the bare SDKs; recall asks for what is known to be there, memory for what was said long ago, validity counts
-    what a provider would refuse. Works only in a clone. What follows NAME is the benchmark's own: `bench cache --help`.
+    against the bare SDKs, service against the bare framework; recall asks for what is known to be there, memory for
+    what was said long ago, validity counts what a provider would refuse. Works only in a clone. What follows NAME is
+    the benchmark's own: `bench cache --help`.
     """
     sys.argv = [f"everthread bench {name}", *arguments]
     sys.path.insert(0, str(FOLDER.parent))

@@ -60,8 +60,7 @@ class Scope(NamedTuple):
 
 def scoped(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say where and whose. It is one that needs the store itself."""
-    only = click.option("--url", hidden=True, expose_value=False, callback=_refuse_url)
-    return _with_options(only, command)
+    return _with_options(click.option("--url", hidden=True, expose_value=False, callback=_refuse_url), command)
 
 
 def anywhere(command: Callable[..., Any]) -> Callable[..., Any]:

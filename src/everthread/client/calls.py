@@ -14,8 +14,10 @@ from functools import cache
 from typing import Any, get_args, get_origin
 from urllib.parse import quote
 
+from everthread import arguments as check
 from everthread import wire
 from everthread.client.connection import Answer, Asked
+from everthread.core.metadata import check_metadata
 from everthread.core.values import inner_form
 from everthread.errors import BadValue
 from everthread.routes import ROUTES, Argument, Route
@@ -36,7 +38,7 @@ def request_of(route: Route, where: Mapping[str, str], given: Mapping[str, Any],
     query: dict[str, str] = {} if branch is None else {"branch": str(branch)}
     body: dict[str, Any] = {}
     for one in route.arguments:
-        if one.name not in given or (given[one.name] is one.default and not one.required):
+        if one.name not in given or (given[one.name] is None and one.where == "query"):
             continue
         value = _form(one, given[one.name], local=route.name in LOCAL)
         match one.where:
@@ -75,13 +77,20 @@ def check_stays_here(route: Route, given: Mapping[str, Any]) -> None:
     sent = {one.name for one in route.arguments}
     for name, value in given.items():
         if name not in sent and name not in (*WHOSE, "detached") and value is not None:
-            raise BadValue(name, value, TOOLS if name == "tools" else THERE)
+            shown = value if name == "tools" else type(value)  # a header may be a secret
+            raise BadValue(name, shown, TOOLS if name == "tools" else THERE)
 
 
 def _form(one: Argument, value: Any, *, local: bool) -> Any:
     """An argument as JSON. `local`: a time that has no zone gets none here."""
     if local and isinstance(value, datetime) and value.tzinfo is None:
         return value.isoformat()
+    if _takes(one.type, datetime) and value is not None:
+        check.micros(one.name, value, 0)
+    if one.name == "metadata":
+        check_metadata(value)
+    elif isinstance(value, Mapping):
+        _check_plain(one.name, value)
     if _lists(one.type) and isinstance(value, Iterable) and not isinstance(value, Mapping):
         value = [value] if isinstance(value, str) else list(value)
     try:
@@ -90,8 +99,24 @@ def _form(one: Argument, value: Any, *, local: bool) -> Any:
         raise BadValue(one.name, value, TOOLS if one.name == "tools" else AS_JSON) from None
 
 
+def _check_plain(name: str, value: Any) -> None:
+    """Refuse what JSON would make something else of."""
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise BadValue(name, value, "a JSON object: its keys are text")
+        value = list(value.values())
+    if isinstance(value, set | frozenset):
+        raise BadValue(name, value, "plain JSON: a list in place of a set")
+    for one in value if isinstance(value, list | tuple) else ():
+        _check_plain(name, one)
+
+
 def _lists(wanted: Any) -> bool:
     return get_origin(wanted) is list or any(get_origin(one) is list for one in get_args(wanted))
+
+
+def _takes(wanted: Any, kind: type) -> bool:
+    return wanted is kind or kind in get_args(wanted)
 
 
 def _text(form: Any) -> str:

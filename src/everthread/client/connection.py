@@ -11,8 +11,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from everthread.client.events import EVENTS, ServerEvent, events_in
 from everthread.errors import BadValue, Closed, EverthreadError, MissingExtra, ServiceUnreachable
@@ -29,6 +30,7 @@ BACK_OFF = 0.2  # seconds before the second try; twice as many before each furth
 LONGEST = 30.0  # seconds that a request which was refused for now waits for another try
 CONNECT = 10.0  # seconds
 SILENCE = 60.0  # seconds without a sign of life, after which a stream is lost: the service gives one every 15
+IDLE = 4.0  # seconds that a connection is kept without being used: the service closes it after 5
 _NONE: Mapping[str, str] = {}
 
 
@@ -100,9 +102,7 @@ class Connection:
     @asynccontextmanager
     async def events(self, asked: Asked) -> AsyncIterator[AsyncIterator[ServerEvent]]:
         """A stream of server-sent events, until either side ends it. Lost: the connection failed."""
-        request = self._request(asked, SILENCE, {"accept": EVENTS})
-        with _telling_loss():
-            response = await self._http.send(request, stream=True)
+        response = await self._streamed(asked)
         try:
             if response.status_code >= 300:
                 with _telling_loss():
@@ -111,6 +111,18 @@ class Connection:
             yield events_in(_pieces(response))
         finally:
             await response.aclose()
+
+    async def _streamed(self, asked: Asked) -> httpx2.Response:
+        """An answer that comes bit by bit, asked for again while it is refused for now."""
+        for attempt in count(1):
+            request = self._request(asked, SILENCE, {"accept": EVENTS})
+            with _telling_loss():
+                response = await self._http.send(request, stream=True)
+            if attempt == TRIES or (wait := _wait(response)) is None:
+                break
+            await response.aclose()
+            await asyncio.sleep(wait)
+        return response
 
     def _request(self, asked: Asked, seconds: float, more: Mapping[str, str] = _NONE) -> httpx2.Request:
         import httpx2
@@ -124,8 +136,7 @@ class Connection:
             headers["content-type"] = JSON
         return self._http.build_request(
             asked.method,
-            f"{self.address}{PREFIX}{asked.path}",
-            params=dict(asked.query) or None,
+            f"{self.address}{PREFIX}{asked.path}{_query(asked.query)}",
             content=None if asked.body is None else json.dumps(asked.body).encode(),  # which spells lone surrogates
             headers=headers,  # type: ignore[arg-type]
             timeout=httpx2.Timeout(seconds, connect=CONNECT),
@@ -142,6 +153,10 @@ class Connection:
 
     async def close(self) -> None:
         await self._http.aclose()
+
+
+def _query(given: Mapping[str, str]) -> str:
+    return f"?{urlencode(given, errors='surrogatepass')}" if given else ""
 
 
 def back_off(attempt: int) -> float:
@@ -189,7 +204,7 @@ def _client(key: str) -> httpx2.AsyncClient:
         raise BadValue("key", "…", "an API key of the service, evk_…")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     # As many connections as a program has turns and listeners: each of those keeps one for itself.
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=IDLE)
     return httpx2.AsyncClient(headers=headers, limits=limits, follow_redirects=False)
 
 

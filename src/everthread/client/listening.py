@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from everthread import wire
 from everthread.client.connection import Asked, Connection, Lost, back_off
 from everthread.core.told import Told
-from everthread.errors import ServiceUnreachable
+from everthread.errors import EverthreadError, GoingAway, ServiceUnreachable
 from everthread.problems import error_of
 
 PATIENCE = 60.0  # seconds for which a service that is gone is asked again
@@ -38,7 +38,7 @@ class Listening:
                                 raise error_of(json.loads(event.data))
                             case "reconnect":
                                 break
-            except (Lost, ServiceUnreachable) as lost:
+            except (Lost, ServiceUnreachable, GoingAway) as lost:
                 self._check_patience(lost)
             self._failures += 1
             await asyncio.sleep(back_off(self._failures))
@@ -56,4 +56,4 @@ class Listening:
 
     def _check_patience(self, lost: Exception) -> None:
         if sum(back_off(attempt) for attempt in range(1, self._failures + 1)) > PATIENCE:
-            raise lost if isinstance(lost, ServiceUnreachable) else self._connection.unreachable(lost) from None
+            raise lost if isinstance(lost, EverthreadError) else self._connection.unreachable(lost) from None

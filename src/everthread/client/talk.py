@@ -29,13 +29,14 @@ from everthread.client.visit import Visit
 from everthread.context import build
 from everthread.context.output import output_of
 from everthread.core.branches import Branch, Line
+from everthread.core.canvas import change_of
 from everthread.core.deltas import Delta
-from everthread.core.events import user
+from everthread.core.events import ToolCall, user
 from everthread.core.ids import is_id
 from everthread.core.logged import Logged
 from everthread.core.partial import place_of
 from everthread.core.told import Told, items
-from everthread.errors import BadValue, UnknownConversation
+from everthread.errors import BadValue, UnknownBranch, UnknownConversation
 from everthread.routes import TALK, Route
 from everthread.store.conversations import Conversation
 from everthread.talk.writing import as_events
@@ -73,6 +74,10 @@ class Talk(Remote, talk.Talk):
     def _before(self, verb: str, given: Given) -> Given:
         if verb == "append":
             given = {**given, "events": check.appended(as_events(given.get("events", ())))}
+        if verb == "act":
+            given = {**given, "changes": [change_of(one) for one in given.get("changes", ())]}
+        if verb == "look_up" and not isinstance(given["call"], ToolCall):
+            raise BadValue("call", given["call"], "a tool call of the log: the event of what you appended")
         if given.get("output") is not None:
             given = {**given, "output": output_of(given["output"]).schema}
         return given
@@ -112,7 +117,9 @@ class Talk(Remote, talk.Talk):
         return Line(tenant=self.conversation.tenant, conversation=self.id, branch=branch)
 
     async def on(self, branch: str | int) -> Self:
-        asked = self._asked("branch")._replace(query={"branch": str(check.branch(branch))})
+        if check.branch(branch) == "":
+            raise UnknownBranch(branch, ", ".join(one.branch.name for one in await self.branches()))
+        asked = self._asked("branch")._replace(query={"branch": str(branch)})
         found = wire.loads(Branch, (await self._visit.connection.ask(asked)).body)
         return self._at(found.number)
 
@@ -153,6 +160,8 @@ class Talk(Remote, talk.Talk):
 
     # -- what comes in other ways than the table says ------------------------------------------------------------
 
+    configure = talk.Talk.configure  # which appends, and checks what it appends
+
     async def context(self, **asked: Any) -> Context:
         frozen, line = await asyncio.gather(self._call("context", **asked), self.line())
         self.notes_seen = frozen.notes
@@ -163,8 +172,10 @@ class Talk(Remote, talk.Talk):
         self, context: build.Context, usage: Any, *, seconds: float = 0.0, first_seconds: float = 0.0, error: str = ""
     ) -> Logged:
         took = check.seconds("seconds", seconds), check.seconds("first_seconds", first_seconds)
-        if not isinstance(context, Context) or context.line.conversation != self.id:
-            raise BadValue("context", context, "what `talk.context` of this conversation gave")
+        if not isinstance(context, Context):
+            raise BadValue("context", context, "what `talk.context` gave, and not its JSON form")
+        if context.line.conversation != self.id:
+            raise BadValue("context", context, "a context of this conversation")
         call = recorded(context, usage, took, check.text("error", error))
         return (await self._at(context.line.branch.number).append(call))[0]
 

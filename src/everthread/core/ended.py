@@ -12,12 +12,13 @@ from everthread.errors.turns import AT_ITS_LIMIT
 
 # Why a turn ended before its time: somebody ended it, or nobody runs it any more.
 CANCELLED, STOPPED = "cancelled", "stopped"
+UNTOLD = "failed: why is not told, because something was redacted meanwhile"
 LEFT_OPEN = "left open: its process ended, or slept, in the middle of it"
 
 
 def is_own_reason(reason: str) -> bool:
     """Whether a turn's reason to end before its time is in words of ours, which repeat nothing that was said."""
-    return reason in ("", CANCELLED, STOPPED, LEFT_OPEN, UNANSWERED) or reason.startswith(AT_ITS_LIMIT)
+    return reason in ("", CANCELLED, STOPPED, UNTOLD, LEFT_OPEN, UNANSWERED) or reason.startswith(AT_ITS_LIMIT)
 
 
 def done_of(state: State, seq: int, calls: Sequence[ModelCall]) -> Done:

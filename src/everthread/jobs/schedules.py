@@ -258,6 +258,7 @@ class _Run:
         else:
             reason = f"{type(problem).__name__}: {problem}"
             _log.warning("The schedule %s failed", one.id, exc_info=problem)
+        await self._store.schedules.get(self._conversation, one.id)  # which is gone where its message was redacted
         now = moment(self._store.now)
         after = schedules.after_failure(one, now)
         told = ScheduleFailed(schedule=one.id, reason=reason, failures=after.failures, paused=after.state == "paused")

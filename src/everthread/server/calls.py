@@ -221,6 +221,7 @@ async def _told(service: Service, stay: Stay, talk: Talk, heard: AsyncIterator[T
             async for one in told:
                 await stay.check()
                 yield Sent("told", wire.dumps(one), one.place)
+                del one  # it may be large, and nothing more may come for days
     except Exception as problem:  # noqa: BLE001 -- told to the caller
         service.note(problem)
         yield Sent("problem", body_of(problem))

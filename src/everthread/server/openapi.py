@@ -170,10 +170,12 @@ def _schema(one: Argument, named: dict[str, Any]) -> dict[str, Any]:
 
 def _responses(route: Route, named: dict[str, Any]) -> dict[str, Any]:
     if route.gives is Reply:
-        message = _named_parts(schema_of(Logged), named)
+        says = any(one.name == "pieces" for one in route.arguments)
+        message = _named_parts(schema_of(Logged if says else Logged | None), named)
         delta = _named_parts(schema_of(Delta), named)
         streamed = {EVENTS: {"schema": delta}}
-        accepted = "The message is on disk, and its turn runs: listen to hear it."
+        said = "The message is on disk, and its turn" if says else "The turn"
+        accepted = f"{said} runs: listen to hear it."
         return {
             "202": {"description": accepted, "content": {"application/json": {"schema": message}}},
             "200": {"description": "The deltas of the turn, where `Accept` asks for them.", "content": streamed},

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Coroutine
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -62,20 +63,28 @@ class _Line:
         self._stay = service.stay(socket)
 
     async def serve(self) -> None:
-        hearing = asyncio.create_task(self._hear())
-        leaving = asyncio.create_task(self._service.leaving.wait())
+        self._service.to_tell.add(self._leave)
         try:
-            await asyncio.wait({hearing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not hearing.done():
-                await self._send({"kind": "reconnect"})
-                await self._socket.close(LEAVING)
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # it has gone meanwhile
+            await self._hear()
         finally:
-            tasks = {hearing, leaving, *self._asked, *([self._telling] if self._telling else [])}
+            self._service.to_tell.discard(self._leave)
+            tasks = {*self._asked, *([self._telling] if self._telling else [])}
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            if tasks:
+                await asyncio.wait(tasks)
+
+    def _leave(self) -> None:
+        self._begin(self._told_to_reconnect())
+
+    async def _told_to_reconnect(self) -> None:
+        await self._send({"kind": "reconnect"})
+        await self._close(LEAVING)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
 
     async def _hear(self) -> None:
         path, query = self._socket.path_params, self._socket.query_params
@@ -83,9 +92,7 @@ class _Line:
             where = {"conversation": path["conversation"], "branch": query.get("branch", "")}
             await self._answer({"verb": "open", "arguments": {**where, "after": query.get("after", "0")}})
         while (message := await self._next()) is not None:
-            task = asyncio.create_task(self._answer(message))
-            self._asked.add(task)
-            task.add_done_callback(self._asked.discard)
+            self._begin(self._answer(message))
             if len(self._asked) >= AT_ONCE:  # who asks faster than it hears has to wait
                 await asyncio.wait(self._asked, return_when=asyncio.FIRST_COMPLETED)
 
@@ -135,6 +142,7 @@ class _Line:
                 async for one in told:
                     await self._stay.check()
                     await self._send({"kind": "told", **plain(one)})
+                    del one  # it may be large, and nothing more may come for days
         except Exception as problem:  # noqa: BLE001 -- told to the caller
             await self._refuse(problem, {})
 

@@ -112,13 +112,19 @@ class Bells:
     @contextmanager
     def hear(self, about: str, heard: OnNews) -> Iterator[None]:
         """Call `heard` with the events that were appended, or with None where something else may have changed."""
-        self._waiting.setdefault(about, []).append(heard)
+        self.add(about, heard)
         try:
             yield
         finally:
-            self._waiting[about].remove(heard)
-            if not self._waiting[about]:
-                del self._waiting[about]
+            self.remove(about, heard)
+
+    def add(self, about: str, heard: OnNews) -> None:
+        self._waiting.setdefault(about, []).append(heard)
+
+    def remove(self, about: str, heard: OnNews) -> None:
+        self._waiting[about].remove(heard)
+        if not self._waiting[about]:
+            del self._waiting[about]
 
     @contextmanager
     def listen(self, about: str) -> Iterator[asyncio.Event]:

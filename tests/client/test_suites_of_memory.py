@@ -1,0 +1,7 @@
+"""What is remembered, through the service and its client."""
+
+from __future__ import annotations
+
+from tests.client.suites import through
+
+through(globals(), "contract.test_remembered", but={})

@@ -1,4 +1,0 @@
-from tests.client.suites import through
-
-
-through(globals(), "contract.test_reading", but={})
