@@ -87,9 +87,9 @@ def opened(talk: Talk) -> Opened:
 
 def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     """What a verb asks for that comes by no request: who calls, and the store."""
-    known = (
-        {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
-    )
+    known: dict[str, Any] = {"user": caller.user, "tenant": caller.tenant}
+    if route.of in ("identity", "vault"):
+        known = {"by": caller, "et": service.et}
     return {name: value for name, value in known.items() if name in route.asks}
 
 
