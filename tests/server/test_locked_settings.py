@@ -59,13 +59,8 @@ async def test_the_arguments_that_name_a_model_take_no_path(served: Served) -> N
     ana = served.people["ana"]
     base = f"/api/conversations/{await served.begin(ana, 'Hello.')}"
     for path in FILES:
-<<<<<<< HEAD
-        verbs: dict[str, Any] = {"say": {"pieces": ["Hi."]}, "context": {}, "children": {"task": "x"}, "count": {}}
-        for verb, more in verbs.items():
-=======
         given: dict[str, Any] = {"say": {"pieces": ["Hi."]}, "context": {}, "children": {"task": "x"}, "count": {}}
         for verb, more in given.items():
->>>>>>> helper-e
             answer = await served.http.post(f"{base}/{verb}", json={**more, "model": path}, headers=ana.bearer)
             assert answer.status_code == 403, f"{verb} {path}: {answer.text}"
 
@@ -110,15 +105,9 @@ async def test_a_record_takes_nothing_from_what_was_used(served: Served) -> None
 
 async def test_an_agent_that_is_saved_over_http_starts_no_program_and_calls_no_server(served: Served) -> None:
     ada = served.people["ada"]
-<<<<<<< HEAD
-    servers: Any = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
-    bad: list[Any] = [*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)]
-    for more in bad:
-=======
     servers = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
     more: dict[str, Any]
     for more in (*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)):
->>>>>>> helper-e
         answer = await served.http.post("/api/agents", json={"agent": {"name": "evil", **more}}, headers=ada.bearer)
         assert answer.status_code == 403, answer.text
     for name, value in BAD:
