@@ -24,8 +24,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run chat tour check test test-all test-wheel test-redis test-lowest prove test-live
-.PHONY: lint format reference bench setup postgres redis lock clean
+.PHONY: help run chat tour check test test-all test-wheel test-redis test-lowest test-browser prove test-live
+.PHONY: lint format reference bench setup postgres redis browser lock clean
 
 comma := ,
 say  = @echo "==> $(1)"
@@ -57,7 +57,7 @@ test: lint postgres ## everything a change must pass: lint, types, layers, tests
 	@$(BIN)/coverage json -q -o coverage.json
 	@$(BIN)/python scripts/coverage_floor.py coverage.json
 
-test-all: test-wheel test-redis test-lowest ## after `make test`, what needs more: an empty environment, apt, older packages
+test-all: test-wheel test-redis test-lowest test-browser ## after `make test`, what needs more: an empty environment, apt, older packages
 
 test-wheel: setup
 	$(call say,the built wheel in an empty environment)
@@ -66,6 +66,10 @@ test-wheel: setup
 test-redis: redis postgres
 	$(call say,the bus with the Redis of the machine)
 	@$(PYTEST) -q tests/contract/test_bus.py
+
+test-browser: browser postgres
+	$(call say,a real browser that loses its connection)
+	@$(BIN)/python -m pytest -q -m browser tests/server $(call hint,It needs a chromium: apt install chromium)
 
 test-lowest: $(LOWEST) postgres
 	$(call say,providers with the lowest versions that are allowed)
@@ -141,6 +145,12 @@ redis: setup
 	@command -v redis-server >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends redis-server; } >/dev/null 2>&1 || \
 	  echo "==> no redis-server by apt: the one in a wheel is taken"
+
+# Debian's chromium, where there is no browser yet.
+browser: setup
+	@command -v chromium chromium-browser google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null 2>&1 || \
+	  echo "==> no chromium by apt: install one"
 
 $(POSTGRES): requirements/postgres.txt $(READY)
 	$(call say,PostgreSQL: none found; installing it into .venv)

@@ -7,8 +7,8 @@ and is little more than a socket (`benchmarks.asking`).
 
     page     a page of 50 events by an API key, against the empty handler
     talk     contexts, and turns of a scripted model to their end, at 1, 100 and 1,000 connections
-    deltas   from the provider's piece to the client's byte: 200 streams of 200 replies, and of one; on PostgreSQL also
-             from one process to listeners of another
+    deltas   from the provider's piece to the client's byte, one each 50 ms: 200 streams of 200 replies that begin one
+             after another, and of one reply; on PostgreSQL also from one process to listeners of another
     idle     memory of an open WebSocket that shows a conversation, above that of a bare one
     soak     memory while all of this goes on (`--soak SECONDS`; none without)
 """
@@ -47,7 +47,9 @@ MOST_LATE, MOST_IDLE, MOST_GROWTH = 50.0, 20.0, 1.01
 WARM = 50  # sockets that are opened before memory is looked at
 SETTLED = 0.3  # of a soak, after which memory is to stay as it is
 FEW = 40  # conversations of a soak
+BUDGET = 12_000  # tokens: a window that is full does not grow with its conversation
 _TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all. " * 3
+_LONG = _TEXT * 68  # 16 KB: what is kept of turns (8 MB) is full before memory is to stay as it is
 _PATIENCE = 180.0
 
 
@@ -119,7 +121,7 @@ class _Measuring:
             made = await Identity(et.log).make_key(operator("default"), label="bench", application="bench")
             self._key = str(made.secret)
             for number in range(1 + max(self._options.connections, self._options.streams, FEW)):
-                talk = await et.begin(user=USER, agent="default")
+                talk = await et.begin(user=USER, agent="default", settings={"budget": BUDGET})
                 await talk.append(*[user(_TEXT), assistant(_TEXT)] * (5 if number else 500))
                 self._ids.append(talk.id)
 
@@ -153,6 +155,7 @@ class _Measuring:
 
     async def _talks(self) -> None:
         with served(self._address) as ours, served("bare") as bare:
+            await self._asked(ours, [self._of(self._ids[1], "POST", "context", {})])  # loads what counts tokens
             for count in sorted({1, max(1, self._options.connections // 10), self._options.connections}):
                 self._say(f"{count} connections")
                 ids = self._ids[-count:]
@@ -215,9 +218,10 @@ class _Measuring:
             for stream in streams:
                 await stream.joined.wait()
             wires = await connected(runner.port, [Wire() for _ in set(ids)])
-            said = [self._of(id, "POST", "say", asking).written() for id in dict.fromkeys(ids)]
-            for answer in await asyncio.gather(*(wire.ask(one) for wire, one in zip(wires, said, strict=True))):
+            for wire, id in zip(wires, dict.fromkeys(ids), strict=True):  # nobody has them all begin in one moment
+                answer = await wire.ask(self._of(id, "POST", "say", asking).written())
                 assert answer.status == 202, answer.body[:500]
+                await asyncio.sleep(self._options.seconds / len(wires) / 4)
             for stream in streams:
                 await stream.done.wait()
         for one in (*streams, *wires):
@@ -310,7 +314,7 @@ class _Measuring:
             case "list":
                 return Asking("GET", "/api/conversations", self._key)
             case _:
-                return streaming(self._of(id, "POST", "say", {"pieces": ["Good morning!"]}))
+                return streaming(self._of(id, "POST", "say", {"pieces": [_LONG]}))
 
     # -- what they share -------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from everthread.core.parts import Text
 from everthread.providers.client import Access, Replied, StreamPiece
 from everthread.providers.scripted import client as scripted_client
 from everthread.server.limits import Allowance
-from everthread.server.serve import Options, configured, listening_socket, serve
+from everthread.server.serve import BACKLOG, Options, configured, listening_socket, serve
 
 CLOCK, ECHO = "clock", "echo"
 BOUNDLESS = Allowance(requests=0, connections=0, turns=0)
@@ -103,6 +103,7 @@ async def _serve(address: str) -> None:
 
     if address == "bare":
         config = configured(bare(), options)
+        at.listen(BACKLOG)
         began()
         await uvicorn.Server(config).serve(sockets=[at])
         return

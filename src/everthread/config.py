@@ -24,8 +24,10 @@ import msgspec
 
 from everthread.core import events
 from everthread.core.locks import Lock, refusal
-from everthread.core.rules import Allowed, Between, OneOf
-from everthread.core.values import Value
+from everthread.core.rules import Allowed as Allowed
+from everthread.core.rules import Between as Between
+from everthread.core.rules import OneOf as OneOf
+from everthread.core.values import Value, form_of
 from everthread.errors import BadSetting, BadSettingsFile
 from everthread.registered import is_added, named
 
@@ -180,6 +182,16 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"
     canvas: Annotated[str, "where the canvas is told", OneOf(("message", "instructions", "off"))] = "message"
     canvas_tokens: Annotated[int, "the most tokens that are told of the canvas at once", Between(50)] = 1_000
+
+    def _form(self) -> dict[str, Any]:
+        """Without a name and password in the address: a form goes to places that the settings file does not."""
+        return form_of(self) | {"address": without_secrets(self.address)}
+
+
+def without_secrets(address: str) -> str:
+    """An address as it may be written down: without the name and password that some have in them."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else address
 
 
 class Setting(NamedTuple):

@@ -98,13 +98,15 @@ class Live:
     async def listen(self, branch: Callable[[], Awaitable[Line]], *, after: Place) -> AsyncGenerator[Told, None]:
         """The events after a place, then the reply that runs, from its first word or from that place, then whatever
         comes; each with the place after it. It stays on the branch that is given when somebody begins to listen."""
-        line, place = await branch(), after
+        # What was told last may be large, and nothing more may come for days: it is not held meanwhile.
+        line, place, event = await branch(), after, None
         with self._joined(line) as ear:
             ear.known = after
             while True:  # a listener that fell far behind begins anew from where it is
                 async for event in self._between(line, place.seq, await ear.begin(place.seq)):
                     place = Place(event.seq)
                     yield Told(str(place), event)
+                event = None
                 while items := await ear.hear():
                     for item in items:
                         if isinstance(item, Placed):
@@ -116,6 +118,8 @@ class Live:
                         elif item.seq > place.seq:
                             place = Place(item.seq)
                             yield Told(str(place), item)
+                    items.clear()
+                    del item
 
     async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
         while after < last:

@@ -39,6 +39,7 @@ STATUS: dict[str, int] = {
     "NotSignedIn": 401,
     "Forbidden": 403,
     "TooMany": 429,
+    "TooManyTries": 429,
     "GoingAway": 503,
     "BadRequest": 400,
     "TooLarge": 413,

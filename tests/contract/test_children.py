@@ -29,9 +29,11 @@ from everthread import (
     tool,
     user,
 )
-from everthread.core.branches import ENDLESS
+from everthread.agent.family import begun_on
+from everthread.core.branches import ENDLESS, Line
 from everthread.core.outcomes import told
 from everthread.errors import Overloaded
+from everthread.store.log import Log
 from everthread.testing.scripted import broken, call, script
 from everthread.wire import dumps, loads
 from tests.agent.support import assert_valid, seen
@@ -333,6 +335,24 @@ async def test_several_run_side_by_side(et: Everthread, talk: Talk, someone: str
     await assert_sound(et, talk)
 
 
+async def test_one_is_known_as_a_child_from_its_first_moment(
+    talk: Talk, someone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the outcome of another, which is told to forks, would be told to it before its task is."""
+    known: list[bool] = []
+    fork = Log.fork
+
+    async def forked(log: Log, *given: Any, **named: Any) -> Line:
+        line = await fork(log, *given, **named)
+        known.append(await begun_on(log, line) is not None)
+        return line
+
+    monkeypatch.setattr(Log, "fork", forked)
+    script(someone, "Done.")
+    await (await talk.delegate("Do.", calls=3))
+    assert known == [True]
+
+
 async def test_no_more_run_at_once_than_may(talk: Talk, someone: str) -> None:
     gate = Gate()
     script(someone, *[[call("wait", id="a")]] * 2, "One.", "Two.", "Three.")
@@ -388,9 +408,8 @@ async def test_its_own_children_end_with_it_and_are_told_once(et: Everthread, ta
 async def test_so_they_do_when_it_is_done_or_at_its_limit(et: Everthread, talk: Talk, someone: str, how: str) -> None:
     gate = Gate()
     script(f"{someone}-below", [call("wait", id="a")])
-    script(
-        f"{someone}-child", [call("begin", id="a")], *["That was it."] if how == "done" else [[call("wait", id="b")]]
-    )
+    last: Any = "That was it." if how == "done" else [call("look", id="b")]
+    script(f"{someone}-child", [call("begin", id="a")], last)
 
     async def begin(talk: Talk) -> str:
         """Begins another."""
@@ -398,9 +417,8 @@ async def test_so_they_do_when_it_is_done_or_at_its_limit(et: Everthread, talk: 
         await until(lambda: gate.reached > 0)
         return "Begun."
 
-    child = await talk.delegate(
-        "Above.", tools=[begin, Gate().wait], model=f"scripted:{someone}-child", seconds=60 if how == "done" else 2
-    )
+    # With the one below there are three model calls, after which it may make no other.
+    child = await talk.delegate("Above.", tools=[begin, _look([])], model=f"scripted:{someone}-child", calls=3)
     outcome = await child
     assert outcome.state == how
     own = await talk.on(child.branch)

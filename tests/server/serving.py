@@ -121,6 +121,7 @@ async def serving(
     )
     cheap = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     at = listening_socket(options)
+    at.listen()
     port = at.getsockname()[1]
     async with opened(options, passwords=cheap) as service:
         server = Server(configured(application(service), options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from typing import Any
@@ -10,6 +11,7 @@ import httpx2
 import pytest
 
 from everthread import Everthread
+from everthread.server.serve import listening_socket
 from tests.server.processes import Gated, begun, client_of, key_for, options, process
 from tests.waiting import until
 
@@ -180,3 +182,12 @@ async def _is_kept(address: str) -> bool:
             if kept and kept.text:
                 return "two" in json.dumps(kept.text)
     return False
+
+
+async def test_before_a_process_serves_connections_are_refused_and_not_kept_waiting() -> None:
+    """A balancer goes on to the next process then; in a queue, requests would wait for one that is still starting."""
+    with listening_socket(options("sqlite:///:memory:")) as at:
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*at.getsockname())
+        with pytest.raises(OSError, match="in use"):
+            listening_socket(options("sqlite:///:memory:", port=at.getsockname()[1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -47,7 +48,8 @@ async def test_its_owner_is_answered_where_others_are_not(served: Served) -> Non
         if not address.endswith("/listen"):
             answer = await _asked(served, address, theirs, given, ana.bearer)
             beside = {f"POST {TALK}/{verb}": 409 for verb in ("resume", "approve", "refuse")}
-            beside[f"POST {TALK}/rebuild"] = 422  # there was no model call on this branch
+            # There was no model call on this branch, and since `clear` nothing was said.
+            beside |= {f"POST {TALK}/rebuild": 422, f"POST {TALK}/correct": 422}
             assert answer.status_code in (200, 202, 204, beside.get(address)), f"{address}: {answer.text}"
 
 
@@ -153,6 +155,20 @@ async def test_keys_and_accounts_of_others_are_not_there(served: Served) -> None
             _refused(await _asked(served, address, theirs, given, person.page), 403, f"{person.user}: {address}")
     still = await served.http.get("/api/me", headers=ana.page)
     assert still.json()["user"] == "ana"
+
+
+async def test_an_administrator_is_answered_where_others_are_not(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is attacked above is asked for rightly, here as well."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("EVERTHREAD_VAULT_KEY", raising=False)
+    ada, theirs = served.people["ada"], await _belongings(served, served.people["ana"])
+    for address, given in OFFICE.items():
+        answer = await _asked(served, address, theirs, given, ada.bearer)
+        wanted = {"POST /api/users/{user}/invite": 409, "POST /api/users/{user}/enable": 200}.get(address)
+        assert answer.status_code in ((wanted,) if wanted else (200, 204)), f"{address}: {answer.text}"
+        assert WORD not in answer.text, address  # figures and names, and nothing that anybody said
 
 
 async def test_agents_are_their_tenants(served: Served) -> None:

@@ -14,7 +14,7 @@ from everthread.core.events import ModelCall, SettingsChanged
 from everthread.core.locks import LOCKED, MODELS
 from everthread.errors import Forbidden
 from everthread.transfer import export_lines
-from tests.server.serving import Served, asked
+from tests.server.serving import Served, asked, serving
 
 ELSEWHERE = "http://169.254.169.254/latest"
 ALSO: dict[str, Any] = {
@@ -59,7 +59,8 @@ async def test_the_arguments_that_name_a_model_take_no_path(served: Served) -> N
     ana = served.people["ana"]
     base = f"/api/conversations/{await served.begin(ana, 'Hello.')}"
     for path in FILES:
-        for verb, more in {"say": {"pieces": ["Hi."]}, "context": {}, "children": {"task": "x"}, "count": {}}.items():
+        given: dict[str, Any] = {"say": {"pieces": ["Hi."]}, "context": {}, "children": {"task": "x"}, "count": {}}
+        for verb, more in given.items():
             answer = await served.http.post(f"{base}/{verb}", json={**more, "model": path}, headers=ana.bearer)
             assert answer.status_code == 403, f"{verb} {path}: {answer.text}"
 
@@ -105,6 +106,7 @@ async def test_a_record_takes_nothing_from_what_was_used(served: Served) -> None
 async def test_an_agent_that_is_saved_over_http_starts_no_program_and_calls_no_server(served: Served) -> None:
     ada = served.people["ada"]
     servers = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
+    more: dict[str, Any]
     for more in (*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)):
         answer = await served.http.post("/api/agents", json={"agent": {"name": "evil", **more}}, headers=ada.bearer)
         assert answer.status_code == 403, answer.text
@@ -202,6 +204,21 @@ async def test_agents_of_the_operators_own_folder_may_have_servers(address: str,
     async with Everthread.open(address, locked=True, agents=folder) as opened:
         talk = await opened.begin(user=someone, agent="own")
         assert (await talk.settings()).settings.threads == 3
+
+
+async def test_a_password_in_an_address_is_shown_to_nobody(tmp_path: Path) -> None:
+    own = {"address": "http://name:hunter2@127.0.0.1:9/v1", "model": "openai:x"}
+    async with serving(f"sqlite:///{tmp_path}/x.db", "here", settings=own) as site:
+        ana = await site.join("ana")
+        base = f"/api/conversations/{await site.begin(ana, 'Hello.')}"
+        for method, path in (("GET", "settings"), ("POST", "context"), ("POST", "steps"), ("GET", "memory")):
+            answer = await site.http.request(method, f"{base}/{path}", headers=ana.bearer)
+            assert answer.status_code == 200, answer.text
+            assert "hunter2" not in answer.text
+        said = await site.http.post(f"{base}/say", json={"pieces": ["Hi."]}, headers=ana.bearer)
+        assert said.status_code == 202
+        await site.service.et.idle()
+        assert "hunter2" not in (await site.http.get(f"{base}/after", headers=ana.bearer)).text
 
 
 def _doors(base: str, one: dict[str, Any]) -> dict[str, Any]:

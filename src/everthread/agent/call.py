@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
-from everthread.config import Settings
+from everthread.config import Settings, without_secrets
 from everthread.context.build import Context
 from everthread.context.plan import Asked
 from everthread.context.record import record
@@ -150,7 +150,7 @@ class Calling:
 
     def _name_server(self, problem: ModelError) -> None:
         """Add to an error the address of the server, where it is the user's own, and where its key belongs."""
-        address = self._sent.settings.address
+        address = without_secrets(self._sent.settings.address)
         if not address or address in str(problem):
             return
         key = f' Its key stands in the settings file: [keys] "{host_of(address)}" = "…".'

@@ -86,8 +86,8 @@ def _serve(
         raise AddressTaken(options.host, options.port, problem.strerror or str(problem)) from None
     with at:
         address = _address(options.host, at.getsockname()[1])
-        asyncio.run(_welcome(where, options, address, workers))
-        run(options, at, workers)
+        first, link = asyncio.run(_prepare(where, options, address))
+        run(options, at, workers, began=lambda: _welcome(where, address, workers, first=first, link=link))
 
 
 def _options(where: Scope, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any) -> Options:
@@ -106,8 +106,8 @@ def _options(where: Scope, agents: str | None, settings: Sequence[str], names: S
     )
 
 
-async def _welcome(where: Scope, options: Options, address: str, workers: int) -> None:
-    """Make the store and its first account; say where the service is, and how to come in."""
+async def _prepare(where: Scope, options: Options, address: str) -> tuple[bool, str]:
+    """Make the store and its first account. Whether it is the first, and a link that signs in."""
     async with Everthread.open(where.store) as et:
         identity = identity_of(et)
         first = await identity.first(where.user, tenant=where.tenant)
@@ -116,6 +116,11 @@ async def _welcome(where: Scope, options: Options, address: str, workers: int) -
         link = ""
         if first and sys.stdout.isatty() and not where.json:  # into a file or log it would let in whoever reads that
             link = link_to(address, str(await identity.link(operator(where.tenant), where.user)))
+        return first, link
+
+
+def _welcome(where: Scope, address: str, workers: int, *, first: bool, link: str) -> None:
+    """Say where the service is, and how to come in."""
     if where.json:
         say_json({"address": address, "workers": workers, "first": first})
         sys.stdout.flush()

@@ -105,7 +105,7 @@ def explain(packing: Packing, *, cutoff: int, repaired: tuple[str, ...]) -> Expl
         price_uncached=input_price(*model, tokens=estimate, read=0, write=0),
         degraded=tuple(packing.degraded),
         repaired=repaired,
-        settings=msgspec.to_builtins(plan.settings),
+        settings=dict(plan.settings),
         source_of=plan.resolved.source_of,
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from everthread.config import Settings
+from everthread.config import Settings, without_secrets
 from everthread.context.explain import Explanation
 from everthread.core.request import Tool
 from everthread.core.values import Value
@@ -65,6 +65,8 @@ def frozen(context: Context) -> FrozenContext:
     said: dict[str, Any] = {"instructions": dict(inputs["instructions"]), "tools": tuple(inputs["tools"])}
     said |= {"tool_choice": inputs.get("tool_choice", ""), "own_strategy": inputs.get("strategy", "")}
     said |= {"explanation": context.explain(), "request": _request(context)}
+    address = context.settings.address
+    said["place"] = context.place.removesuffix(address) + without_secrets(address)
     same = [name for name in FrozenContext.__struct_fields__ if name not in said]
     return FrozenContext(**said, **{name: getattr(context, name) for name in same})
 

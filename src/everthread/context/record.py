@@ -7,9 +7,7 @@ the request cannot be built again byte for byte, and this says which of them it 
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
-from everthread.config import Source
+from everthread.config import Source, without_secrets
 from everthread.context.build import Context
 from everthread.core.events import ModelCall
 from everthread.core.hashing import hash_of, request_hash
@@ -62,9 +60,3 @@ def differences(call: ModelCall, context: Context, *, agent: str = "") -> list[s
     return found or [
         "nothing that is recorded, but the bytes: another version of Everthread made them, or another store"
     ]
-
-
-def without_secrets(address: str) -> str:
-    """An address as it may be written down: without the name and password that some have in them."""
-    parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if address else ""

@@ -1,4 +1,4 @@
-"""What only operators may set, where callers are not the operators: in a service (docs/decisions/0045).
+"""What only operators may set, where callers are not the operators: in a service (docs/decisions/0047).
 
 These settings would have the service call another server, read a file of its machine, or take more of it than it was
 given. They are set in the settings file, the environment, what the store was opened with and the operators' own agents.

@@ -87,9 +87,9 @@ def opened(talk: Talk) -> Opened:
 
 def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     """What a verb asks for that comes by no request: who calls, and the store."""
-    known = (
-        {"by": caller, "et": service.et} if route.of == "identity" else {"user": caller.user, "tenant": caller.tenant}
-    )
+    known: dict[str, Any] = {"user": caller.user, "tenant": caller.tenant}
+    if route.of in ("identity", "vault"):
+        known = {"by": caller, "et": service.et}
     return {name: value for name, value in known.items() if name in route.asks}
 
 
@@ -221,6 +221,7 @@ async def _told(service: Service, stay: Stay, talk: Talk, heard: AsyncIterator[T
             async for one in told:
                 await stay.check()
                 yield Sent("told", wire.dumps(one), one.place)
+                del one  # it may be large, and nothing more may come for days
     except Exception as problem:  # noqa: BLE001 -- told to the caller
         service.note(problem)
         yield Sent("problem", body_of(problem))

@@ -107,8 +107,7 @@ def described(routes: Iterable[Route], beside: Iterable[tuple[str, str, Any]], v
     for route in routes:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, named)
     for method, path, endpoint in beside:
-        about = BESIDE[endpoint.__name__]
-        paths.setdefault(path, {})[method.lower()] = _beside(method, path, endpoint, about, named)
+        paths.setdefault(path, {})[method.lower()] = _beside(method, path, endpoint, named)
     components = {"schemas": dict(sorted(named.items())), "securitySchemes": SCHEMES, "responses": _problems()}
     about = "Conversations that never end, over HTTP. Every value has the form that docs/howto/json.md describes."
     info = {"title": "Everthread", "version": version, "description": about}
@@ -187,8 +186,9 @@ def _responses(route: Route, named: dict[str, Any]) -> dict[str, Any]:
     return {"200": {"description": "What the verb gives.", "content": {"application/json": {"schema": schema}}}}
 
 
-def _beside(method: str, path: str, endpoint: Any, about: Beside, named: dict[str, Any]) -> dict[str, Any]:
+def _beside(method: str, path: str, endpoint: Any, named: dict[str, Any]) -> dict[str, Any]:
     """What is no verb of the library."""
+    about = BESIDE[endpoint.__name__]
     summary = " ".join((endpoint.__doc__ or "").split())
     in_path = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in _names_in(path)]
     content = {kind: {"schema": _named_parts(schema, named)} for kind, schema in about.gives.items()}

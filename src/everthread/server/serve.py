@@ -44,6 +44,7 @@ from everthread.tools.canvas import canvas_tools
 PORT = 8321
 DRAIN = 10.0  # seconds that turns are given to finish
 CLOSE = 3  # seconds that connections are given to close, once all were told to
+BACKLOG = 2048  # connections that may wait to be accepted
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -136,19 +137,28 @@ class Ending:
 
 
 def listening_socket(options: Options) -> socket.socket:
-    """The socket that all processes share. OSError where the address is taken."""
+    """The socket that all processes share. OSError where the address is taken. Nobody can connect before a process
+    serves: a balancer goes elsewhere until then, and nothing waits for one that is still starting."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     # Said to be TCP: only then asyncio sends what is small at once (TCP_NODELAY); else an answer takes 40 ms.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((options.host, options.port))
+        try:
+            made.bind((options.host, options.port))
+        except OSError:
+            _share(made)  # perhaps only connections of one that has ended are left there
+            made.bind((options.host, options.port))
     except OSError:
         made.close()
         raise
-    made.listen(2048)
     made.set_inheritable(True)
     return made
+
+
+def _share(at: socket.socket) -> None:
+    """Let whoever comes after us have the address as soon as we have ended. Not before we listen: until then, another
+    could have it at the same time."""
+    at.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
 async def serve(options: Options, at: socket.socket, *, began: Callable[[], None] = lambda: None) -> None:
@@ -175,6 +185,8 @@ async def _serve(options: Options, at: socket.socket, ending: Ending, began: Cal
         server = Server(configured(application(service), options))
         ending.serves = True
         leaving = asyncio.create_task(_leave(service, server, ending))
+        _share(at)
+        at.listen(BACKLOG)
         began()
         try:
             await server.serve(sockets=[at])
@@ -215,13 +227,13 @@ def configured(app: ASGIApp, options: Options) -> uvicorn.Config:
 
 def run(options: Options, at: socket.socket, workers: int = 1, *, began: Callable[[], None] = lambda: None) -> None:
     """The whole program, from its first line in the log until it was told to end. CannotStart, StoreError,
-    OneProcessOnly."""
+    OneProcessOnly. `began` is called once somebody can connect."""
     end_quietly()
     to_stderr(options.log_format)
     if workers == 1:
         asyncio.run(serve(options, at, began=began))
     else:
-        serve_several(options, at, workers)
+        serve_several(options, at, workers, began=began)
 
 
 def end_quietly() -> None:
@@ -229,12 +241,12 @@ def end_quietly() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
-def serve_several(options: Options, at: socket.socket, count: int) -> None:
+def serve_several(options: Options, at: socket.socket, count: int, *, began: Callable[[], None] = lambda: None) -> None:
     """Serve from several processes until told to end. OneProcessOnly: over SQLite. CannotStart."""
     if not takes_bus(options.store):
         raise OneProcessOnly(count)
     with at:
-        Workers(_one, (options, at), count).serve()
+        Workers(_one, (options, at), count, began).serve()
 
 
 def _one(options: Options, at: socket.socket, tells: Connection) -> None:

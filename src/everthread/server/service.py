@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,7 +34,8 @@ COUNTED = 5.0  # seconds between two counts of what memory has to do
 
 
 class Service:
-    """`leaving`: set when the process is about to end. `page_seconds`: how long a page of events may take before it is
+    """`leaving`: set when the process is about to end. `to_tell`: what is called then, for those of whom there are very
+    many: each costs less than a task that waits. `page_seconds`: how long a page of events may take before it is
     made smaller."""
 
     def __init__(
@@ -54,7 +55,7 @@ class Service:
         for observer in (self.metrics, TurnLog(), traces):
             if observer is not None:
                 et._runtime.observers.add(observer)
-        self._to_tell: set[Callable[[], None]] = set()
+        self.to_tell: set[Callable[[], None]] = set()
 
     @property
     def limits(self) -> Allowance:
@@ -80,17 +81,8 @@ class Service:
     def leave(self) -> None:
         """The process is about to end: whoever listens is told to come back elsewhere."""
         self.leaving.set()
-        for tell in tuple(self._to_tell):
+        for tell in tuple(self.to_tell):
             tell()
-
-    @contextmanager
-    def told_to_leave(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Meanwhile, `tell` is called when the process is about to end. Costs less than a task that waits for it."""
-        self._to_tell.add(tell)
-        try:
-            yield
-        finally:
-            self._to_tell.discard(tell)
 
     async def drained(self, seconds: float) -> None:
         """Give the turns that run some seconds to finish, and interrupt what is left of them then."""

@@ -76,6 +76,7 @@ class EventStream(Response):
         async with aclosing(self._told):
             async for one in self._told:
                 await _send(send, one.written())
+                del one  # it may be large, and nothing more may come for days
 
     async def _until_gone(self, receive: Receive, send: Send) -> None:
         while True:

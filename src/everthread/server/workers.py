@@ -62,8 +62,10 @@ class Worker:
 class Workers:
     """`target` is run in each process, with the args and a connection that it writes to once it serves."""
 
-    def __init__(self, target: Target, args: tuple[object, ...], count: int) -> None:
-        self._target, self._args, self._count = target, args, count
+    def __init__(
+        self, target: Target, args: tuple[object, ...], count: int, began: Callable[[], None] = lambda: None
+    ) -> None:
+        self._target, self._args, self._count, self._began = target, args, count, began
         self._all: list[Worker] = []
         self._due: list[float] = []  # when those that died are replaced
         self._failures = 0
@@ -96,7 +98,9 @@ class Workers:
     def _look(self) -> None:
         for one in self._all:
             one.serves = one.serves or _says(one.heard)
-            self._served |= one.serves
+            if one.serves and not self._served:
+                self._served = True
+                self._began()
         for one in [one for one in self._all if not one.process.is_alive()]:
             self._all.remove(one)
             status = one.process.exitcode

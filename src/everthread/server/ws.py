@@ -63,15 +63,16 @@ class _Line:
         self._stay = service.stay(socket)
 
     async def serve(self) -> None:
-        with self._service.told_to_leave(self._leave):
-            try:
-                await self._hear()
-            finally:
-                tasks = {*self._asked, *([self._telling] if self._telling else [])}
-                for task in tasks:
-                    task.cancel()
-                if tasks:
-                    await asyncio.wait(tasks)
+        self._service.to_tell.add(self._leave)
+        try:
+            await self._hear()
+        finally:
+            self._service.to_tell.discard(self._leave)
+            tasks = {*self._asked, *([self._telling] if self._telling else [])}
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
 
     def _leave(self) -> None:
         self._begin(self._told_to_reconnect())
@@ -141,6 +142,7 @@ class _Line:
                 async for one in told:
                     await self._stay.check()
                     await self._send({"kind": "told", **plain(one)})
+                    del one  # it may be large, and nothing more may come for days
         except Exception as problem:  # noqa: BLE001 -- told to the caller
             await self._refuse(problem, {})
 

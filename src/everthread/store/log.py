@@ -157,12 +157,14 @@ class Log:
         """The same, for what finds out by itself which branch is current."""
         return conversation.now if branch is None else await self.line(conversation, branch)
 
-    async def fork(self, line: Line, *, at: int, name: str = "", word: str = "fork") -> Line:
+    async def fork(
+        self, line: Line, *, at: int, name: str = "", word: str = "fork", markers: Sequence[Event] = ()
+    ) -> Line:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way. Without a name it is
-        called by the word and its number."""
+        called by the word and its number. `markers`: with which it begins, right after the fork."""
         act = Act(self._clock(), self._gap, Tries())
         grown = await self._engine.write(
-            lambda: branching.fork(line, at, act, name=name, word=word),
+            lambda: branching.fork(line, at, act, name=name, word=word, markers=markers),
             about=line.about,
             alone=True,
         )

@@ -106,16 +106,19 @@ class Act(NamedTuple):
     tries: Tries
 
 
-def fork(line: Line, at: int, act: Act, *, name: str, word: str = "fork") -> Script[Outcome[Line]]:
-    event = Fork(branch=line.branch.number, at=at)
-    return (yield from _grow(line, at, event, act, name=name, word=word, point=False))
+def fork(
+    line: Line, at: int, act: Act, *, name: str, word: str = "fork", markers: Sequence[Event] = ()
+) -> Script[Outcome[Line]]:
+    """A branch that begins with the fork and these markers, of which nobody sees one without the others."""
+    events = [Fork(branch=line.branch.number, at=at), *markers]
+    return (yield from _grow(line, at, events, act, name=name, word=word, point=False))
 
 
 def rewind(line: Line, to: int | str, act: Act, *, name: str) -> Script[Outcome[Line]]:
     """Go on from an earlier event or mark; what came after it stays on the branch that is left."""
     seq = to if isinstance(to, int) else (yield from _marked(line, to))
     event = Rewind(branch=line.branch.number, to=seq)
-    return (yield from _grow(line, seq, event, act, name=name, word="rewind", point=True))
+    return (yield from _grow(line, seq, [event], act, name=name, word="rewind", point=True))
 
 
 def switch(line: Line, act: Act) -> Script[Outcome[Line]]:
@@ -132,7 +135,9 @@ def mark(line: Line, head: Head, events: Sequence[Event], act: Act) -> list[Tell
     return number(line.target, head, marker_batch(events, act.tries), now=act.now, gap=act.gap).writes
 
 
-def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, word: str, point: bool) -> Script[Outcome[Line]]:
+def _grow(
+    base: Line, at: int, events: Sequence[Event], act: Act, *, name: str, word: str, point: bool
+) -> Script[Outcome[Line]]:
     if landed := (yield from act.tries.landed(_key(base))):
         grown = yield from line(base.tenant, base.conversation, landed.branch, known={})
         return Outcome(grown, landed=True)
@@ -151,7 +156,7 @@ def _grow(base: Line, at: int, event: Event, act: Act, *, name: str, word: str, 
     )
     grown = base.grown(branch, left)
     row = {"branch": branch.number, "name": branch.name, "parent": branch.parent, "at": at, "time": act.now}
-    writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, left.end, [event], act)]
+    writes = [Tell("insert_branch", [{**_key(base), **row}]), *mark(grown, left.end, events, act)]
     return Outcome(grown, [*writes, _point(grown)] if point else writes)
 
 
