@@ -106,8 +106,8 @@ async def test_a_record_takes_nothing_from_what_was_used(served: Served) -> None
 async def test_an_agent_that_is_saved_over_http_starts_no_program_and_calls_no_server(served: Served) -> None:
     ada = served.people["ada"]
     servers = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
-    more: dict[str, Any]
-    for more in (*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)):
+    bad: list[Any] = [*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)]
+    for more in bad:
         answer = await served.http.post("/api/agents", json={"agent": {"name": "evil", **more}}, headers=ada.bearer)
         assert answer.status_code == 403, answer.text
     for name, value in BAD:
