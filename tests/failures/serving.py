@@ -44,6 +44,7 @@ PATIENCE = 1_800.0  # seconds for the whole, on a machine that others use
 FAULTS = 0.15  # of the provider's replies go wrong
 PACE = 0.02  # seconds between two pieces of a reply
 AGAIN = 0.2  # seconds before something is asked again
+QUIET = 5  # looks on end at which no turn ran
 
 
 # -- the provider --------------------------------------------------------------------------------------------
@@ -164,19 +165,25 @@ class Held:
         self.problems: list[str] = []
         self.place, self.tries, self.reconnects = "0", 0, 0
         self._ended = asyncio.Event()  # a turn has
-        self.last = 0  # the last event that the listener has to hear
+        self._listening: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
+    async def speak(self) -> None:
         found = await self._ask("POST", "/api/conversation", {"id": "proof"})
         self.id = found["conversation"]["id"]
-        listening = asyncio.create_task(self._listen())
-        try:
-            for number in range(self._messages):
-                await self._say(number)
-            await self._settle(listening)
-        finally:
-            listening.cancel()
-            await asyncio.wait({listening})
+        self._listening = asyncio.create_task(self._listen())
+        for number in range(self._messages):
+            await self._say(number)
+
+    async def hear_all(self) -> None:
+        """Listen until the last event there is has been heard; nothing more comes by now."""
+        newest = await self._ask("GET", f"/api/conversations/{self.id}/before?limit=1")
+        while not self.heard or self.heard[-1]["seq"] < newest[-1]["seq"]:  # noqa: ASYNC110
+            await asyncio.sleep(AGAIN)
+
+    async def close(self) -> None:
+        if self._listening:
+            self._listening.cancel()
+            await asyncio.wait({self._listening})
 
     async def _say(self, number: int) -> None:
         text = f"{self.user} asks: draw {number} please" if number % 2 else f"{self.user} says number {number}"
@@ -186,19 +193,6 @@ class Held:
         with suppress(TimeoutError):  # one that lost its process is closed by another; we need not wait to go on
             async with asyncio.timeout(10):
                 await self._ended.wait()
-
-    async def _settle(self, listening: asyncio.Task[None]) -> None:
-        """Wait until no turn is under way, and until the listener has heard the last event there is."""
-        while True:
-            turns = await self._ask("GET", f"/api/conversations/{self.id}/turns?limit=1")
-            newest = await self._ask("GET", f"/api/conversations/{self.id}/before?limit=1")
-            seq = newest[-1]["seq"]
-            heard = self.heard[-1]["seq"] if self.heard else 0
-            if turns[-1]["state"] in ("idle", "interrupted") and heard >= seq:
-                return
-            if listening.done():
-                listening.result()
-            await asyncio.sleep(AGAIN)
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
         """Ask until it is answered: whatever is in the way, is for a while."""
@@ -262,14 +256,11 @@ class Service:
         self.ports = [_free_port() for _ in range(PROCESSES)]
         self.running: list[tuple[AsyncExitStack, Running] | None] = [None] * PROCESSES
         self.statuses: Counter[str] = Counter()
-        self.slowest = 0.0  # seconds that one took to be ready
 
     async def begin(self, which: int) -> None:
         stack = AsyncExitStack()
         made = msgspec.structs.replace(self._made, port=self.ports[which])
-        began = time.monotonic()
-        self.running[which] = (stack, await stack.enter_async_context(process(made)))
-        self.slowest = max(self.slowest, time.monotonic() - began)
+        self.running[which] = (stack, await stack.enter_async_context(process(made, wait=False)))
 
     async def end(self, which: int, number: int) -> None:
         """Kill it, or tell it to end; and begin another."""
@@ -319,9 +310,13 @@ async def prove(conversations: int, messages: int, kills: int, restarts: int, se
                 async with balancer.serving(), _client(balancer.port, key) as client, asyncio.timeout(PATIENCE):
                     held = [Held(number, client, messages) for number in range(conversations)]
                     upset = asyncio.create_task(_upset(service, server, kills, restarts, chance))
-                    await asyncio.gather(*(one.run() for one in held))
-                    upset_in_time = upset.done()
-                    await upset
+                    try:
+                        await asyncio.gather(*(one.speak() for one in held))
+                        await upset
+                        await _until_quiet(address)
+                        await asyncio.gather(*(one.hear_all() for one in held))
+                    finally:
+                        await asyncio.gather(*(one.close() for one in held))
             finally:
                 await service.close()
         seconds = time.monotonic() - began
@@ -336,12 +331,19 @@ async def prove(conversations: int, messages: int, kills: int, restarts: int, se
         "provider": dict(provider.went_wrong),
         "ended": dict(service.statuses),
         "restarts": restarts,
-        "slowest start": round(service.slowest, 1),
-        "upset in time": upset_in_time,
         "seconds": round(seconds, 1),
         "problems": problems[:50],
         **await _totals(held),
     }
+
+
+async def _until_quiet(address: str) -> None:
+    """Until nobody has anything to do: also those whose callers have gone, and who still wait for their turn."""
+    async with Everthread.open(address) as et:
+        quiet = 0
+        while quiet < QUIET:
+            quiet = 0 if await et.log.leases.all_turns() else quiet + 1
+            await asyncio.sleep(1)
 
 
 async def _totals(held: list[Held]) -> dict[str, Any]:

@@ -107,6 +107,24 @@ async def test_a_connection_that_is_kept_open_is_refused_or_closed(fresh_address
         assert await one.ended() == 0
 
 
+async def test_what_cannot_be_answered_in_time_is_refused_as_what_comes_later_is(fresh_address: str) -> None:
+    """A message that waits for a turn that is under way, and is not written down yet."""
+    key = await key_for(fresh_address)
+    async with Gated(SAID) as provider, process(options(fresh_address, settings={"address": provider.address})) as one:
+        async with client_of(one.url, key) as client:
+            id = await begun(client)
+            await _said(client, id)
+            await provider.begun.wait()
+            waiting = asyncio.create_task(_said(client, id, "And then?"))
+            await until(lambda: _is_asked(one.url))
+            one.tell(signal.SIGTERM)
+            answer = await waiting
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert answer.json()["type"].endswith("GoingAway")
+        provider.let_go.set()
+        assert await one.ended() == 0
+
+
 async def test_told_to_end_while_it_starts_it_ends(fresh_address: str) -> None:
     async with process(options(fresh_address), wait=False) as one:
         one.tell(signal.SIGTERM)
@@ -168,6 +186,10 @@ async def _refuses(url: str) -> bool:
             return (await client.get(f"{url}/ready")).status_code == 503
         except httpx2.HTTPError:
             return True
+
+
+async def _is_asked(url: str) -> bool:
+    return (await _figures(url))["everthread_turns_running"] == 2
 
 
 async def _leases(address: str) -> list[Any]:

@@ -5,6 +5,7 @@ It is also where requests are refused once the process is about to end.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -68,12 +69,23 @@ class Watched:
             _write_line("request", scope, seconds, status)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._service.leaving.is_set() and scope["path"] not in ALWAYS:
-            problem = GoingAway()
-            headers = {"retry-after": str(round(problem.seconds)), "connection": "close"}
-            await Response(body_of(problem), 503, headers, TYPE)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        """Answer, or refuse: what comes when the process is about to end, and what is not done when it has to."""
+        begun, leaving = False, self._service.leaving
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        if leaving.is_set() and scope["path"] not in ALWAYS:
+            await _refuse(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, noted)
+        except asyncio.CancelledError:  # by the web server, which would answer with a fault of ours
+            if begun or not leaving.is_set():
+                raise
+            await _refuse(scope, receive, send)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._service.leaving.is_set():
@@ -87,6 +99,12 @@ class Watched:
         finally:
             self._service.metrics.sockets.dec()
             _write_line("socket", scope, time.perf_counter() - began)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    problem = GoingAway()
+    headers = {"retry-after": str(round(problem.seconds)), "connection": "close"}
+    await Response(body_of(problem), 503, headers, TYPE)(scope, receive, send)
 
 
 def _is_stream(message: Message) -> bool:
