@@ -106,8 +106,8 @@ async def test_a_record_takes_nothing_from_what_was_used(served: Served) -> None
 async def test_an_agent_that_is_saved_over_http_starts_no_program_and_calls_no_server(served: Served) -> None:
     ada = served.people["ada"]
     servers = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
-    more: dict[str, Any]
-    for more in (*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)):
+    tried: list[dict[str, Any]] = [{"mcp": {"x": server}} for server in servers]
+    for more in (*tried, *({"model": path} for path in FILES)):
         answer = await served.http.post("/api/agents", json={"agent": {"name": "evil", **more}}, headers=ada.bearer)
         assert answer.status_code == 403, answer.text
     for name, value in BAD:
@@ -207,7 +207,7 @@ async def test_agents_of_the_operators_own_folder_may_have_servers(address: str,
 
 
 async def test_a_password_in_an_address_is_shown_to_nobody(tmp_path: Path) -> None:
-    own = {"address": "http://name:hunter2@127.0.0.1:9/v1", "model": "openai:x"}
+    own = {"address": "http://name:hunter2@127.0.0.1:9/v1", "model": "openai:x", "retries": 0}
     async with serving(f"sqlite:///{tmp_path}/x.db", "here", settings=own) as site:
         ana = await site.join("ana")
         base = f"/api/conversations/{await site.begin(ana, 'Hello.')}"
