@@ -207,7 +207,7 @@ async def test_agents_of_the_operators_own_folder_may_have_servers(address: str,
 
 
 async def test_a_password_in_an_address_is_shown_to_nobody(tmp_path: Path) -> None:
-    own = {"address": "http://name:hunter2@127.0.0.1:9/v1", "model": "openai:x"}
+    own = {"address": "http://name:hunter2@127.0.0.1:9/v1", "model": "openai:x", "retries": 0}
     async with serving(f"sqlite:///{tmp_path}/x.db", "here", settings=own) as site:
         ana = await site.join("ana")
         base = f"/api/conversations/{await site.begin(ana, 'Hello.')}"
