@@ -587,9 +587,9 @@ async def test_no_address_breaks_by_what_nobody_expects_there(served: Served) ->
         method, _, path = address.partition(" ")
         if method == "SOCKET" or path in ("/api/forget-me", "/api/sign-in", "/api/sign-out-everywhere"):
             continue
-        for word in ("%00", "x", "0", "9" * 40, "%ed%a0%80"):
+        for word in ("%00", "9" * 40, "%ed%a0%80") if "{" in path else ("",):
             asked_at = re.sub(r"\{\w+\}", word, path)
-            for body in garbage:
+            for body in garbage if method in ("POST", "PUT", "PATCH") else garbage[:1]:
                 headers = ada.bearer | {"content-type": "application/json"}
                 answer = await served.http.request(
                     method, f"{asked_at}?a=%00&branch=%ff", content=body, headers=headers
