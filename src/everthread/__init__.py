@@ -128,6 +128,7 @@ if TYPE_CHECKING:
         BeyondModel as BeyondModel,
         BrokenOff as BrokenOff,
         Busy as Busy,
+        CannotStart as CannotStart,
         Changed as Changed,
         Closed as Closed,
         Conflict as Conflict,
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
         Forbidden as Forbidden,
         Forked as Forked,
         Full as Full,
+        GoingAway as GoingAway,
         InputError as InputError,
         KeyRefused as KeyRefused,
         KeyReused as KeyReused,
@@ -158,10 +160,12 @@ if TYPE_CHECKING:
         NoVaultKey as NoVaultKey,
         NotADatabase as NotADatabase,
         NotFound as NotFound,
+        NotRemote as NotRemote,
         NotSignedIn as NotSignedIn,
         NotWaiting as NotWaiting,
         NotYetGone as NotYetGone,
         NothingToResume as NothingToResume,
+        OneProcessOnly as OneProcessOnly,
         Outdated as Outdated,
         Outrun as Outrun,
         Overloaded as Overloaded,
@@ -271,15 +275,15 @@ _NAMES = {
     "everthread.errors": (
         "AccountDisabled AccountExists AlreadyApproved AlreadyExists AnotherLoop BadAddress BadAgent "
         "BadFormat BadOutput BadPassword BadRequest BadSeal BadSetting BadSettingsFile BadTool BadValue "
-        "BeyondModel BrokenOff Busy Changed Closed Conflict Corrupt EventTooLarge EverthreadError Forbidden "
-        "Forked Full InputError KeyRefused KeyReused LastAdministrator LimitReached LinkUsed MigrationFailed "
-        "MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel NoModelFile NoSuchMethod "
-        "NoSuchRoute NoUser NoVaultKey NotADatabase NotFound NotSignedIn NotWaiting NotYetGone "
-        "NothingToResume Outdated Outrun Overloaded ReadOnly RequestRefused ServiceUnreachable StoreError "
-        "TakenOver TooDeep TooLarge TooLong TooMany TooManyChildren TooManyTries TooSlow TurnBusy "
-        "TurnCancelled Unavailable UnknownAccount UnknownAgent UnknownBlob UnknownBranch UnknownChild "
-        "UnknownConversation UnknownKey UnknownMark UnknownModel UnknownSchedule UnknownSeq Unreachable "
-        "WouldHang WrongKey WrongPassword"
+        "BeyondModel BrokenOff Busy CannotStart Changed Closed Conflict Corrupt EventTooLarge EverthreadError "
+        "Forbidden Forked Full GoingAway InputError KeyRefused KeyReused LastAdministrator LimitReached "
+        "LinkUsed MigrationFailed MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel "
+        "NoModelFile NoSuchMethod NoSuchRoute NoUser NoVaultKey NotADatabase NotFound NotRemote NotSignedIn "
+        "NotWaiting NotYetGone NothingToResume OneProcessOnly Outdated Outrun Overloaded ReadOnly "
+        "RequestRefused ServiceUnreachable StoreError TakenOver TooDeep TooLarge TooLong TooMany "
+        "TooManyChildren TooManyTries TooSlow TurnBusy TurnCancelled Unavailable UnknownAccount UnknownAgent "
+        "UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownKey UnknownMark UnknownModel "
+        "UnknownSchedule UnknownSeq Unreachable WouldHang WrongKey WrongPassword"
     ),
     "everthread.jobs.worker": "Did",
     "everthread.language.facts": "Fact",

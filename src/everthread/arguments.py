@@ -19,7 +19,6 @@ from everthread.context.plan import Asked
 from everthread.core.branches import ENDLESS
 from everthread.core.events import (
     Fork,
-    ModelCall,
     Redacted,
     Rewind,
     SessionStarted,
@@ -181,19 +180,10 @@ def appended(events: tuple[Any, ...]) -> tuple[Any, ...]:
     """Events that are to be appended, none of a kind that only Everthread writes, with the settings among them checked
     and as the log keeps them: a list or a mapping as JSON. None takes one back."""
     for event in events:
-        if isinstance(event, ModelCall):
-            _check_usage(event)
         if instead := _WRITTEN_BY_US.get(type(event)):
             kind = event.__struct_config__.tag
             raise BadValue("an event's kind", kind, f"one that may be appended: this one {instead}")
     return tuple(_spelt(event) if isinstance(event, SettingsChanged) else event for event in events)
-
-
-def _check_usage(call: ModelCall) -> None:
-    """What was used is never below nothing: it is added up, and limits go by it."""
-    for name in ("input", "output", "cache_read", "cache_write", "reasoning", "price", "ms", "first_ms"):
-        if not 0 <= (getattr(call, name) or 0) < ENDLESS:
-            raise BadValue(f"{name} of a model call", getattr(call, name), "zero or more")
 
 
 _WRITTEN_BY_US: dict[type, str] = {  # each tells of something that an append of it does not do

@@ -15,8 +15,10 @@ from _pytest.fixtures import FixtureFunctionDefinition
 
 
 def through(namespace: dict[str, Any], *modules: str, but: Mapping[str, str]) -> None:
-    for name in modules:
-        module = import_module(f"tests.{name}")
+    found = [import_module(f"tests.{name}") for name in modules]
+    gone = [name for name in but if not any(hasattr(module, name) for module in found)]
+    assert not gone, f"There are no such tests: {gone}"
+    for name, module in zip(modules, found, strict=True):
         for key, value in vars(module).items():
             if not is_test(key, value, module.__name__) or key in but:
                 continue

@@ -8,6 +8,7 @@ from tests.client.suites import through
 LEARNS = "the service does not learn from calls that others made"
 STRATEGY = "its strategy is a function"
 TOOLS = "its tools are functions, which live in the process that runs the turns"
+LOCKED = "extra_body is set by the operators of a service"
 PATCHED = (vars(conftest),)  # whose `Everthread` opens a service, too
 
 speak, model, talk = conftest.speak, conftest.model, conftest.talk
@@ -21,5 +22,6 @@ through(
         "test_a_strategy_of_ones_own_works_in_say_as_in_context": STRATEGY,
         "test_what_it_chose_is_built_again_with_it_and_without_it_the_rebuild_says_so": TOOLS,
         "test_a_tool_call_that_was_approved_goes_on_with_the_strategy_that_is_given_again": TOOLS,
+        "test_what_was_given_for_a_call_alone_is_given_again": LOCKED,
     },
 )

@@ -8,6 +8,7 @@ from tests.client.suites import through
 TOOLS = "its tools are functions, which live in the process that runs the turns"
 HEADERS = "headers for the provider are for the process that calls it"
 INSIDE = "it looks into the store object itself"
+LOCKED = "address and extra_body are set by the operators of a service"
 PATCHED = (vars(conftest),)  # whose `Everthread` opens a service, too
 
 speak, model, talk = conftest.speak, conftest.model, conftest.talk
@@ -53,5 +54,8 @@ through(
         "test_on_a_branch_that_left_before_the_verdict_it_still_waits": TOOLS,
         "test_a_command_of_an_application_that_is_called_approve_is_no_verdict": TOOLS,
         "test_a_store_that_nobody_opens_warns": INSIDE,
+        "test_a_branch_takes_lists_and_mappings_as_a_call_does": LOCKED,
+        "test_fields_that_are_refused_are_named": LOCKED,
+        "test_the_factor_of_a_model_is_learnt_from_what_its_provider_reports": LOCKED,
     },
 )

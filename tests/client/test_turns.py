@@ -213,7 +213,12 @@ async def test_a_service_that_is_about_to_end_is_asked_again_and_then_says_so(
     served: Served, conversation: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(connections, "_wait", lambda response: asked.append(response) or 0.0)
+
+    def at_once(response: object) -> float:
+        asked.append(response)
+        return 0.0
+
+    monkeypatch.setattr(connections, "_wait", at_once)
     served.service.leave()
     with pytest.raises(GoingAway):
         await conversation.say("Hello?")

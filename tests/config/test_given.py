@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_type_hints
 
-from everthread.config import JSON, KNOWN, TEXTS, OneOf, Setting
+from everthread.config import JSON, KNOWN, TEXTS, Setting
+from everthread.core.rules import OneOf
 from everthread.core.settings import GivenSettings
 
 

@@ -17,8 +17,6 @@ from everthread.config import (
     KNOWN,
     OURS,
     PROVIDERS,
-    Between,
-    OneOf,
     Settings,
     Source,
     check,
@@ -31,6 +29,7 @@ from everthread.config import (
     usable,
 )
 from everthread.core import events
+from everthread.core.rules import Between, OneOf
 from everthread.errors import BadSetting, InputError
 from tests.examples import examples
 

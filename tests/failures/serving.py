@@ -262,11 +262,14 @@ class Service:
         self.ports = [_free_port() for _ in range(PROCESSES)]
         self.running: list[tuple[AsyncExitStack, Running] | None] = [None] * PROCESSES
         self.statuses: Counter[str] = Counter()
+        self.slowest = 0.0  # seconds that one took to be ready
 
     async def begin(self, which: int) -> None:
         stack = AsyncExitStack()
         made = msgspec.structs.replace(self._made, port=self.ports[which])
+        began = time.monotonic()
         self.running[which] = (stack, await stack.enter_async_context(process(made)))
+        self.slowest = max(self.slowest, time.monotonic() - began)
 
     async def end(self, which: int, number: int) -> None:
         """Kill it, or tell it to end; and begin another."""
@@ -333,6 +336,7 @@ async def prove(conversations: int, messages: int, kills: int, restarts: int, se
         "provider": dict(provider.went_wrong),
         "ended": dict(service.statuses),
         "restarts": restarts,
+        "slowest start": round(service.slowest, 1),
         "upset in time": upset_in_time,
         "seconds": round(seconds, 1),
         "problems": problems[:50],

@@ -124,7 +124,7 @@ async def process(given: Options, *, workers: int = 1, wait: bool = True, **envi
         if line:
             running.port = int(line)
             if wait:
-                await until(lambda: _answers(running))
+                await _until_ready(running)
         yield running
     finally:
         if begun.returncode is None:
@@ -134,6 +134,13 @@ async def process(given: Options, *, workers: int = 1, wait: bool = True, **envi
             await running.ended()  # and those that it started, which write to the same pipes
         file.unlink()
         errors.unlink()
+
+
+async def _until_ready(running: Running) -> None:
+    try:
+        await until(lambda: _answers(running))
+    except TimeoutError:
+        raise AssertionError(f"It does not answer: {running.errors.read_text()[-4_000:]}") from None
 
 
 async def _answers(running: Running) -> bool:

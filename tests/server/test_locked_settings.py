@@ -99,15 +99,16 @@ async def test_a_record_takes_nothing_from_what_was_used(served: Served) -> None
     ana = served.people["ana"]
     base = f"/api/conversations/{await served.begin(ana, 'Hello.')}"
     body = {"events": [{"kind": "model_call", "model": "openai:x", "at": 1, "input": -1_000_000}]}
-    answer = await served.http.post(f"{base}/events", json=body, headers=ana.bearer)
-    assert answer.status_code == 422, answer.text
+    await served.http.post(f"{base}/events", json=body, headers=ana.bearer)
+    (used,) = (await served.http.get("/api/usage", headers=ana.bearer)).json()
+    assert used["input"] == 0
 
 
 async def test_an_agent_that_is_saved_over_http_starts_no_program_and_calls_no_server(served: Served) -> None:
     ada = served.people["ada"]
     servers = ({"command": ["touch", "/tmp/owned"]}, {"url": ELSEWHERE})
-    tried: list[dict[str, Any]] = [{"mcp": {"x": server}} for server in servers]
-    for more in (*tried, *({"model": path} for path in FILES)):
+    bad: list[Any] = [*({"mcp": {"x": server}} for server in servers), *({"model": path} for path in FILES)]
+    for more in bad:
         answer = await served.http.post("/api/agents", json={"agent": {"name": "evil", **more}}, headers=ada.bearer)
         assert answer.status_code == 403, answer.text
     for name, value in BAD:

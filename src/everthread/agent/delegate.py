@@ -19,7 +19,7 @@ from everthread.agent.runtime import Runtime
 from everthread.agent.start import Given, start
 from everthread.agent.turn import TurnRunner
 from everthread.core.branches import Line
-from everthread.core.events import TOMBSTONE, SettingsChanged, ToolCall, User, text_of
+from everthread.core.events import TOMBSTONE, Event, SettingsChanged, ToolCall, User, text_of
 from everthread.core.happenings import FlowStarted
 from everthread.core.logged import Logged, readable
 from everthread.core.outcomes import Delegated, started_key, title
@@ -59,7 +59,7 @@ async def begin(runtime: Runtime, talk: ToolContext, order: Order, given: Given)
         said = await _allowed(runtime, conversation, line, order)
         await check_child(runtime, conversation, given.asked, given.instructions, given.tools, said)
         at, calls = await _fork_point(log, line)
-        own = [said.command, *([SettingsChanged(values=order.settings)] if order.settings else [])]
+        own: list[Event] = [said.command, *([SettingsChanged(values=order.settings)] if order.settings else [])]
         grown = await log.fork(line, at=0 if order.fresh else at, name=order.name, word="child", markers=own)
         runtime.children.know(grown, said)
         quotes = [[line.conversation, one.branch, one.seq] for one in calls if _asks_for(one, order.task)]

@@ -11,7 +11,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -114,15 +113,16 @@ class Connection:
 
     async def _streamed(self, asked: Asked) -> httpx2.Response:
         """An answer that comes bit by bit, asked for again while it is refused for now."""
-        for attempt in count(1):
+        attempt = 1
+        while True:
             request = self._request(asked, SILENCE, {"accept": EVENTS})
             with _telling_loss():
                 response = await self._http.send(request, stream=True)
             if attempt == TRIES or (wait := _wait(response)) is None:
-                break
+                return response
             await response.aclose()
             await asyncio.sleep(wait)
-        return response
+            attempt += 1
 
     def _request(self, asked: Asked, seconds: float, more: Mapping[str, str] = _NONE) -> httpx2.Request:
         import httpx2
