@@ -10,11 +10,12 @@ what was inside.
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
 from everthread import errors
-from everthread.errors import EverthreadError
+from everthread.errors import EverthreadError, StoreError
 
 URN = "urn:everthread:"
 TYPE = "application/problem+json"
@@ -78,8 +79,10 @@ def problem_of(problem: BaseException) -> dict[str, Any]:
     told = {"title": TITLES.get(status, "Problem"), "status": status}
     if not isinstance(problem, EverthreadError):
         return {"type": "about:blank", **told, "detail": "Something went wrong in the service; its log says what."}
-    carried = {name: value for name, value in vars(problem).items() if _is_plain(name, value)}
     kind = URN + type(problem).__name__
+    if isinstance(problem, StoreError):  # whose sentences are for operators: they name servers and files
+        return {"type": kind, **told, "detail": inspect.getdoc(type(problem)) or "The store cannot be used now."}
+    carried = {name: value for name, value in vars(problem).items() if _is_plain(name, value)}
     return {"type": kind, **told, "detail": problem.sentence, **carried}
 
 

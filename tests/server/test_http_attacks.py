@@ -8,14 +8,17 @@ import logging
 import re
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from everthread.errors import StoreError
 from everthread.server import reading
-from everthread.server.app import HEADERS, routes_of
+from everthread.server.app import HEADERS, TABLE, routes_of
 from everthread.server.door import CSRF
+from everthread.server.limits import Allowance
 from tests.server.attacks import served_by
 from tests.server.serving import PASSWORD, Served, asked, serving
 from tests.waiting import PATIENCE
@@ -193,6 +196,17 @@ async def test_a_fault_of_ours_is_told_without_a_word_of_what_was_inside(
         assert "hunter2" not in answer.text
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert sum("failed" in record.message for record in caplog.records) == 1
+
+
+async def test_what_is_wrong_with_the_store_names_no_server(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise StoreError("postgresql://user:hunter2@internal/db: connection refused")
+
+    monkeypatch.setattr(type(site.service.et.log.conversations), "listed", broken)
+    answer = await site.http.get(HERE, headers=site.people["ana"].bearer)
+    assert answer.status_code == 503
+    assert answer.json()["type"] == "urn:everthread:StoreError"
+    assert "internal" not in answer.text
 
 
 # -- paths, methods, headers ----------------------------------------------------------------------------------------
@@ -387,8 +401,6 @@ async def test_a_body_must_say_that_it_is_json(site: Served) -> None:
 
 
 async def test_a_body_that_is_too_large_is_refused_however_it_comes(tmp_path: Any) -> None:
-    from everthread.server.limits import Allowance
-
     async with serving(f"sqlite:///{tmp_path}/x.db", "here", allowance=Allowance(body=10_000)) as site:
         ana = await site.join("ana")
         headers = ana.bearer | {"content-type": "application/json"}
@@ -477,8 +489,6 @@ async def test_garbage_on_a_socket_is_answered_and_the_socket_goes_on(site: Serv
 
 
 async def test_a_frame_that_is_too_large_closes_the_socket(tmp_path: Any) -> None:
-    from everthread.server.limits import Allowance
-
     async with serving(f"sqlite:///{tmp_path}/x.db", "here", allowance=Allowance(body=10_000)) as site:
         ana = await site.join("ana")
         async with site.socket("/api/live", ana.bearer) as socket:
@@ -582,20 +592,40 @@ async def test_no_secret_is_in_an_error_a_log_or_an_event(served: Served, caplog
 async def test_no_address_breaks_by_what_nobody_expects_there(served: Served) -> None:
     """Every route with garbage in its path, its query and its body, as its owner: a refusal, never a fault."""
     ada = served.people["ada"]
+    served.service.meter.limits = Allowance(requests=0)
     garbage: list[bytes] = [b"", b"{}", b'{"x": 1}', b"[1]", b'{"name": {"a": [null, 1e300, "\\ud800"]}}']
     for address in sorted(served_by(served.service)):
         method, _, path = address.partition(" ")
         if method == "SOCKET" or path in ("/api/forget-me", "/api/sign-in", "/api/sign-out-everywhere"):
             continue
-        for word in ("%00", "x", "0", "9" * 40, "%ed%a0%80"):
+        for word in ("%00", "9" * 40, "%ed%a0%80") if "{" in path else ("",):
             asked_at = re.sub(r"\{\w+\}", word, path)
-            for body in garbage:
+            for body in garbage if method in ("POST", "PUT", "PATCH") else garbage[:2]:
                 headers = ada.bearer | {"content-type": "application/json"}
-                answer = await served.http.request(
-                    method, f"{asked_at}?a=%00&branch=%ff", content=body, headers=headers
-                )
-                assert answer.status_code < 500, f"{method} {asked_at} {body!r}: {answer.text}"
+                query = "" if body else "?a=%00&branch=%ff"
+                answer = await served.http.request(method, f"{asked_at}{query}", content=body, headers=headers)
+                fine = answer.status_code < 500 and answer.status_code not in (401, 429)
+                assert fine, f"{method} {asked_at} {body!r}: {answer.text}"
     assert len(routes_of(served.service)) > 80
+
+
+async def test_no_argument_breaks_by_a_text_that_databases_dislike(served: Served) -> None:
+    """Every argument that is a text, one by one, on both stores."""
+    ada = served.people["ada"]
+    served.service.meter.limits = Allowance(requests=0)
+    id = await served.begin(ada, "Hello.")
+    headers = ada.bearer | {"content-type": "application/json"}
+    for route in TABLE:
+        path = re.sub(r"\{\w+\}", "x", f"/api{route.path}".replace("{conversation}", id))
+        for one in route.arguments:
+            if one.where == "path" or route.verb.__name__ in ("erase_user", "sign_out_everywhere"):
+                continue
+            for text in ("a\x00b", "\ud800", "\U0010ffff", "x" * 20_000):
+                given: Any = [text] if one.many or "list" in str(one.type) else text
+                query = f"?{one.name}={quote(text, errors='replace')}" if one.where == "query" else ""
+                content = b"" if query else json.dumps({one.name: given}).encode()
+                answer = await served.http.request(route.method, path + query, headers=headers, content=content)
+                assert answer.status_code < 500, f"{route.name} {one.name} {text[:5]!r}: {answer.text[:300]}"
 
 
 def _operator(tenant: str = "here") -> Any:

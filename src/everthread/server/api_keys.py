@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from everthread.core.accounts import ADMINISTRATOR, USER, ApiKey, Caller, Role, Scope
-from everthread.core.ids import make_id
+from everthread.core.ids import is_id, make_id
 from everthread.core.times import microseconds, moment
 from everthread.errors import BadValue, Forbidden, KeyRefused, UnknownKey
 from everthread.server import tokens
@@ -83,6 +83,7 @@ class Keys(Bound):
     async def keys(self, by: Caller, *, after: str = "", limit: int = 100) -> list[ApiKey]:
         """A page of one's own keys, or as an administrator of all of the tenant's, without the keys themselves; the
         next comes `after` the id of the last."""
+        check_name("after", after, empty=True)
         if by.may("admin"):
             return await self._accounts.keys(by.tenant, after=after, limit=limit)
         return await self._accounts.keys(by.tenant, user=by.user, after=after, limit=limit) if by.user else []
@@ -90,6 +91,8 @@ class Keys(Bound):
     async def revoke_key(self, by: Caller, id: str) -> None:
         """No longer take a key: one's own, or as an administrator any of the tenant's. In this process at once, in
         others within `known.FRESH` seconds. UnknownKey: also where it is somebody else's."""
+        if not is_id(id):
+            raise UnknownKey(id)
         if not by.may("admin"):
             found = await self._accounts.key(by.tenant, id)
             if not found.user or not is_self(by, found.user):

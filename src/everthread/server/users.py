@@ -10,6 +10,7 @@ from everthread.server.bound import must_administer, owner
 from everthread.server.sign_ins import SignIns
 from everthread.server.tokens import Secret
 from everthread.store.beside.accounts import AccountRow, Change
+from everthread.store.conversations import check_name
 from everthread.store.verbs.accounts import NEWEST
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Users(SignIns):
     async def users(self, by: Caller, *, after: str = "", limit: int = 100) -> list[Account]:
         """A page of the tenant's accounts, by name; the next comes `after` the last one's."""
         must_administer(by)
-        return await self._accounts.of(by.tenant, after=after, limit=limit)
+        return await self._accounts.of(by.tenant, after=check_name("after", after, empty=True), limit=limit)
 
     async def user(self, by: Caller) -> Account | None:
         """One's own account; None for who has none, such as an application's user."""
@@ -68,7 +69,7 @@ class Users(SignIns):
     async def audit(self, by: Caller, *, before: str = NEWEST, limit: int = 100) -> list[AuditEntry]:
         """A page of what administrators and operators did, newest first; the next is `before` the id of the last."""
         must_administer(by)
-        return await self._accounts.audited(by.tenant, before=before, limit=limit)
+        return await self._accounts.audited(by.tenant, before=check_name("before", before), limit=limit)
 
     async def _change(
         self, by: Caller, user: str, act: str, to: Change, *, about: str = "", ends: str | None = None
