@@ -14,6 +14,7 @@ its key or sign-in: `user` and `tenant` are no arguments either.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +42,7 @@ Of = Literal["store", "talk", "child", "agents", "identity", "vault"]
 Place = Literal["path", "query", "body"]
 
 TALK = "/conversations/{conversation}"
+OUTCOME_SECONDS = 45.0  # less than proxies and clients wait for an answer
 CHILD = f"{TALK}/children/{{branch}}"
 # Arguments that come by no request, because they are known, or make sense in one process only.
 HERE = frozenset({"self", "user", "tenant", "extra_headers", "detached"})
@@ -129,6 +131,16 @@ async def branch(self: Talk) -> Branch:
     return (await self.line()).branch
 
 
+async def outcome(self: Child) -> ListedChild:
+    """Wait until the child has ended, or waits for approval, for most of a minute; and how it stands then. Where it
+    still runs, ask again."""
+    try:
+        async with asyncio.timeout(OUTCOME_SECONDS):
+            return await self.outcome()
+    except TimeoutError:
+        return await self.look()
+
+
 SETTINGS = dict[str, Any]  # checked by the verbs themselves
 _TURN = {"tools": None}
 _TOLD = {"tools": list[dict[str, Any]] | None}
@@ -209,7 +221,7 @@ ROUTES: tuple[Route, ...] = (
         ("GET", "/memory", Talk.memory, "read"),
         ("POST", "/remember", Talk.remember, "write"),
         ("POST", "/correct", Talk.correct, "write"),
-        ("POST", "/look-up", Talk.look_up, "read"),
+        ("POST", "/look-up", Talk.look_up, "write"),
         ("GET", "/notes", Talk.notes, "read"),
         ("PUT", "/notes", Talk.write_notes, "write"),
         # schedules
@@ -231,7 +243,7 @@ ROUTES: tuple[Route, ...] = (
         "child",
         CHILD,
         ("GET", "", Child.look, "read"),
-        ("GET", "/outcome", Child.outcome, "read"),
+        ("GET", "/outcome", outcome, "read"),
         ("POST", "/stop", Child.stop, "write"),
     ),
 )

@@ -48,7 +48,10 @@ class Child(Remote, child.Child):
     async def outcome(self) -> ListedChild:
         """Wait until the child has ended, in whichever process, or waits for approval; and how it stands then."""
         asked = request_of(TABLE["child.outcome"], self._where, {})._replace(user=self._for({}))
-        return wire.loads(ListedChild, (await self._visit.connection.ask(asked, waits=True)).body)
+        while True:  # the service answers before a connection would be taken for dead
+            found = wire.loads(ListedChild, (await self._visit.connection.ask(asked, waits=True)).body)
+            if found.state != "running":
+                return found
 
     def told(self, *, after: int | str | None = None) -> AsyncIterator[Told]:
         """As `listen`, each item with its place, as `talk.told` has it."""

@@ -14,6 +14,7 @@ from everthread.agent.outcomes import settle
 from everthread.agent.runtime import Runtime
 from everthread.errors import EverthreadError, NotFound
 from everthread.store.conversations import Owner
+from everthread.store.scope import as_operator, within
 
 SOON = 5.0  # seconds after which a process that has opened the store begins to look
 LOOK = 60.0  # seconds between two looks
@@ -38,9 +39,10 @@ class ChildWorker:
 
     async def serve(self) -> None:
         """Look again and again, until cancelled."""
-        while True:
-            await self.look()
-            await asyncio.sleep(LOOK)
+        with as_operator():
+            while True:
+                await self.look()
+                await asyncio.sleep(LOOK)
 
     async def look(self) -> int:
         """Settle the children that were left behind. How many had ended."""
@@ -53,9 +55,10 @@ class ChildWorker:
 
     async def _settle(self, owner: Owner, conversation: str, branch: int) -> bool:
         try:
-            found = await self._runtime.log.conversations.find(owner, conversation)
-            line = await self._runtime.log.line(found, branch)
-            return await settle(self._runtime, found, line) is not None
+            with within(owner.tenant):
+                found = await self._runtime.log.conversations.find(owner, conversation)
+                line = await self._runtime.log.line(found, branch)
+                return await settle(self._runtime, found, line) is not None
         except NotFound:  # erased meanwhile
             return False
         except EverthreadError as problem:

@@ -22,7 +22,7 @@ from everthread.errors import Conflict, EverthreadError, NotFound
 from everthread.store.beside.holders import is_dead, process_of, this_process
 from everthread.store.beside.leases import Term, TurnLease
 from everthread.store.conversations import OPERATOR, Owner
-from everthread.store.scope import as_operator
+from everthread.store.scope import as_operator, within
 
 LOOK = 2.0  # seconds between two looks, and between two signs of life
 SILENT = 5  # looks after which a process that has said nothing is gone
@@ -58,6 +58,8 @@ class Sweeper:
                 await work()
             except EverthreadError as problem:
                 _log.warning("Other processes' turns could not be looked after: %s", problem)
+            except Exception:  # noqa: BLE001 -- whatever it is, this process goes on saying that it lives
+                _log.exception("Other processes' turns could not be looked after")
             await asyncio.sleep(LOOK)
 
     async def _live(self) -> None:
@@ -95,7 +97,7 @@ class Sweeper:
     async def _close(self, one: TurnLease) -> bool:
         """Whether there was something to close."""
         async with self._slots:
-            with suppress(Conflict, NotFound):  # somebody was faster, or it was erased meanwhile
+            with within(one.tenant), suppress(Conflict, NotFound):  # somebody was faster, or it was erased meanwhile
                 conversation = await self._log.conversations.find(Owner(one.tenant, one.user), one.conversation)
                 line = await self._log.line(conversation, one.branch)
                 async with closed(self._log, self._runtime.queues, line) as (_, there_was):

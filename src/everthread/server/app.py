@@ -9,9 +9,11 @@ the service's own), where the tests of isolation find it.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -54,6 +56,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 NOT_KEPT = (b"cache-control", b"no-store")
+READY_SECONDS = 2.0  # for the store to answer
 
 
 def application(service: Service) -> ASGIApp:
@@ -101,7 +104,12 @@ async def _converse(service: Service, path: str, socket: Any) -> None:
 
 async def openapi(service: Service, request: Request) -> Response:
     """The service described for other programs: OpenAPI 3.1."""
-    return JSONResponse(described(TABLE, BESIDE, version("everthread")))
+    return Response(_described(), media_type="application/json")
+
+
+@cache
+def _described() -> bytes:
+    return json.dumps(described(TABLE, BESIDE, version("everthread"))).encode()
 
 
 async def health(service: Service, request: Request) -> Response:
@@ -113,7 +121,11 @@ async def ready(service: Service, request: Request) -> Response:
     """Whether it takes requests: the store answers, and it is not about to end."""
     if service.leaving.is_set():
         return JSONResponse({"status": "leaving"}, status_code=503)
-    await service.et.log.calibrations.all()  # a small table
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await service.et.log.calibrations.all()  # a small table
+    except TimeoutError:
+        return JSONResponse({"status": "the store does not answer"}, status_code=503)
     return JSONResponse({"status": "ready"})
 
 

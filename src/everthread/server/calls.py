@@ -40,6 +40,8 @@ async def answer(service: Service, route: Route, request: Request) -> Response:
     with service.within(caller):
         target = await target_of(service, route, caller, request.path_params, request.query_params)
         given = await arguments_of(route, request, most=service.limits.body)
+        if route.of == "identity" and "address" in route.asks:  # from where somebody guesses
+            given.named["address"] = request.client.host if request.client else ""
         if route.runs:
             return await _turn(service, route, caller, request, target, given)
         body, headers = await _in_time(service, route, caller, target, given)
@@ -136,7 +138,7 @@ async def _turn(
         with ExitStack() as held:
             held.enter_context(service.meter.connection(caller))
             reply = await begun(service, route, caller, target, given)
-            return EventStream(_deltas(reply), service.leaving, held.pop_all())
+            return EventStream(_deltas(service.stay(request), reply), service.leaving, held.pop_all())
     reply = await begun(service, route, caller, target, given)
     return Response(wire.dumps(await taken(reply)), status_code=202, media_type=JSON)
 
@@ -161,7 +163,7 @@ async def taken(reply: Reply) -> Logged | None:
     return None
 
 
-async def _deltas(reply: Reply) -> AsyncGenerator[Sent, None]:
+async def _deltas(stay: Stay, reply: Reply) -> AsyncGenerator[Sent, None]:
     """The message of a turn, its deltas, and last of all what went wrong, if anything did. A turn that still waits for
     its place when its caller goes is not begun any more."""
     begun = False
@@ -169,6 +171,7 @@ async def _deltas(reply: Reply) -> AsyncGenerator[Sent, None]:
         async with aclosing(_heard(reply)) as heard:
             async for item in heard:
                 begun = begun or not isinstance(item, Notice)
+                await stay.check()
                 if isinstance(item, Logged):
                     yield Sent("accepted", wire.dumps(item), str(item.seq))
                 else:

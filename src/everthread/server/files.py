@@ -161,7 +161,7 @@ async def import_all(service: Service, request: Request) -> Response:
     caller's; either all of it is imported or nothing."""
     caller = await service.enter(request, "write")
     agent = check_name("agent", request.query_params.get("agent", AGENT))
-    with service.within(caller):
+    with service.within(caller), service.meter.connection(caller):
         async with _received(request) as path:
             contents = await asyncio.to_thread(read_all, path, owner_of(caller.tenant, caller.user), agent=agent)
         wholes = [_unlocked(whole) for whole in contents.wholes]
@@ -184,7 +184,7 @@ def _unlocked(whole: Whole) -> Whole:
 @asynccontextmanager
 async def _received(request: Request) -> AsyncIterator[Path]:
     """The body in a file of its own, which only this account can read and which is gone afterwards."""
-    with tempfile.NamedTemporaryFile(prefix="everthread-import-") as file:
+    with tempfile.TemporaryFile() as file:  # without a name, so that nothing of it stays, however we end
         size = 0
         check_length(request, IMPORT)
         async for piece in _coming(request):
@@ -195,7 +195,8 @@ async def _received(request: Request) -> AsyncIterator[Path]:
         if not size:
             raise BadRequest("there is no file in it")
         file.flush()
-        yield Path(file.name)
+        file.seek(0)
+        yield Path(f"/dev/fd/{file.fileno()}")
 
 
 async def _coming(request: Request) -> AsyncIterator[bytes]:

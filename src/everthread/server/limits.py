@@ -101,12 +101,13 @@ class Meter:
         if not most:
             return
         now = self._clock()
-        read, used = self._tokens.get(_name(caller), (-FRESH, 0))
+        whose = f"{caller.tenant}/{caller.user}"  # as tokens are counted, whichever key was used
+        read, used = self._tokens.get(whose, (-FRESH, 0))
         if now - read >= FRESH:
             used = await self._tokens_today(caller)
             if len(self._tokens) >= KNOWN:
                 self._tokens.clear()
-            self._tokens[_name(caller)] = (now, used)
+            self._tokens[whose] = (now, used)
         if used >= most:
             raise TooMany("tokens a day", limit=most, seconds=DAY - time.time() % DAY)
 
@@ -122,5 +123,5 @@ class Meter:
 
 
 def _name(caller: Caller) -> str:
-    """A key is counted by itself, a user together with all sign-ins."""
-    return caller.id if caller.via == "key" else f"{caller.tenant}/{caller.user}"
+    """A user is counted together with all sign-ins and keys, an application by its key."""
+    return caller.id if caller.application else f"{caller.tenant}/{caller.user}"

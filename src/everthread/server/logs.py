@@ -84,6 +84,8 @@ def line_of(record: logging.LogRecord) -> dict[str, Any]:
 def _said(record: logging.LogRecord) -> str:
     """The message, with errors that it tells of by their names."""
     args = record.args
+    if record.name == "asyncio":  # whose messages have the errors themselves in them
+        return "A task failed"
     if not isinstance(args, tuple):
         return str(record.msg)
     safe = tuple(_named(one) if isinstance(one, BaseException) else one for one in args)

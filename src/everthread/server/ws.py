@@ -92,6 +92,9 @@ class _Line:
             where = {"conversation": path["conversation"], "branch": query.get("branch", "")}
             await self._answer({"verb": "open", "arguments": {**where, "after": query.get("after", "0")}})
         while (message := await self._next()) is not None:
+            if message.get("verb") == "open":  # what comes after it is meant for the conversation that it opens
+                await self._answer(message)
+                continue
             self._begin(self._answer(message))
             if len(self._asked) >= AT_ONCE:  # who asks faster than it hears has to wait
                 await asyncio.wait(self._asked, return_when=asyncio.FIRST_COMPLETED)

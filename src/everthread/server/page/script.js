@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const api = "/api";
 const SHOWN = { user: "You", assistant: "" };
-let csrf = "", here = "", stream = null, first = 0, reply = null, running = false;
+let key = "", csrf = "", here = "", stream = null, first = 0, reply = null, running = false;
 
 async function ask(method, path, body) {
   const headers = { "X-CSRF-Token": csrf };
@@ -32,6 +32,7 @@ async function start() {
 function outside(why = "") {
   stream?.close();
   for (const id of ["talk", "say", "leave", "begin", "conversations"]) $(id).hidden = true;
+  $("messages").replaceChildren();
   $("who").textContent = why;
   $("enter").hidden = false;
   $("enter").elements.user.focus();
@@ -57,11 +58,12 @@ async function list(id) {
 
 async function open(id) {
   stream?.close();
-  here = `/conversations/${id}`;
+  const mine = here = `/conversations/${id}`;
   $("messages").replaceChildren();
   reply = null; running = false; first = 0;
-  const page = await ask("GET", `${here}/before?limit=50&messages=true`);
-  await show(page, true);
+  const page = await ask("GET", `${mine}/before?limit=50&messages=true`);
+  if (here !== mine) return; // another one was opened meanwhile
+  show(page, true);
   listen(page.length ? page.at(-1).seq : 0);
   scrollTo(0, document.body.scrollHeight);
   $("words").focus();
@@ -91,11 +93,16 @@ function line(kind, by, text) {
 // -- hearing
 
 function listen(after) {
+  stream?.close();
+  let place = after;
   stream = new EventSource(`${api}${here}/listen?after=${after}`);
-  stream.addEventListener("told", (event) => hear(JSON.parse(event.data).item));
+  stream.addEventListener("told", (event) => { place = event.lastEventId; hear(JSON.parse(event.data).item); });
   stream.addEventListener("problem", (event) => state(JSON.parse(event.data).detail, true));
   stream.onopen = () => { if ($("state").textContent.startsWith("The connection")) state(""); };
-  stream.onerror = () => state("The connection was lost; it is tried again.");
+  stream.onerror = ({ target }) => {
+    state("The connection was lost; it is tried again.");
+    if (target.readyState === EventSource.CLOSED && target === stream) setTimeout(() => target === stream && listen(place), 3000);
+  };
 }
 
 function hear(item) {
@@ -144,10 +151,12 @@ $("say").addEventListener("submit", async (event) => {
   if (!words || running) return;
   works(true); state("");
   try {
-    await ask("POST", `${here}/say`, { pieces: [words], key: crypto.randomUUID?.() ?? String(Math.random()) });
-    $("words").value = "";
+    key ||= crypto.randomUUID?.() ?? String(Math.random()); // kept until it was accepted: sent again, it is said once
+    await ask("POST", `${here}/say`, { pieces: [words], key });
+    $("words").value = key = "";
   } catch (problem) { works(false); trouble(problem); }
 });
+$("words").addEventListener("input", () => { key = ""; });
 $("words").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); $("say").requestSubmit(); }
 });

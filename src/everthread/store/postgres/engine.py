@@ -199,7 +199,7 @@ class PostgresEngine:
             except COLLISIONS as collision:
                 # Somebody else wrote first. The script looks again, and refuses if there is a reason to.
                 if time.monotonic() > deadline:
-                    raise Corrupt(self._shown, str(collision)) from collision
+                    raise Corrupt(self._shown, _words(collision)) from collision
                 self._expect_company(about)
             else:
                 self._heads.remember(about, outcome, before)
@@ -372,9 +372,14 @@ class PostgresEngine:
             ):
                 return Unavailable(self._shown, str(problem) or type(problem).__name__)
             case asyncpg.PostgresError():
-                return StoreError(f"{self._shown}: {problem}")
+                return StoreError(f"{self._shown}: {_words(problem)}")
             case _:
                 return problem
+
+
+def _words(problem: Exception) -> str:
+    """What the server said, without the detail beside it, which may be what a row holds."""
+    return str(problem.args[0]) if problem.args else type(problem).__name__
 
 
 def _plain_append(outcome: Outcome[Any] | None) -> Tell | None:
