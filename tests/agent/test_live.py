@@ -17,6 +17,7 @@ from everthread.core.events import AgentKilled, Assistant
 from everthread.core.logged import Logged
 from everthread.errors import BadSetting, TurnCancelled, WrongKey
 from everthread.listening import topic_of
+from everthread.store import log
 from everthread.store.beside.leases import of_turns
 from everthread.testing.scripted import script
 from tests.agent.conftest import Gate, Speak
@@ -112,6 +113,20 @@ async def test_any_number_hear_a_turn_from_its_first_word_to_its_last(talk: Talk
         assert [event.kind for event in ear.events] == ["user", "assistant", "model_call"]
         assert ear.replies == [(WORDS, WORDS)]
         await ear.leave()
+
+
+async def test_whoever_stops_a_turn_hears_of_its_end_at_once_and_not_when_it_next_looks(
+    talk: Talk, speak: Speak, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "LOOK", 10 * PATIENCE)
+    speak(WORDS)
+    gate.hold(after=5)
+    reply = talk.say("Go on.", detached=True)
+    await gate.reached.wait()
+    async with asyncio.timeout(PATIENCE):
+        assert await talk.stop()
+    with pytest.raises(TurnCancelled):
+        await reply
 
 
 async def test_how_a_turn_ended_is_told_at_once_and_not_when_a_listener_next_looks(

@@ -91,6 +91,17 @@ async def test_what_went_wrong_with_a_turn_is_told_as_a_problem_and_never_as_wor
     assert not [one for one in heard if one.name == "delta" and one.data["kind"] == "text"]
 
 
+async def test_a_message_that_is_not_taken_is_answered_with_the_reason(served: Served) -> None:
+    ana = served.people["ana"]
+    path = f"/api/conversations/{await served.begin(ana)}/say"
+    first = await served.http.post(path, json={"pieces": ["One."], "key": "a"}, headers=ana.bearer)
+    again = await served.http.post(path, json={"pieces": ["One."], "key": "a"}, headers=ana.bearer)
+    other = await served.http.post(path, json={"pieces": ["Two."], "key": "a"}, headers=ana.bearer)
+    assert [first.status_code, again.status_code, other.status_code] == [202, 202, 409]
+    assert again.json() == first.json()
+    assert other.json()["type"] == "urn:everthread:KeyReused"
+
+
 async def test_the_snapshot_has_the_canvas_and_later_changes_come_as_events(served: Served) -> None:
     ana = served.people["ana"]
     id = await served.begin(ana, "Hello.")

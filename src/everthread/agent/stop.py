@@ -26,7 +26,8 @@ async def stop(runtime: Runtime, line: Line, *, waiting: bool = False) -> bool:
     approval, whose tool calls are refused; else it goes on waiting."""
     log, asked = runtime.log, ""
     name = LeaseName(line.tenant, of_turns(line.conversation, line.branch.number))
-    async with aclosing(log.changes(name.about)) as changes:  # type: ignore[type-var]
+    # A turn's last append gives the lease back, and tells of the conversation alone.
+    async with aclosing(log.changes(name.about, line.about)) as changes:  # type: ignore[type-var]
         async for _ in changes:
             found = await log.leases.partial(*name)
             runner = found.holder if found else ""

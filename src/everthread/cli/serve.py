@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.identity import identity_of, link_to
+from everthread.cli.identity import ADDRESS, identity_of, link_to
 from everthread.cli.shared import (
     Scope,
     agents_folder,
@@ -107,7 +107,9 @@ def _options(where: Scope, agents: str | None, settings: Sequence[str], names: S
 
 
 async def _prepare(where: Scope, options: Options, address: str) -> tuple[bool, str]:
-    """Make the store and its first account. Whether it is the first, and a link that signs in."""
+    """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting: what is set
+    for all users is wrong, which is found out here and not by them."""
+    resolve(*general_sources(os.environ))
     async with Everthread.open(where.store) as et:
         identity = identity_of(et)
         first = await identity.first(where.user, tenant=where.tenant)
@@ -131,7 +133,8 @@ def _welcome(where: Scope, address: str, workers: int, *, first: bool, link: str
         tell("Sign in with this link, once and within ten minutes:")
         click.echo(link)
     else:
-        tell("`everthread link` prints a link that signs you in.")
+        more = "" if address == ADDRESS else f" --address {address}"
+        tell(f"`everthread link{more}` prints a link that signs you in.")
 
 
 def _address(host: str, port: int) -> str:

@@ -11,7 +11,10 @@ from everthread.errors.tree import Conflict, EverthreadError, InputError, NotFou
 class NotSignedIn(EverthreadError):
     """Nobody knows who calls."""
 
-    def __init__(self, sentence: str = "You are not signed in, or your sign-in is over: sign in again.") -> None:
+    def __init__(
+        self,
+        sentence: str = "Nobody is signed in here: sign in again, or send an API key (`Authorization: Bearer evk_…`).",
+    ) -> None:
         super().__init__(sentence)
 
 

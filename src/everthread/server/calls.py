@@ -140,7 +140,7 @@ async def _turn(
             reply = await begun(service, route, caller, target, given)
             return EventStream(_deltas(service.stay(request), reply), service.leaving, held.pop_all())
     reply = await begun(service, route, caller, target, given)
-    return Response(wire.dumps(await taken(reply)), status_code=202, media_type=JSON)
+    return Response(wire.dumps(await taken(route, reply)), status_code=202, media_type=JSON)
 
 
 async def begun(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> Reply:
@@ -152,8 +152,10 @@ async def begun(service: Service, route: Route, caller: Caller, target: Any, giv
     return reply
 
 
-async def taken(reply: Reply) -> Logged | None:
+async def taken(route: Route, reply: Reply) -> Logged | None:
     """The message of a turn, as soon as it is in the log; None for a turn that has none, once it has begun."""
+    if route.verb is Talk.say:
+        return await reply.accepted()
     async with aclosing(_heard(reply)) as heard:
         async for item in heard:
             if isinstance(item, Logged):

@@ -158,7 +158,7 @@ class _Line:
             raise BadRequest("no conversation is open on this socket")
         given = arguments_in(route, _arguments(message))
         if route.runs:
-            return await taken(await begun(self._service, route, self._caller, self._talk, given))
+            return await taken(route, await begun(self._service, route, self._caller, self._talk, given))
         body = await called(self._service, route, self._caller, self._talk, given)
         return json.loads(body) if body else None
 

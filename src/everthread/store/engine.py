@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -127,9 +127,12 @@ class Bells:
             del self._waiting[about]
 
     @contextmanager
-    def listen(self, about: str) -> Iterator[asyncio.Event]:
+    def listen(self, *about: str) -> Iterator[asyncio.Event]:
+        """An event that is set when something is written about one of these."""
         bell = asyncio.Event()
-        with self.hear(about, lambda _: bell.set()):
+        with ExitStack() as heard:
+            for one in about:
+                heard.enter_context(self.hear(one, lambda _: bell.set()))
             yield bell
 
     def ring(self, about: str, news: Sequence[Logged] | None = None) -> None:

@@ -305,10 +305,10 @@ class Log:
             lambda: read.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
         )
 
-    async def changes(self, about: str) -> AsyncIterator[None]:
-        """Yields at once, then whenever something may have been written about it, by any process."""
+    async def changes(self, *about: str) -> AsyncIterator[None]:
+        """Yields at once, then whenever something may have been written about one of these, by any process."""
         await self._engine.watch()
-        with self._engine.bells.listen(about) as bell:
+        with self._engine.bells.listen(*about) as bell:
             while True:
                 bell.clear()
                 yield
