@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from everthread.cli.shared import (
     scoped,
     tell,
 )
+from everthread.config import general_sources, resolve
 from everthread.core.accounts import operator
 from everthread.errors import InputError, OneProcessOnly
 from everthread.store.open import takes_bus
