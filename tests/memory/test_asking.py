@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from everthread.agent.observer import Observers
 from everthread.agent.runtime import Runtime
 from everthread.config import Settings
 from everthread.core.deltas import Usage
@@ -23,6 +24,7 @@ class _Listener:
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
+        self.observers = Observers()
 
     async def reach(self, _model: str, _settings: Settings, *, tenant: str) -> _Listener:
         assert tenant == "acme"

@@ -66,6 +66,7 @@ ABOUT_MANY = {
     "any_password",
     "calibrations",
     "children_left",
+    "leases_of_turns",
     "document_gaps",
     "forgetting",
     "strays",
@@ -359,10 +360,11 @@ def test_sqlite_finds_what_totals_add_up(
     assert tuple(dict.fromkeys(re.findall(r"(\w+)[=<>]", found[1]))) == columns, plan
 
 
-def test_sqlite_finds_the_children_that_were_left_by_their_leases(
-    lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
+@pytest.mark.parametrize("name", ["children_left", "leases_of_turns"])
+def test_sqlite_finds_what_was_left_by_its_leases(
+    name: str, lite: apsw.Connection, filled: tuple[Path, dict[str, Any]]
 ) -> None:
-    plan = _plan(lite, statements("?{n}")["children_left"], filled[1])
+    plan = _plan(lite, statements("?{n}")[name], filled[1])
     assert re.findall(r"SCAN (\w+)", plan) == ["l"], plan
 
 
@@ -407,6 +409,8 @@ async def _explain(address: str, name: str, values: dict[str, Any], mode: str) -
 
 
 def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
     if isinstance(value, bytes):
         return f"'\\x{value.hex()}'"
     return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"

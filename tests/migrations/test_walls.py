@@ -49,7 +49,7 @@ def inserting(table: str, kinds: dict[str, str], tenant: str) -> tuple[str, list
     places = ", ".join(f"${n}" for n in range(1, len(kinds) + 1))
     return (
         f"INSERT INTO {table} ({names}) VALUES ({places})",
-        [tenant if name == "tenant" else VALUES[kind] for name, kind in kinds.items()],
+        [tenant if name in ("tenant", "hash") else VALUES[kind] for name, kind in kinds.items()],
     )
 
 

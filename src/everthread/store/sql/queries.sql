@@ -1269,8 +1269,8 @@ SELECT name, holder, until FROM leases WHERE tenant = :tenant AND name >= :prefi
 -- Of every tenant and user, with whose conversation it is. They are named turn/conversation/branch, where a
 -- conversation's id has 26 characters.
 SELECT l.tenant, c."user", c.conversation, CAST(substr(l.name, 33) AS bigint), l.holder, l.until
-FROM leases l JOIN conversations c ON c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26)
-WHERE l.name LIKE 'turn/%' AND c.erased IS NULL
+FROM leases AS l CROSS JOIN conversations AS c
+WHERE l.name LIKE 'turn/%' AND c.tenant = l.tenant AND c.conversation = substr(l.name, 6, 26) AND c.erased IS NULL
 ORDER BY l.tenant, l.name
 
 -- name: write_under
