@@ -183,7 +183,7 @@ def appended(events: tuple[Any, ...]) -> tuple[Any, ...]:
         if instead := _WRITTEN_BY_US.get(type(event)):
             kind = event.__struct_config__.tag
             raise BadValue("an event's kind", kind, f"one that may be appended: this one {instead}")
-    return tuple(_spelt(event) if isinstance(event, SettingsChanged) else event for event in events)
+    return tuple([_spelt(event) if isinstance(event, SettingsChanged) else event for event in events])
 
 
 _WRITTEN_BY_US: dict[type, str] = {  # each tells of something that an append of it does not do

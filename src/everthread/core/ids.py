@@ -17,9 +17,8 @@ _ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 def make_id(time: int, chance: int, *, after: str = "") -> str:
     """An id for `time` (microseconds since 1970) from 80 bits of `chance`, larger than `after`."""
-    fresh = (time // 1000) << 80 | chance
-    before = _read(after) if after else -1
-    return _write(fresh if fresh > before else before + 1 + (chance >> 40))
+    fresh = _write((time // 1000) << 80 | chance)
+    return fresh if fresh > after else _write(_read(after) + 1 + (chance >> 40))
 
 
 def time_of(id: str) -> int:

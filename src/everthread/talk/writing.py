@@ -53,7 +53,7 @@ class Writing(Bound):
         gap = partial(self._runtime.session_gap, self.conversation, self._branch)
         when = None if at is None else arguments.past("at", at)
         logged = await self._log.append(self._target, events, key=key, expect=expect, gap=gap, at=when)
-        if any(one.kind == "assistant" for one in logged):
+        if "assistant" in [one.kind for one in logged]:
             self._runtime.remind(self.conversation, logged[-1].branch)
         return logged
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import random
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from everthread.core.events import (
     Event,
     ModelCall,
     SessionStarted,
+    User,
     bare,
     decode,
     detach,
@@ -110,7 +111,7 @@ class Tries:
     the next one looks for it first."""
 
     def __init__(self) -> None:
-        self.chance = secrets.randbits(80)
+        self.chance = random.getrandbits(80)  # seeded anew in a forked process
         self.made: list[Attempt] = []
 
     def landed(self, key: Mapping[str, Any]) -> Script[Attempt | None]:
@@ -161,15 +162,13 @@ class Batch:
         self.tries = tries or Tries()
         self.beside = beside
         self.hash = _hash(items) if key else ""
-        quotes = [quoting.quotes_of(item.event) for item in items if item.kind in quoting.KINDS]
-        self.quotes = frozenset(quote for own in quotes for quote in own) if quotes else frozenset()
-        origins = [getattr(item.event, "origin", "") for item in items if item.kind == "user"]
-        self.schedules = frozenset(id for origin in origins if origin and (id := schedule_of(origin)))
-
-    @property
-    def size(self) -> int:
-        """Bytes that are written."""
-        return sum([len(item.body) for item in self.items]) + sum(map(len, self.blobs.values()))
+        self.size = sum([len(item.body) for item in items]) + sum(map(len, self.blobs.values()))  # bytes to write
+        self.hashes = {hash for item in items for hash in item.blobs}
+        quoting_items = [item.event for item in items if item.kind in quoting.KINDS]
+        self.quotes = frozenset(quote for event in quoting_items for quote in quoting.quotes_of(event))
+        origins = [item.event.origin for item in items if isinstance(item.event, User) and item.event.origin]
+        self.schedules = frozenset(id for origin in origins if (id := schedule_of(origin)))
+        self.refers = bool(self.hashes or self.quotes or self.schedules)  # to what must be there
 
 
 def _hash(items: Sequence[EncodedEvent]) -> str:
@@ -224,9 +223,8 @@ def _importance(event: Event, worth: Worth) -> int:
 
 def weight(event: Event) -> int:
     """Characters to count and bytes to hash, roughly and at once."""
-    parts = getattr(event, "parts", ())
-    found = [getattr(part, name, "") for part in parts for name in ("text", "data")]
-    return sum(len(one) for one in (*found, getattr(event, "arguments", "")) if isinstance(one, str | bytes))
+    found = [getattr(part, name, "") for part in getattr(event, "parts", ()) for name in ("text", "data")]
+    return sum([len(one) for one in (*found, getattr(event, "arguments", "")) if isinstance(one, (str, bytes))])
 
 
 def marker_batch(events: Sequence[Event], tries: Tries) -> Batch:
@@ -255,7 +253,8 @@ def append(target: Target, batch: Batch, *, now: int, gap: int, asks: bool = Fal
     where = target._asdict()
     if (before := (yield from _written_before(where, batch))) is not None:
         return before
-    yield from _check_content(where, batch)
+    if batch.refers:
+        yield from _check_content(where, batch)
     branch, head = yield from newest_head(where)
     now = _when(batch.at, now, head)
     if batch.expect is not None:
@@ -290,7 +289,7 @@ def _written_before(where: dict[str, Any], batch: Batch) -> Script[Outcome[Writt
 def _check_content(where: dict[str, Any], batch: Batch) -> Script[None]:
     """Whether the images and files that come without their bytes are kept already, what is quoted still stands, and the
     schedule that says it is still there: it goes when what it says is redacted."""
-    for hash in {hash for item in batch.items for hash in item.blobs} - batch.blobs.keys():
+    for hash in batch.hashes - batch.blobs.keys():
         if not re.fullmatch("[0-9a-f]{64}", hash) or not (yield Ask("blob_exists", {**where, "hash": hash})):
             raise UnknownBlob(hash)
     if batch.quotes:
@@ -313,7 +312,8 @@ def _when(at: int | None, now: int, head: Head) -> int:
 
 def _speaks_now(batch: Batch) -> bool:
     """Whether there is a message in it, and nothing that was said at another time."""
-    return any(item.kind in MESSAGES for item in batch.items) and all(item.draft.time is None for item in batch.items)
+    times = [item.draft.time for item in batch.items]
+    return times.count(None) == len(times) and any(item.kind in MESSAGES for item in batch.items)
 
 
 class NumberedEvents(NamedTuple):
@@ -348,7 +348,7 @@ def number(
         writes.append(Tell("insert_model_call", calls))
     if batch.quotes:
         writes += quoting.note(target._asdict(), events)
-    if batch.key or any(item.blobs for item in batch.items):
+    if batch.key or batch.hashes:
         writes = [
             *_blobs(target, batch),
             *writes,

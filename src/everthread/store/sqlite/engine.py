@@ -176,8 +176,7 @@ class SqliteEngine:
 
     def _is_quick(self) -> bool:
         """Whether what is queued is likely to be committed before the loop would miss its turn."""
-        waits = self._slow_write and any(write.durable for write in self._queue)
-        return not waits and not any(write.large for write in self._queue)
+        return not any(write.large or (self._slow_write and write.durable) for write in self._queue)
 
     def _flush_at_once(self) -> bool:
         try:
