@@ -183,6 +183,7 @@ if TYPE_CHECKING:
         TooSlow as TooSlow,
         TurnBusy as TurnBusy,
         TurnCancelled as TurnCancelled,
+        TurnInterrupted as TurnInterrupted,
         Unavailable as Unavailable,
         UnknownAccount as UnknownAccount,
         UnknownAgent as UnknownAgent,
@@ -281,8 +282,8 @@ _NAMES = {
         "NoModelFile NoSuchMethod NoSuchRoute NoUser NoVaultKey NotADatabase NotFound NotRemote NotSignedIn "
         "NotWaiting NotYetGone NothingToResume OneProcessOnly Outdated Outrun Overloaded ReadOnly "
         "RequestRefused ServiceUnreachable StoreError TakenOver TooDeep TooLarge TooLong TooMany "
-        "TooManyChildren TooManyTries TooSlow TurnBusy TurnCancelled Unavailable UnknownAccount UnknownAgent "
-        "UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownKey UnknownMark UnknownModel "
+        "TooManyChildren TooManyTries TooSlow TurnBusy TurnCancelled TurnInterrupted Unavailable UnknownAccount "
+        "UnknownAgent UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownKey UnknownMark UnknownModel "
         "UnknownSchedule UnknownSeq Unreachable WouldHang WrongKey WrongPassword"
     ),
     "everthread.jobs.worker": "Did",

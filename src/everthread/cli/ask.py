@@ -16,7 +16,7 @@ from everthread.cli.telling import ReplyPrinter, price_line
 from everthread.core.deltas import Done
 from everthread.core.parts import Part, file, image
 from everthread.core.values import plain
-from everthread.errors import BadValue, ModelError
+from everthread.errors import BadValue, ModelError, TurnInterrupted
 from everthread.talk import Talk
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -67,7 +67,7 @@ def _message(words: tuple[str, ...]) -> str:
 
 
 def _afterwards(talk: Talk, teller: ReplyPrinter, done: Done, *, with_usage: bool) -> None:
-    if isinstance(teller.failed, ModelError) and teller.failed.again and teller.failed.kept:
+    if isinstance(teller.failed, ModelError | TurnInterrupted) and teller.failed.again and teller.failed.kept:
         tell(f"The message is kept: everthread chat --conversation {talk.id}, then /retry.", colour="yellow")
     if done.state == "waiting":
         todo = f"everthread chat --conversation {talk.id}, then /approve or /refuse"
