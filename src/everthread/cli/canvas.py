@@ -18,7 +18,8 @@ from everthread.core.values import plain
 @click.option("--branch", help="A branch by name or number; the current one by default.")
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was before this event.")
 def canvas_command(conversation: str | None, branch: str | None, at: int | None, **scope: Any) -> None:
-    """Draw what is on the canvas of a CONVERSATION (its id, or the beginning or end of it; the newest by default)."""
+    """Draw what is on the canvas of a CONVERSATION (its id, or the beginning or end of it; the last active by
+    default)."""
     where = scope_of(**scope)
 
     async def work(et: Everthread) -> None:

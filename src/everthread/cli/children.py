@@ -24,8 +24,9 @@ from everthread.talk import Talk
 def children_command(
     conversation: str | None, branch: str | None, shown: str | None, stopped: str | None, limit: int, **scope: Any
 ) -> None:
-    """List the children of a CONVERSATION (its id, or the beginning or end of it; the newest by default), newest first:
-    the tasks that were delegated in it, and how each stands. Show or stop one by the name or number of its branch."""
+    """List the children of a CONVERSATION (its id, or the beginning or end of it; the last active by default),
+    newest first: the tasks that were delegated in it, and how each stands. Show or stop one by the name or number of
+    its branch."""
     where = scope_of(**scope)
 
     async def work(et: Everthread) -> None:

@@ -47,7 +47,7 @@ def context_command(
     explain: bool,
     **scope: Any,
 ) -> None:
-    """Show what a model would be told next in a CONVERSATION (its id, or the beginning or end of it; the newest by
+    """Show what a model would be told next in a CONVERSATION (its id, or the beginning or end of it; the last active by
     default): how full the request is, which turns are in it, and where the window begins. With --json: these figures
     and the request."""
     where = scope_of(**scope)

@@ -34,8 +34,8 @@ STDIN = "-"
 @click.option("--name", metavar="NAME", help="Another name for the conversation.")
 @click.option("--goal", metavar="TEXT", help="What the conversation is for.")
 def memory_command(conversation: str | None, forget: tuple[int, ...], yes: bool, **given: Any) -> None:
-    """Show what is remembered of a CONVERSATION (the newest by default): the brief, exact facts and which events state
-    them, the recap of the session before, MEMORY.md; and how far memory is behind. Or change it."""
+    """Show what is remembered of a CONVERSATION (the last active by default): the brief, exact facts and which events
+    state them, the recap of the session before, MEMORY.md; and how far memory is behind. Or change it."""
     changes = {name: given.pop(name) for name in ("update", "correct", "drop", "forget_notes", "notes", "name", "goal")}
     where = scope_of(**given)
 

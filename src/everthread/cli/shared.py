@@ -26,7 +26,7 @@ from everthread.language.shown import counted as counted
 from everthread.language.shown import printable as printable
 from everthread.opening import Opening
 from everthread.providers.choose import host_of
-from everthread.store.conversations import NEWEST, Conversation, is_name, owner_of
+from everthread.store.conversations import NEWEST, Conversation, is_name
 from everthread.talk import Talk
 
 if TYPE_CHECKING:
@@ -268,23 +268,21 @@ def tell(text: str, *, colour: str = "") -> None:
 
 async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
     """The conversation with this id, the application's own or Everthread's, the beginning or end of one of these, or
-    this name; the newest where none is given."""
+    this name; where none is given, the last active, which the list has first."""
     whose: Any = {"user": scope.user, "tenant": scope.tenant}
     if name and is_name(name):
         with suppress(UnknownConversation, BadValue):  # it is no id, then
             return await et.conversation(id=name, begin=False, **whose)
     if name is not None and is_id(name.upper()):
         return await et.conversation(id=name.upper(), **whose)
-    found = await (_newest(et, scope) if name is None else every_conversation(et, scope))
+    found = await (_last_active(et, scope) if name is None else every_conversation(et, scope))
     if not found:
         raise NoConversation(f"There are no conversations {scope.whose}: name whose with --user.")
     return et.talk(found[0] if name is None else _called(name, found, scope))
 
 
-async def _newest(et: Everthread, scope: Scope) -> Sequence[Conversation]:
-    if scope.url:
-        return await every_conversation(et, scope)
-    return await et.log.conversations.page(owner_of(scope.tenant, scope.user), limit=1)
+async def _last_active(et: Everthread, scope: Scope) -> Sequence[Conversation]:
+    return await et.conversations(user=scope.user, tenant=scope.tenant, limit=1)
 
 
 async def every_conversation(et: Everthread, scope: Scope) -> list[Conversation]:

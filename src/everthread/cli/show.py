@@ -74,7 +74,7 @@ def show_command(
     follow: bool,
     **scope: Any,
 ) -> None:
-    """Show what was said in a CONVERSATION (its id, or the beginning or end of it; the newest by default)."""
+    """Show what was said in a CONVERSATION (its id, or the beginning or end of it; the last active by default)."""
     where = scope_of(**scope)
 
     async def work(et: Everthread) -> None:

@@ -15,7 +15,7 @@ from everthread.cli.shared import anywhere, find, on_branch, run, say_json, scop
 @anywhere
 @click.option("--branch", help="A branch by name or number; the current one by default.")
 def stop_command(conversation: str | None, branch: str | None, **scope: Any) -> None:
-    """End the turn that runs in a CONVERSATION (its id, or the beginning or end of it; the newest by default), in
+    """End the turn that runs in a CONVERSATION (its id, or the beginning or end of it; the last active by default), in
     whichever process. What had come of the reply is kept."""
     where = scope_of(**scope)
 

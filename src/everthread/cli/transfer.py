@@ -103,7 +103,7 @@ def _say(user: str, *, conversations: list[str], events: int, documents: int, us
 )
 @click.option("--follow", is_flag=True, help="Keep the file equal to the conversation until interrupted.")
 def export_command(conversation: str | None, everything: bool, output: Path | None, follow: bool, **scope: Any) -> None:
-    """Export a CONVERSATION (the newest by default) as JSON Lines, with all its branches, images and files."""
+    """Export a CONVERSATION (the last active by default) as JSON Lines, with all its branches, images and files."""
     where = scope_of(**scope)
     if follow and (everything or output is None):
         raise click.UsageError("--follow mirrors one conversation into a file: name it with -o.")
