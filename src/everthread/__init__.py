@@ -219,7 +219,7 @@ if TYPE_CHECKING:
     from everthread.store.listing import ListedConversation as ListedConversation
     from everthread.store.log import Log as Log
     from everthread.store.recall.hits import Branches as Branches, Hit as Hit, Neighbour as Neighbour, Scope as Scope
-    from everthread.store.scope import within as within
+    from everthread.store.reach import within as within
     from everthread.talk import Talk as Talk
     from everthread.talk.delegating import ForChild as ForChild, delegate_tool as delegate_tool
     from everthread.tools import (
@@ -299,7 +299,7 @@ _NAMES = {
     "everthread.store.listing": "ListedConversation",
     "everthread.store.log": "Log",
     "everthread.store.recall.hits": "Branches Hit Neighbour Scope",
-    "everthread.store.scope": "within",
+    "everthread.store.reach": "within",
     "everthread.talk": "Talk",
     "everthread.talk.delegating": "ForChild delegate_tool",
     "everthread.tools": "FunctionTool McpServer ToolContext Toolbox tool",

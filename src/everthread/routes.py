@@ -39,7 +39,15 @@ from everthread.talk import Talk
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Of = Literal["store", "talk", "child", "agents", "identity", "vault"]
-Place = Literal["path", "query", "body"]
+Carrier = Literal["path", "query", "body"]  # in which of a request's parts an argument comes
+
+# What a service and whoever calls it have to agree on.
+PREFIX = "/api"  # before the paths of all routes
+PORT = 8321  # unless another is chosen
+FOR_USER = "Everthread-User"  # the header in which an application's key names for whom it acts
+WARNING = "Everthread-Warning"  # the header which says that a page was made smaller, because it took too long
+EVENTS = "text/event-stream"  # the type of what is told bit by bit, asked for and answered with
+LEAVING = 1012  # the code with which a WebSocket is closed by a process that is about to end
 
 TALK = "/conversations/{conversation}"
 OUTCOME_SECONDS = 45.0  # less than proxies and clients wait for an answer
@@ -62,7 +70,7 @@ class Argument(NamedTuple):
 
     name: str
     type: Any
-    where: Place
+    where: Carrier
     required: bool = False
     default: Any = None
     many: bool = False
@@ -300,7 +308,7 @@ def _comes(argument: Argument, route: Route) -> bool:
 
 
 def _placed(argument: Argument, route: Route, named: Sequence[str], in_query: bool) -> Argument:
-    where: Place = "path" if argument.name in named else "query" if in_query else "body"
+    where: Carrier = "path" if argument.name in named else "query" if in_query else "body"
     return argument._replace(where=where, type=route.takes.get(argument.name) or json_type(argument.type))
 
 

@@ -14,7 +14,7 @@ import pytest
 from everthread import Everthread, Talk, file, user
 from everthread.app import TENANT
 from everthread.cli import transfer
-from everthread.cli.shared import Scope
+from everthread.cli.shared import Where
 from everthread.core.events import Command, Redacted
 from everthread.errors import Conflict, Outdated, UnknownBlob, UnknownConversation
 from everthread.store.conversations import Conversation, Owner
@@ -165,8 +165,8 @@ async def test_an_export_to_standard_output_cannot_begin_anew(
         await transfer._export(et, _scope(someone), [talk.conversation], None)
 
 
-def _scope(someone: str) -> Scope:
-    return Scope(store="", tenant=TENANT, user=someone, json=True)
+def _scope(someone: str) -> Where:
+    return Where(store="", tenant=TENANT, user=someone, json=True)
 
 
 # -- a mirror ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
-from everthread.cli.shared import agents_folder, anywhere, guarded, run, say_json, scope_of, somebody_types, tell
+from everthread.cli.shared import agents_folder, anywhere, guarded, run, say_json, somebody_types, tell, where_of
 from everthread.cli.speaking import loading, partner_of, speaking, talk_of, warn
 from everthread.cli.telling import ReplyPrinter, price_line
 from everthread.core.deltas import Done
@@ -36,7 +36,7 @@ def ask_command(
     """Say MESSAGE to an agent and stream its reply. What comes through a pipe is added to the message, or is the
     message where none is given: `git diff | everthread ask "Any mistakes in this?"`"""
     partner = partner_of(given)
-    where = scope_of(**given)
+    where = where_of(**given)
     text = guarded(where.json, lambda: _message(message))
 
     async def work(et: Everthread) -> None:

@@ -14,25 +14,25 @@ import click
 from everthread.app import Everthread
 from everthread.cli.identity import ADDRESS, identity_of, link_to
 from everthread.cli.shared import (
-    Scope,
+    Where,
     agents_folder,
+    at_store,
     counted,
     guarded,
     pairs_of,
     say_json,
-    scope_of,
-    scoped,
     tell,
+    where_of,
 )
 from everthread.config import general_sources, resolve
 from everthread.core.accounts import operator
+from everthread.core.loopback import LOOPBACK
 from everthread.errors import InputError, OneProcessOnly
+from everthread.routes import PORT
 from everthread.store.open import takes_bus
 
 if TYPE_CHECKING:
     from everthread.server.serve import Options
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class NobodyHasAPassword(InputError):
@@ -49,9 +49,9 @@ class AddressTaken(InputError):
 
 
 @click.command("serve")
-@scoped
-@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="At which address of this machine.")
+@at_store
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option("--host", default=LOOPBACK[0], show_default=True, help="At which address of this machine.")
 @click.option("--name", "names", multiple=True, metavar="HOST", help="A name by which it is called; may be repeated.")
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes; needs PostgreSQL."
@@ -63,19 +63,19 @@ class AddressTaken(InputError):
 @click.option("--tokens", type=click.IntRange(0), metavar="N", help="A caller's tokens a day; 0, the default, for any.")
 @click.option("--log-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
-    "--proxy", "proxies", default="127.0.0.1", show_default=True, help="Whose X-Forwarded headers are believed."
+    "--proxy", "proxies", default=LOOPBACK[0], show_default=True, help="Whose X-Forwarded headers are believed."
 )
 def serve_command(**given: Any) -> None:
     """Serve conversations over HTTP, server-sent events and WebSocket, with a page to talk on.
 
     The first start makes the first account, --user's, and prints a link that signs in once; `everthread link` makes
     another. Where others can reach it (--host), somebody must have a password. SIGTERM ends it in good order."""
-    where = scope_of(*(given.pop(name) for name in ("store", "user", "tenant", "as_json")))
+    where = where_of(*(given.pop(name) for name in ("store", "user", "tenant", "as_json")))
     guarded(where.json, lambda: _serve(where, **given))
 
 
 def _serve(
-    where: Scope, *, workers: int, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any
+    where: Where, *, workers: int, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any
 ) -> None:
     from everthread.server.serve import listening_socket, run
 
@@ -92,7 +92,7 @@ def _serve(
         run(options, at, workers, began=lambda: _welcome(where, address, workers, first=first, link=link))
 
 
-def _options(where: Scope, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any) -> Options:
+def _options(where: Where, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any) -> Options:
     from everthread.server.limits import Allowance
     from everthread.server.serve import Options
 
@@ -108,7 +108,7 @@ def _options(where: Scope, agents: str | None, settings: Sequence[str], names: S
     )
 
 
-async def _prepare(where: Scope, options: Options, address: str) -> tuple[bool, str]:
+async def _prepare(where: Where, options: Options, address: str) -> tuple[bool, str]:
     """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting: what is set
     for all users is wrong, which is found out here and not by them."""
     resolve(*general_sources(os.environ))
@@ -123,7 +123,7 @@ async def _prepare(where: Scope, options: Options, address: str) -> tuple[bool, 
         return first, link
 
 
-def _welcome(where: Scope, address: str, workers: int, *, first: bool, link: str) -> None:
+def _welcome(where: Where, address: str, workers: int, *, first: bool, link: str) -> None:
     """Say where the service is, and how to come in."""
     if where.json:
         say_json({"address": address, "workers": workers, "first": first})

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from everthread.app import AGENT, Everthread
-from everthread.cli.shared import Scope, find, pairs_of, tell
+from everthread.cli.shared import Where, find, pairs_of, tell
 from everthread.config import check
 from everthread.errors import BadValue
 from everthread.providers.choose import notice
@@ -66,7 +66,7 @@ def partner_of(given: dict[str, Any]) -> Partner:
     return partner
 
 
-async def talk_of(et: Everthread, where: Scope, partner: Partner) -> Talk:
+async def talk_of(et: Everthread, where: Where, partner: Partner) -> Talk:
     """The conversation that was named, another, or the newest with the agent."""
     if partner.conversation:
         return await _named(et, where, partner.conversation, partner.agent)
@@ -77,7 +77,7 @@ async def talk_of(et: Everthread, where: Scope, partner: Partner) -> Talk:
     return await (et.begin(**owner) if partner.new else et.conversation(**owner))
 
 
-async def _named(et: Everthread, where: Scope, conversation: str, agent: str | None) -> Talk:
+async def _named(et: Everthread, where: Where, conversation: str, agent: str | None) -> Talk:
     talk = await find(et, where, conversation)
     if agent and talk.conversation.agent != agent:
         raise BadValue("--agent", agent, f"{talk.conversation.agent!r}, with whom this conversation is")

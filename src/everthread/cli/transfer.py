@@ -14,7 +14,8 @@ from click.core import ParameterSource
 
 from everthread.app import AGENT, Everthread
 from everthread.cli.shared import (
-    Scope,
+    Where,
+    at_store,
     console,
     counted,
     every_conversation,
@@ -22,8 +23,7 @@ from everthread.cli.shared import (
     progress,
     run,
     say_json,
-    scope_of,
-    scoped,
+    where_of,
 )
 from everthread.errors import Outdated
 from everthread.store.conversations import Conversation, Owner, check_name, owner_of
@@ -38,7 +38,7 @@ AGAIN = 4  # how often an export into a file begins anew when something was reda
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@scoped
+@at_store
 @click.option(
     "--format",
     "given",
@@ -46,12 +46,12 @@ AGAIN = 4  # how often an export into a file begins anew when something was reda
     help="Found out by default.",
 )
 @click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")
-def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> None:
+def import_command(file: Path, given: str | None, agent: str, **rest: Any) -> None:
     """Import conversations from FILE: an Everthread export (same ids and times), a data export of ChatGPT or Claude
     (conversations.json), or message lists in OpenAI's format, Anthropic's, the Responses API's or Gemini's, one
     conversation a line or in one JSON value. Either all of it is imported or nothing. An Everthread export goes back to
     the users it came from, with their MEMORY.md, unless --user names another."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
     keep_users = click.get_current_context().get_parameter_source("user") is ParameterSource.DEFAULT
 
     async def work(et: Everthread) -> None:
@@ -93,7 +93,7 @@ def _say(user: str, *, conversations: list[str], events: int, documents: int, us
 
 @click.command("export")
 @click.argument("conversation", required=False)
-@scoped
+@at_store
 @click.option("--all", "everything", is_flag=True, help="All conversations of the user, and MEMORY.md.")
 @click.option(
     "-o",
@@ -102,9 +102,9 @@ def _say(user: str, *, conversations: list[str], events: int, documents: int, us
     help="A file; standard output by default.",
 )
 @click.option("--follow", is_flag=True, help="Keep the file equal to the conversation until interrupted.")
-def export_command(conversation: str | None, everything: bool, output: Path | None, follow: bool, **scope: Any) -> None:
+def export_command(conversation: str | None, everything: bool, output: Path | None, follow: bool, **rest: Any) -> None:
     """Export a CONVERSATION (the last active by default) as JSON Lines, with all its branches, images and files."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
     if follow and (everything or output is None):
         raise click.UsageError("--follow mirrors one conversation into a file: name it with -o.")
     if where.json and output is None:
@@ -124,7 +124,7 @@ def export_command(conversation: str | None, everything: bool, output: Path | No
 
 
 async def _export(
-    et: Everthread, scope: Scope, found: list[Conversation], output: Path | None, *, whose: Owner | None = None
+    et: Everthread, where: Where, found: list[Conversation], output: Path | None, *, whose: Owner | None = None
 ) -> None:
     """Export conversations, and the documents of a user; into a file, also say how much that was."""
     if output is None:
@@ -132,30 +132,30 @@ async def _export(
             sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
         return
-    lines = await _export_into(output, et, scope, found, whose)
-    if scope.json:
+    lines = await _export_into(output, et, where, found, whose)
+    if where.json:
         say_json({"file": str(output), "conversations": len(found), "lines": lines})
     else:
         console().print(f"Exported {counted(len(found), 'conversation')}, {counted(lines, 'line')}, to {output}.")
 
 
 async def _export_into(
-    output: Path, et: Everthread, scope: Scope, found: list[Conversation], whose: Owner | None
+    output: Path, et: Everthread, where: Where, found: list[Conversation], whose: Owner | None
 ) -> int:
     """Export into a file, anew where something was redacted meanwhile. Gives the number of lines."""
     for _ in range(AGAIN):
         with suppress(Outdated):
-            return await _export_once(output, et, scope, found, whose)
-    return await _export_once(output, et, scope, found, whose)
+            return await _export_once(output, et, where, found, whose)
+    return await _export_once(output, et, where, found, whose)
 
 
 async def _export_once(
-    output: Path, et: Everthread, scope: Scope, found: list[Conversation], whose: Owner | None
+    output: Path, et: Everthread, where: Where, found: list[Conversation], whose: Owner | None
 ) -> int:
     # Into a file beside the goal first: an export that is interrupted does not replace a good one.
     part = part_of(output)
     lines = 0
-    with progress(scope, "exporting") as step, _passing(part) as file:
+    with progress(where, "exporting") as step, _passing(part) as file:
         async for line in _lines(et, found, whose):
             file.write(line)
             lines += 1

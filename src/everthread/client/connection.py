@@ -14,15 +14,15 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from everthread.client.events import EVENTS, ServerEvent, events_in
+from everthread.client.events import ServerEvent, events_in
+from everthread.core.loopback import LOOPBACK
 from everthread.errors import BadValue, Closed, EverthreadError, MissingExtra, ServiceUnreachable
 from everthread.problems import TYPE, error_of
+from everthread.routes import EVENTS, FOR_USER, PORT, PREFIX
 
 if TYPE_CHECKING:
     import httpx2
 
-PREFIX = "/api"
-FOR_USER = "Everthread-User"  # in which an application's key names for whom it acts
 JSON = "application/json"
 TRIES = 4  # of a request that may be repeated
 BACK_OFF = 0.2  # seconds before the second try; twice as many before each further one
@@ -212,7 +212,9 @@ def address_of(given: object) -> str:
     """The address of a service, without the slash at its end."""
     parts = urlsplit(given) if isinstance(given, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadValue("address", given, "that of a service, such as https://talk.example.com or http://127.0.0.1:8321")
+        raise BadValue(
+            "address", given, f"that of a service, such as https://talk.example.com or http://{LOOPBACK[0]}:{PORT}"
+        )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise BadValue("address", f"{parts.scheme}://{parts.hostname}/…", "without names, passwords or queries in it")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

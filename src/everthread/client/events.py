@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-EVENTS = "text/event-stream"
-
 
 class ServerEvent(NamedTuple):
     """`id`: from where to go on; empty where the event does not say."""

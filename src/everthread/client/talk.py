@@ -37,12 +37,11 @@ from everthread.core.logged import Logged
 from everthread.core.partial import place_of
 from everthread.core.told import Told, items
 from everthread.errors import BadValue, UnknownBranch, UnknownConversation
-from everthread.routes import TALK, Route
+from everthread.routes import TALK, WARNING, Route
 from everthread.store.conversations import Conversation
 from everthread.talk.writing import as_events
 
 OF_A_TURN = tuple(ForTurn.__optional_keys__)
-WARNING = "everthread-warning"  # a page was made smaller, because it took too long
 NO_STORE = "The store is the service's, and is not reached from here: ask for what you need with a verb."
 
 

@@ -20,10 +20,8 @@ from everthread.core.logged import Logged
 from everthread.core.told import Told
 from everthread.core.value_schemas import schema_of
 from everthread.problems import TITLES, TYPE
-from everthread.routes import Argument, Route
-from everthread.server.sse import EVENTS
+from everthread.routes import EVENTS, PREFIX, Argument, Route
 
-PREFIX = "/api"
 BRANCH = {
     "name": "branch",
     "in": "query",

@@ -28,14 +28,14 @@ from everthread.core.accounts import Caller
 from everthread.core.values import inner_form, plain
 from everthread.errors import BadRequest, EverthreadError, NoSuchRoute, TooMany
 from everthread.problems import problem_of, status_of
-from everthread.routes import ROUTES, Route
+from everthread.routes import LEAVING, ROUTES, Route
 from everthread.server.calls import begun, called, snapshot_of, taken, talk_of
 from everthread.server.reading import arguments_in, loads
 from everthread.server.service import Service
 from everthread.talk import Talk
 
 VERBS: dict[str, Route] = {route.verb.__name__: route for route in ROUTES if route.of == "talk"}
-LEAVING, LATER, REFUSED, TOO_SLOW = 1012, 1013, 4003, 4008  # codes with which a socket is closed
+LATER, REFUSED, TOO_SLOW = 1013, 4003, 4008  # codes with which a socket is closed, beside LEAVING
 AT_ONCE = 32  # messages of a socket that are answered side by side
 SEND_SECONDS = 30.0  # for a socket to take what it is sent
 
@@ -46,13 +46,13 @@ async def converse(service: Service, socket: WebSocket) -> None:
         caller = await service.enter(socket, "read")
         with service.within(caller), service.meter.connection(caller):
             await socket.accept()
-            await _Line(service, socket, caller).serve()
+            await _OpenSocket(service, socket, caller).serve()
     except EverthreadError as problem:
         await socket.accept()
         await socket.close(LATER if isinstance(problem, TooMany) else REFUSED, _reason(problem))
 
 
-class _Line:
+class _OpenSocket:
     """A socket with its caller, and the conversation that it shows."""
 
     def __init__(self, service: Service, socket: WebSocket, caller: Caller) -> None:
