@@ -31,8 +31,10 @@ from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.core.accounts import Scope
 from everthread.core.branches import Branch
+from everthread.core.canvas import Change
 from everthread.core.events import Event
 from everthread.core.parts import Part
+from everthread.core.value_schemas import FormOf
 from everthread.core.values import Value
 from everthread.store.conversations import Conversation
 from everthread.talk import Talk
@@ -150,6 +152,7 @@ async def outcome(self: Child) -> ListedChild:
 
 
 SETTINGS = dict[str, Any]  # checked by the verbs themselves
+CHANGE = Annotated[dict[str, Any], FormOf(Change)]
 _TURN = {"tools": None}
 _TOLD = {"tools": list[dict[str, Any]] | None}
 
@@ -222,7 +225,7 @@ ROUTES: tuple[Route, ...] = (
         ("POST", "/rebuild", Talk.rebuild, "read", {**_TOLD, "strategy": None}),
         # the canvas
         ("GET", "/canvas", Talk.canvas, "read"),
-        ("POST", "/canvas", Talk.act, "write", {"changes": list[dict[str, Any]]}),
+        ("POST", "/canvas", Talk.act, "write", {"changes": list[CHANGE]}),
         # memory
         ("GET", "/brief", Talk.brief, "read"),
         ("GET", "/remembered", Talk.remembered, "read"),
