@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +26,12 @@ from everthread.cli.shared import (
     tell,
     where_of,
 )
-from everthread.config import general_sources, resolve
+from everthread.cli.speaking import LOCAL
+from everthread.config import general_sources, given_source, resolve
 from everthread.core.accounts import operator
 from everthread.core.loopback import LOOPBACK
 from everthread.errors import InputError, OneProcessOnly
+from everthread.providers.local.files import find
 from everthread.routes import PORT
 from everthread.store.open import takes_bus
 
@@ -46,6 +50,19 @@ class NobodyHasAPassword(InputError):
 class AddressTaken(InputError):
     def __init__(self, host: str, port: int, why: str) -> None:
         super().__init__(f"Nothing can be served at {host}:{port} ({why}): end what is there, or take another --port.")
+
+
+class NotOurAddress(InputError):
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(
+            f"{host!r} is no address of this machine ({why}): --host takes one that is, such as {LOOPBACK[0]}, or "
+            "0.0.0.0 for all of them. By which name it is called, --name says."
+        )
+
+
+class PortNotAllowed(InputError):
+    def __init__(self, port: int, why: str) -> None:
+        super().__init__(f"You may not serve at port {port} ({why}): take a --port from 1024 on.")
 
 
 @click.command("serve")
@@ -85,11 +102,21 @@ def _serve(
     try:
         at = listening_socket(options)
     except OSError as problem:
-        raise AddressTaken(options.host, options.port, problem.strerror or str(problem)) from None
+        raise _no_address(options, problem) from None
     with at:
         address = _address(options.host, at.getsockname()[1])
         first, link = asyncio.run(_prepare(where, options, address))
         run(options, at, workers, began=lambda: _welcome(where, address, workers, first=first, link=link))
+
+
+def _no_address(options: Options, problem: OSError) -> InputError:
+    """Why nothing can be served at an address."""
+    why = problem.strerror or str(problem)
+    if isinstance(problem, socket.gaierror) or problem.errno == errno.EADDRNOTAVAIL:
+        return NotOurAddress(options.host, why)
+    if isinstance(problem, PermissionError):
+        return PortNotAllowed(options.port, why)
+    return AddressTaken(options.host, options.port, why)
 
 
 def _options(where: Where, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any) -> Options:
@@ -109,9 +136,9 @@ def _options(where: Where, agents: str | None, settings: Sequence[str], names: S
 
 
 async def _prepare(where: Where, options: Options, address: str) -> tuple[bool, str]:
-    """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting: what is set
-    for all users is wrong, which is found out here and not by them."""
-    resolve(*general_sources(os.environ))
+    """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting, NoModelFile:
+    what is set for all users is wrong, which is found out here and not by them."""
+    _check_settings(options.settings)
     async with Everthread.open(where.store) as et:
         identity = identity_of(et)
         first = await identity.first(where.user, tenant=where.tenant)
@@ -121,6 +148,13 @@ async def _prepare(where: Where, options: Options, address: str) -> tuple[bool, 
         if first and sys.stdout.isatty() and not where.json:  # into a file or log it would let in whoever reads that
             link = link_to(address, str(await identity.link(operator(where.tenant), where.user)))
         return first, link
+
+
+def _check_settings(given: Mapping[str, Any]) -> None:
+    settings = resolve(*general_sources(os.environ), given_source(given)).settings
+    for model in (settings.model, settings.fallback, settings.summary_model):
+        if model and model.startswith(LOCAL):
+            find(model.removeprefix(LOCAL))
 
 
 def _welcome(where: Where, address: str, workers: int, *, first: bool, link: str) -> None:
