@@ -234,6 +234,7 @@ if TYPE_CHECKING:
     from everthread.tools.results import Drawing as Drawing
     from everthread.tools.schedules import schedule_tool as schedule_tool
     from everthread.tools.toolbox import ToolOutcome as ToolOutcome
+    from everthread.transfer.read import Imported as Imported
     # isort: on
 
 __version__ = "0.1.0"
@@ -308,6 +309,7 @@ _NAMES = {
     "everthread.tools.results": "Drawing",
     "everthread.tools.schedules": "schedule_tool",
     "everthread.tools.toolbox": "ToolOutcome",
+    "everthread.transfer.read": "Imported",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -17,7 +17,7 @@ class ServerEvent(NamedTuple):
 async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[ServerEvent]:
     """The events of a stream. Comments are signs of life, and what was cut off in the middle is no event."""
     lines: list[bytes] = []
-    async for line in _lines(pieces):
+    async for line in lines_in(pieces):
         if line:
             lines.append(line)
             continue
@@ -26,8 +26,9 @@ async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[ServerEvent]:
         lines = []
 
 
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a stream. One that comes in many pieces is put together once, when it has ended."""
+async def lines_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a stream, without their ends. One that comes in many pieces is put together once, when it has
+    ended; what comes after the last end is none."""
     begun: list[bytes] = []
     async for piece in pieces:
         # By this and nothing else: JSON may hold what Unicode takes for the end of a line.
