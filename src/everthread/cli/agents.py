@@ -15,7 +15,7 @@ from everthread.cli.shared import (
     ago,
     anywhere,
     console,
-    own_agents,
+    how_to_write,
     printable,
     run,
     say_json,
@@ -90,8 +90,7 @@ def _table(where: Where, found: list[Versioned]) -> None:
 
     out = console(table=True)
     if not found:
-        here = f"write {own_agents() / 'NAME.toml'}, or name a folder with --agents"
-        words = f"No agents yet: {'the service is given them where it runs' if where.url else here}."
+        words = f"No agents yet: {how_to_write(where, 'NAME')}."
         out.print(words, markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)

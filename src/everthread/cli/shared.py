@@ -178,6 +178,13 @@ def own_agents() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "everthread" / "agents"
 
 
+def how_to_write(where: Where, agent: str) -> str:
+    """What to do for there to be an agent, for use in a sentence."""
+    if where.url:
+        return "see to it where the service runs, which is given its agents there"
+    return f"write {own_agents() / f'{agent}.toml'}, or name a folder with --agents"
+
+
 def pairs_of(given: Iterable[str]) -> dict[str, Any]:
     """Settings that were written as NAME=VALUE."""
     return dict(map(_pair, given))
