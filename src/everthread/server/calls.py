@@ -67,7 +67,8 @@ async def _in_time(
 
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
     """Call a verb that is no turn's: what it gave, as JSON; nothing where it gives nothing."""
-    service.allow(given.several, given.named)
+    if route.of not in ("identity", "vault"):  # which take no settings; an `address` there is the caller's
+        service.allow(given.several, given.named)
     if route.verb is Talk.delegate:  # a turn, too
         await service.meter.begin_child(caller, given.named)
     if route.verb is Everthread.erase_user:  # the account goes with the conversations
