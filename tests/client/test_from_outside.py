@@ -154,6 +154,8 @@ def test_what_cannot_be_is_told_in_a_sentence(beside: Beside, tmp_path: Path) ->
     assert (both.exit_code, "give one of them" in both.stderr) == (2, True)
     wrong = everthread("show", "--url", beside.address, EVERTHREAD_API_KEY="evk_wrong")
     assert (wrong.exit_code, "This API key is not known here" in wrong.stderr) == (1, True)
+    none = everthread("show", "--url", beside.address, EVERTHREAD_API_KEY="")
+    assert (none.exit_code, "wants an API key: set EVERTHREAD_API_KEY" in none.stderr) == (1, True)
     store = f"sqlite:///{tmp_path}/none.db"
     own = everthread("conversations", "--store", store, EVERTHREAD_URL=beside.address)
     assert (own.exit_code, "There is no store" in own.stderr) == (1, True)

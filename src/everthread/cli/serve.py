@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class NobodyHasAPassword(InputError):
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, user: str) -> None:
         super().__init__(
             f"On {host} others can reach the service, but nobody has a password yet: set one with "
-            "`everthread users --password`, or serve on 127.0.0.1."
+            f"`everthread users --password {user}`, or serve on {LOOPBACK[0]}."
         )
 
 
@@ -143,7 +143,7 @@ async def _prepare(where: Where, options: Options, address: str) -> tuple[bool, 
         identity = identity_of(et)
         first = await identity.first(where.user, tenant=where.tenant)
         if options.host not in LOOPBACK and not await identity.any_password():
-            raise NobodyHasAPassword(options.host)
+            raise NobodyHasAPassword(options.host, where.user)
         link = ""
         if first and sys.stdout.isatty() and not where.json:  # into a file or log it would let in whoever reads that
             link = link_to(address, str(await identity.link(operator(where.tenant), where.user)))
