@@ -120,7 +120,7 @@ async def test_the_snapshot_has_the_canvas_and_later_changes_come_as_events(serv
         assert (second.data["item"]["kind"], second.data["item"]["seq"]) == ("canvas", 3)
 
 
-WRONG = {
+WRONG: dict[str | bytes, tuple[int, str]] = {
     "garbage": (400, "a message is a JSON object in text"),
     "[1]": (400, "a message is a JSON object in text"),
     b"{}": (400, "a message is a JSON object in text"),
