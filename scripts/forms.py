@@ -38,6 +38,7 @@ from everthread.store.beside.usage import UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.listing import ListedConversation
 from everthread.store.recall.hits import Hit, Neighbour
+from everthread.transfer.read import Imported
 from everthread.wire import FrozenContext
 
 PAGE = Path(__file__).parents[1] / "docs" / "howto" / "json.md"
@@ -48,7 +49,7 @@ CANVAS = (Canvas, Shown, Series, ListItem, Field)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
 SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt, Resolved)
 SERVICE = (Caller, Account, ApiKey, AuditEntry, ProviderKey)
-OTHERS = (TurnResult, Told, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did)
+OTHERS = (TurnResult, Told, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did, Imported)
 
 _WORDS: dict[Any, str] = {
     str: "string",

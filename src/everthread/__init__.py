@@ -183,6 +183,7 @@ if TYPE_CHECKING:
         TooSlow as TooSlow,
         TurnBusy as TurnBusy,
         TurnCancelled as TurnCancelled,
+        TurnInterrupted as TurnInterrupted,
         Unavailable as Unavailable,
         UnknownAccount as UnknownAccount,
         UnknownAgent as UnknownAgent,
@@ -218,7 +219,7 @@ if TYPE_CHECKING:
     from everthread.store.listing import ListedConversation as ListedConversation
     from everthread.store.log import Log as Log
     from everthread.store.recall.hits import Branches as Branches, Hit as Hit, Neighbour as Neighbour, Scope as Scope
-    from everthread.store.scope import within as within
+    from everthread.store.reach import within as within
     from everthread.talk import Talk as Talk
     from everthread.talk.delegating import ForChild as ForChild, delegate_tool as delegate_tool
     from everthread.tools import (
@@ -233,6 +234,7 @@ if TYPE_CHECKING:
     from everthread.tools.results import Drawing as Drawing
     from everthread.tools.schedules import schedule_tool as schedule_tool
     from everthread.tools.toolbox import ToolOutcome as ToolOutcome
+    from everthread.transfer.read import Imported as Imported
     # isort: on
 
 __version__ = "0.1.0"
@@ -281,8 +283,8 @@ _NAMES = {
         "NoModelFile NoSuchMethod NoSuchRoute NoUser NoVaultKey NotADatabase NotFound NotRemote NotSignedIn "
         "NotWaiting NotYetGone NothingToResume OneProcessOnly Outdated Outrun Overloaded ReadOnly "
         "RequestRefused ServiceUnreachable StoreError TakenOver TooDeep TooLarge TooLong TooMany "
-        "TooManyChildren TooManyTries TooSlow TurnBusy TurnCancelled Unavailable UnknownAccount UnknownAgent "
-        "UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownKey UnknownMark UnknownModel "
+        "TooManyChildren TooManyTries TooSlow TurnBusy TurnCancelled TurnInterrupted Unavailable UnknownAccount "
+        "UnknownAgent UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownKey UnknownMark UnknownModel "
         "UnknownSchedule UnknownSeq Unreachable WouldHang WrongKey WrongPassword"
     ),
     "everthread.jobs.worker": "Did",
@@ -298,7 +300,7 @@ _NAMES = {
     "everthread.store.listing": "ListedConversation",
     "everthread.store.log": "Log",
     "everthread.store.recall.hits": "Branches Hit Neighbour Scope",
-    "everthread.store.scope": "within",
+    "everthread.store.reach": "within",
     "everthread.talk": "Talk",
     "everthread.talk.delegating": "ForChild delegate_tool",
     "everthread.tools": "FunctionTool McpServer ToolContext Toolbox tool",
@@ -307,6 +309,7 @@ _NAMES = {
     "everthread.tools.results": "Drawing",
     "everthread.tools.schedules": "schedule_tool",
     "everthread.tools.toolbox": "ToolOutcome",
+    "everthread.transfer.read": "Imported",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -49,10 +49,12 @@ from everthread.store.home import Home
 from everthread.store.listing import ListedConversation
 from everthread.store.log import MAX_EVENT_BYTES, Log
 from everthread.store.open import open_log, takes_bus
-from everthread.store.scope import as_operator
+from everthread.store.reach import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
+from everthread.transfer import all_lines, read_all
+from everthread.transfer.read import Format, Imported, Progress
 
 _log = logging.getLogger("everthread")
 
@@ -324,6 +326,38 @@ class Everthread:
         """All schedules of a user's conversations, those made first before the others. Without a user there are
         none."""
         return await self.log.schedules.of_owner(arguments.owner(tenant, user)) if user else []
+
+    def export(self, *, user: str, tenant: str = TENANT) -> AsyncIterator[bytes]:
+        """All conversations of a user, and MEMORY.md with its versions, as JSON Lines, one after another. Outdated:
+        something was redacted meanwhile that may stand in what came: begin anew."""
+        return all_lines(self.log, arguments.owner(tenant, user))
+
+    async def import_file(
+        self,
+        path: str | Path,
+        *,
+        user: str,
+        agent: str = AGENT,
+        format: Format | None = None,
+        keep_users: bool = False,
+        progress: Progress | None = None,
+        tenant: str = TENANT,
+    ) -> Imported:
+        """Import conversations from a file: an Everthread export (same ids and times), a data export of ChatGPT or
+        Claude, or message lists of OpenAI, Anthropic or Gemini. Either all of it is imported or nothing. BadFormat.
+
+        All becomes the user's; with `keep_users` an Everthread export goes back to those whose it was. `agent`: with
+        whom, for histories of other programs. `format` is found out unless it is given. `progress` is told, from
+        another thread, how many lines were read since it was told last.
+        """
+        owner, agent = arguments.owner(tenant, user), arguments.name("agent", agent)
+        how: dict[str, Any] = {"format": arguments.format(format), "keep_users": keep_users}
+        reading = partial(read_all, Path(path), owner, agent=agent, progress=progress or (lambda _: None), **how)
+        contents = await asyncio.to_thread(reading)
+        if self._locked:
+            contents = contents.unlocked()
+        await self.log.restore(*contents)
+        return contents.imported
 
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None

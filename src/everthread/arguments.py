@@ -38,6 +38,7 @@ from everthread.errors import BadValue, NoUser
 from everthread.providers.client import NO_HEADERS, Headers
 from everthread.store.conversations import Owner, check_alias, check_name, owner_of
 from everthread.store.engine import Engine
+from everthread.transfer.detect import FORMATS, Format
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
@@ -79,6 +80,12 @@ def owner(tenant: object, user: object) -> Owner:
     if user is None:
         raise NoUser
     return owner_of(text("tenant", tenant), text("user", user))
+
+
+def format(value: Format | None) -> Format | None:
+    if value is not None and value not in FORMATS:
+        raise BadValue("format", value, f"one of {', '.join(map(repr, FORMATS))}, or left out")
+    return value
 
 
 def address(value: Any) -> str | Engine:

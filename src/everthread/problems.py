@@ -37,6 +37,7 @@ STATUS: dict[str, int] = {
     "LimitReached": 422,
     "BadOutput": 502,
     "TurnCancelled": 409,
+    "TurnInterrupted": 503,
     "NotSignedIn": 401,
     "Forbidden": 403,
     "TooMany": 429,

@@ -31,15 +31,25 @@ from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.core.accounts import Scope
 from everthread.core.branches import Branch
+from everthread.core.canvas import Change
 from everthread.core.events import Event
 from everthread.core.parts import Part
+from everthread.core.value_schemas import FormOf
 from everthread.core.values import Value
 from everthread.store.conversations import Conversation
 from everthread.talk import Talk
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Of = Literal["store", "talk", "child", "agents", "identity", "vault"]
-Place = Literal["path", "query", "body"]
+Carrier = Literal["path", "query", "body"]  # in which of a request's parts an argument comes
+
+# What a service and whoever calls it have to agree on.
+PREFIX = "/api"  # before the paths of all routes
+PORT = 8321  # unless another is chosen
+FOR_USER = "Everthread-User"  # the header in which an application's key names for whom it acts
+WARNING = "Everthread-Warning"  # the header which says that a page was made smaller, because it took too long
+EVENTS = "text/event-stream"  # the type of what is told bit by bit, asked for and answered with
+LEAVING = 1012  # the code with which a WebSocket is closed by a process that is about to end
 
 TALK = "/conversations/{conversation}"
 OUTCOME_SECONDS = 45.0  # less than proxies and clients wait for an answer
@@ -62,7 +72,7 @@ class Argument(NamedTuple):
 
     name: str
     type: Any
-    where: Place
+    where: Carrier
     required: bool = False
     default: Any = None
     many: bool = False
@@ -142,6 +152,7 @@ async def outcome(self: Child) -> ListedChild:
 
 
 SETTINGS = dict[str, Any]  # checked by the verbs themselves
+CHANGE = Annotated[dict[str, Any], FormOf(Change)]
 _TURN = {"tools": None}
 _TOLD = {"tools": list[dict[str, Any]] | None}
 
@@ -214,7 +225,7 @@ ROUTES: tuple[Route, ...] = (
         ("POST", "/rebuild", Talk.rebuild, "read", {**_TOLD, "strategy": None}),
         # the canvas
         ("GET", "/canvas", Talk.canvas, "read"),
-        ("POST", "/canvas", Talk.act, "write", {"changes": list[dict[str, Any]]}),
+        ("POST", "/canvas", Talk.act, "write", {"changes": list[CHANGE]}),
         # memory
         ("GET", "/brief", Talk.brief, "read"),
         ("GET", "/remembered", Talk.remembered, "read"),
@@ -300,7 +311,7 @@ def _comes(argument: Argument, route: Route) -> bool:
 
 
 def _placed(argument: Argument, route: Route, named: Sequence[str], in_query: bool) -> Argument:
-    where: Place = "path" if argument.name in named else "query" if in_query else "body"
+    where: Carrier = "path" if argument.name in named else "query" if in_query else "body"
     return argument._replace(where=where, type=route.takes.get(argument.name) or json_type(argument.type))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from everthread import Everthread
 from everthread.cli.wrapping import Wrapping
 from everthread.errors import Overloaded
 from everthread.testing.scripted import broken, call, script, thought
@@ -284,3 +286,21 @@ def test_on_a_terminal_a_reply_breaks_between_words_however_they_come() -> None:
     assert written[:3] == ["one two th", "\x1b[2D\x1b[K\nthree", " four\n"]
     assert written[3:6] == ["a a a a a \na ", "日本", "語"]
     assert written[6:] == [" ", "x" * 30, " end"]
+
+
+def test_an_agent_whom_the_user_talks_with_already_needs_no_file(do: Do, store: str) -> None:
+    """As the how-tos begin a conversation with `helper`, by the library or the service."""
+
+    async def begin() -> str:
+        async with Everthread.open(store) as et:
+            return (await et.conversation(user="ana", agent="helper")).id
+
+    id = asyncio.run(begin())
+    said = json.loads(do("ask", "Hello", *ECHO, "--agent", "helper", "--json").stdout)
+    assert said["conversation"] == id
+
+
+def test_an_unknown_agent_is_told_with_how_to_write_one(do: Do, home: Path) -> None:
+    told = _sentence(do("ask", "Hello", *ECHO, "--agent", "helper"))
+    assert "There is no agent 'helper'; there are: none" in told
+    assert f"write {home}/.config/everthread/agents/helper.toml, or name a folder with --agents" in told

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from everthread import Everthread, Talk, assistant, tool_call, tool_result, user
 from everthread.cli import COMMANDS, main
-from everthread.cli.shared import Scope, ago
+from everthread.cli.shared import Where, ago
 from everthread.core.events import AgentKilled, Clear, Command, Other
 from everthread.core.times import EPOCH
 from tests.waiting import PATIENCE, comes_true
@@ -382,7 +382,7 @@ def test_where_nobody_said_anything_it_says_whose_and_where(run: Run, empty: Non
 
 
 def test_no_password_is_shown() -> None:
-    whose = Scope("postgresql://ana:secret@host/db", "ana", "default", False).whose
+    whose = Where("postgresql://ana:secret@host/db", "ana", "default", False).whose
     assert whose == "of 'ana' in postgresql://ana:…@host/db"
 
 

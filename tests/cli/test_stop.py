@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from everthread import Everthread
+from everthread import Everthread, user
 from everthread.cli import main
 from everthread.core.logged import Logged
 from tests.cli.terminal import CTRL_C, Terminal
@@ -53,6 +54,25 @@ def events(address: str, someone: str) -> list[Logged]:
             return await (await et.conversation(user=someone)).after(limit=100)
 
     return asyncio.run(read())
+
+
+def test_without_an_id_it_is_about_the_conversation_that_the_list_has_first(address: str, someone: str) -> None:
+    """In which something was said last, not the one that was begun last."""
+
+    async def write() -> None:
+        async with Everthread.open(address) as et:
+            first = await et.begin(user=someone)
+            await (await et.begin(user=someone)).append(user("Begun last."))
+            await first.append(user("Said last."))
+
+    asyncio.run(write())
+    listed = [one["id"] for one in said("conversations")]
+    assert said("stop")["conversation"] == listed[0]
+    assert "Said last." in do("show").stdout
+
+
+def said(*arguments: str) -> Any:
+    return json.loads(do(*arguments, "--json").stdout)
 
 
 def test_a_turn_is_ended_from_another_process(address: str, someone: str) -> None:

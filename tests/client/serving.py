@@ -14,7 +14,7 @@ from everthread import app
 from everthread.client import Everthread, Talk
 from everthread.core.accounts import SCOPES, operator
 from everthread.core.branches import Line
-from everthread.errors import AccountExists
+from everthread.errors import AccountExists, UnknownKey
 from everthread.opening import Opening
 from everthread.server.app import application
 from everthread.server.door import Door
@@ -33,6 +33,7 @@ class Served:
 
     def __init__(self, service: Service, address: str, server: Server) -> None:
         self.service, self.address, self._server = service, address, server
+        self._made: list[tuple[str, str]] = []
 
     @property
     def et(self) -> app.Everthread:
@@ -47,7 +48,14 @@ class Served:
         whose: dict[str, Any] = {"user": user} if user else {"application": "tests", "users": users}
         given = {"label": "tests", "scopes": SCOPES} | more
         made = await identity.make_key(operator(tenant), **whose, **given)
+        self._made.append((tenant, made.key.id))
         return str(made.secret)
+
+    async def revoke(self) -> None:
+        """Revoke the keys that were made: tests share a database, and it takes no more than so many that hold."""
+        for tenant, id in self._made:
+            with suppress(UnknownKey):  # gone with its user
+                await self.service.door.identity.revoke_key(operator(tenant), id)
 
     def drop(self) -> None:
         """Break all connections, as a network does."""
@@ -68,7 +76,9 @@ async def serving(et: app.Everthread, *, limits: Allowance = UNLIMITED, port: in
         try:
             while not server.started:  # noqa: ASYNC110 -- it tells nobody
                 await asyncio.sleep(0.001)
-            yield Served(service, f"http://127.0.0.1:{at.getsockname()[1]}", server)
+            served = Served(service, f"http://127.0.0.1:{at.getsockname()[1]}", server)
+            yield served
+            await served.revoke()
         finally:
             service.leave()
             server.should_exit = True

@@ -112,6 +112,33 @@ def test_commands_ask_the_service_that_is_named(beside: Beside, someone: str) ->
     assert json.loads(everthread("usage", listed["id"], "--since", "2030-01-01", "--json", **there).stdout) == []
 
 
+def test_what_is_exported_from_a_service_is_imported_elsewhere_and_back(
+    beside: Beside, someone: str, tmp_path: Path
+) -> None:
+    script(someone, "No walnuts, then.", "Of course.")
+    there = {"EVERTHREAD_URL": beside.address, "EVERTHREAD_API_KEY": beside.key}
+    everthread("ask", "What may I put into the cake?", **there)
+    everthread("ask", "--new", "Sure?", **there)
+    one, all_of_it = tmp_path / "one.jsonl", tmp_path / "all.jsonl"
+    told = everthread("export", "-o", str(one), **there)
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert "Exported 1 conversation" in told.stdout
+    assert everthread("export", **there).stdout == one.read_text()
+    said = json.loads(everthread("export", "--all", "-o", str(all_of_it), "--json", **there).stdout)
+    assert (said["conversations"], said["lines"]) == (2, len(all_of_it.read_text().splitlines()))
+    here = f"sqlite:///{tmp_path}/here.db"
+    came = json.loads(everthread("import", str(all_of_it), "--store", here, "--json").stdout)
+    assert (len(came["conversations"]), came["users"]) == (2, [someone])
+    history = tmp_path / "history.json"
+    history.write_text('[{"role": "user", "content": "Hello."}]')
+    back = everthread("import", str(history), "--agent", "cook", "--format", "openai", **there)
+    assert (back.exit_code, back.stdout) == (0, "Imported 1 conversation, 1 event.\n"), back.stderr
+    twice = everthread("import", str(one), **there)
+    assert (twice.exit_code, "There already is a conversation" in twice.stderr) == (1, True)
+    follow = everthread("export", "--follow", "-o", str(one), **there)
+    assert (follow.exit_code, "--follow needs the store itself" in follow.stderr) == (2, True)
+
+
 def test_the_key_may_stand_in_the_settings_file(beside: Beside, someone: str, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f'[keys]\n"{beside.address.removeprefix("http://")}" = "{beside.key}"\n')
@@ -127,6 +154,8 @@ def test_what_cannot_be_is_told_in_a_sentence(beside: Beside, tmp_path: Path) ->
     assert (both.exit_code, "give one of them" in both.stderr) == (2, True)
     wrong = everthread("show", "--url", beside.address, EVERTHREAD_API_KEY="evk_wrong")
     assert (wrong.exit_code, "This API key is not known here" in wrong.stderr) == (1, True)
+    none = everthread("show", "--url", beside.address, EVERTHREAD_API_KEY="")
+    assert (none.exit_code, "wants an API key: set EVERTHREAD_API_KEY" in none.stderr) == (1, True)
     store = f"sqlite:///{tmp_path}/none.db"
     own = everthread("conversations", "--store", store, EVERTHREAD_URL=beside.address)
     assert (own.exit_code, "There is no store" in own.stderr) == (1, True)
@@ -135,13 +164,13 @@ def test_what_cannot_be_is_told_in_a_sentence(beside: Beside, tmp_path: Path) ->
 # -- the documentation -----------------------------------------------------------------------------------------------
 
 
-async def test_the_page_about_the_client_does_what_it_says(fresh_address: str) -> None:
+async def test_the_page_about_the_client_does_what_it_says(fresh_address: str, tmp_path: Path) -> None:
     script("page", "Whatever you like, but walnuts.")
     async with (
         app.Everthread.open(fresh_address, settings={"model": "scripted:page", "memory": False}, keys={}) as et,
         serving(et) as served,
     ):
-        names: dict[str, Any] = {"url": served.address, "key": await served.key("ana")}
+        names: dict[str, Any] = {"url": served.address, "key": await served.key("ana"), "folder": tmp_path}
         for block in blocks("docs/howto/client.md", "python"):
             waiting = eval(compile(block, "client.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
             if waiting is not None:

@@ -16,6 +16,7 @@ through(
     "contract.test_context",
     "contract.test_conversations",
     "contract.test_metadata",
+    "contract.test_moving",
     "contract.test_not_by_hand",
     "contract.test_own_ids",
     "contract.test_past",

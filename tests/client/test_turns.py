@@ -8,10 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from everthread.client import Everthread, Talk
+from everthread.client import Everthread, Talk, listening
 from everthread.client import connection as connections
 from everthread.core.deltas import Delta, Done, TextDelta
-from everthread.errors import BadOutput, BadValue, GoingAway, ModelError, TurnBusy, TurnCancelled
+from everthread.errors import (
+    BadOutput,
+    BadValue,
+    GoingAway,
+    LimitReached,
+    ModelError,
+    TurnBusy,
+    TurnCancelled,
+    TurnInterrupted,
+)
 from everthread.testing.scripted import call, script
 from everthread.tools import tool
 from tests.agent.conftest import Gate
@@ -223,3 +232,95 @@ async def test_a_service_that_is_about_to_end_is_asked_again_and_then_says_so(
     with pytest.raises(GoingAway):
         await conversation.say("Hello?")
     assert len(asked) == connections.TRIES - 1
+
+
+async def _until_sent_elsewhere(served: Served, conversation: Talk, gate: Gate, *, after: int = 3) -> asyncio.Task[Any]:
+    """A turn whose listener was told to come back to another process, which does not answer yet."""
+    gate.hold(after=after)
+    waiting = asyncio.ensure_future(conversation.say("Count.")._whole())
+    await gate.reached.wait()
+    served.service.leave()
+    return waiting
+
+
+async def test_a_turn_that_the_services_end_interrupts_says_so_and_can_be_resumed(
+    served: Served, conversation: Talk, someone: str, gate: Gate
+) -> None:
+    script(someone, LONG, "Now.")
+    waiting = await _until_sent_elsewhere(served, conversation, gate)
+    await served.service.drained(0)
+    served.service.leaving.clear()  # as another process would answer
+    with pytest.raises(
+        TurnInterrupted, match=r"process that ran it.* ended.*reply is kept.*talk\.resume\(\)"
+    ) as caught:
+        await waiting
+    assert (caught.value.again, caught.value.kept) == (True, 1)
+    assert (await conversation.before(messages=True))[-1].text.startswith("one two three")
+    gate.open()
+    assert str(await conversation.resume()) == "Now."
+
+
+async def test_a_resumed_turn_that_is_interrupted_names_the_message_that_it_replies_to(
+    served: Served, conversation: Talk, someone: str, gate: Gate
+) -> None:
+    script(someone, ModelError("It failed."), LONG)
+    with pytest.raises(ModelError):
+        await conversation.say("Count.")
+    gate.hold(after=3)
+    waiting = asyncio.ensure_future(conversation.resume()._whole())
+    await gate.reached.wait()
+    served.service.leave()
+    await served.service.drained(0)
+    served.service.leaving.clear()
+    with pytest.raises(TurnInterrupted) as caught:
+        await waiting
+    assert caught.value.kept == 1
+
+
+async def test_a_turn_that_goes_on_in_a_process_that_is_about_to_end_is_heard_to_its_end_elsewhere(
+    served: Served, conversation: Talk, someone: str, gate: Gate
+) -> None:
+    script(someone, LONG)
+    waiting = await _until_sent_elsewhere(served, conversation, gate)
+    gate.open()
+    await served.et.idle()
+    served.service.leaving.clear()
+    assert str(await waiting) == LONG
+
+
+async def test_a_turn_that_somebody_stops_while_its_listener_is_sent_elsewhere_is_cancelled(
+    served: Served, conversation: Talk, someone: str, gate: Gate
+) -> None:
+    script(someone, LONG)
+    waiting = await _until_sent_elsewhere(served, conversation, gate)
+    served.service.leaving.clear()
+    assert await (await conversation.another(conversation.id)).stop()
+    with pytest.raises(TurnCancelled):
+        await waiting
+
+
+async def test_a_turn_that_comes_to_its_limit_while_its_listener_is_sent_elsewhere_says_so(
+    served: Served, conversation: Talk, someone: str, gate: Gate
+) -> None:
+    script(someone, call("recall_context", {"query": "nuts"}), LONG)
+    await conversation.configure(turn_calls=1)
+    waiting = await _until_sent_elsewhere(served, conversation, gate, after=0)
+    gate.open()
+    served.service.leaving.clear()
+    with pytest.raises(LimitReached, match="turn_calls"):
+        await waiting
+
+
+async def test_where_no_process_answers_any_more_the_message_is_kept_all_the_same(
+    served: Served, conversation: Talk, someone: str, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(someone, LONG)
+    monkeypatch.setattr(listening, "PATIENCE", 0.0)
+    monkeypatch.setattr(connections, "_wait", lambda _: None)
+    waiting = await _until_sent_elsewhere(served, conversation, gate)
+    with pytest.raises(GoingAway, match=r"The message is kept: `talk\.resume\(\)`") as caught:
+        await waiting
+    assert caught.value.kept == 1
+    served.service.leaving.clear()
+    gate.open()
+    await served.et.idle()

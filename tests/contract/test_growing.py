@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from everthread import Everthread, Talk, file, user
+from everthread import Talk, file, user
 from everthread.app import TENANT
 from everthread.cli import transfer
-from everthread.cli.shared import Scope
+from everthread.cli.shared import Where
 from everthread.core.events import Command, Redacted
 from everthread.errors import Conflict, Outdated, UnknownBlob, UnknownConversation
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
 from everthread.store.scripts.restore import Whole
+from everthread.talk import reading
 from everthread.transfer import export_lines, mirror, read_file, write
 from tests.waiting import PATIENCE, until
 
@@ -126,47 +127,47 @@ def redacting(monkeypatch: pytest.MonkeyPatch, talk: Talk) -> Callable[[int], No
                     await talk.redact(seq)
                     seq = None
 
-        monkeypatch.setattr(transfer, "export_lines", disturbed)
+        monkeypatch.setattr(reading, "export_lines", disturbed)
 
     return disturb
 
 
 async def test_an_export_into_a_file_begins_anew_without_what_was_redacted(
-    et: Everthread, talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
+    talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
 ) -> None:
     await talk.append(user("plum"), user("pear"))
     redacting(1)
     out = tmp_path / "out.jsonl"
-    await transfer._export(et, _scope(someone), [talk.conversation], out)
+    await transfer._export(talk.export, _where(someone), 1, out)
     assert len(out.read_bytes().splitlines()) == 4
     assert not holds(out, "plum")
     assert holds(out, "pear")
 
 
 async def test_an_export_that_never_comes_to_an_end_leaves_the_old_file(
-    et: Everthread, talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
+    talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
 ) -> None:
     await talk.append(*(user("plum") for _ in range(20)))
     redacting(20)
     out = tmp_path / "out.jsonl"
     out.write_text("good")
     with pytest.raises(Outdated):
-        await transfer._export(et, _scope(someone), [talk.conversation], out)
+        await transfer._export(talk.export, _where(someone), 1, out)
     assert out.read_text() == "good"
     assert not write.part_of(out).exists()
 
 
 async def test_an_export_to_standard_output_cannot_begin_anew(
-    et: Everthread, talk: Talk, redacting: Callable[[int], None], someone: str
+    talk: Talk, redacting: Callable[[int], None], someone: str
 ) -> None:
     await talk.append(user("plum"))
     redacting(1)
     with pytest.raises(Outdated):
-        await transfer._export(et, _scope(someone), [talk.conversation], None)
+        await transfer._export(talk.export, _where(someone), 1, None)
 
 
-def _scope(someone: str) -> Scope:
-    return Scope(store="", tenant=TENANT, user=someone, json=True)
+def _where(someone: str) -> Where:
+    return Where(store="", tenant=TENANT, user=someone, json=True)
 
 
 # -- a mirror ----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from everthread.core.branches import ENDLESS
 from everthread.core.canvas.changes import read_changes
 from everthread.core.canvas.fold import EMPTY, encode, fold
 from everthread.core.happenings import CanvasChanged
-from everthread.server.api_keys import HEADER
+from everthread.routes import FOR_USER
 from everthread.server.serve import Options, listening_socket
 from tests.postgres_server import PrivatePostgres
 from tests.server.processes import Running, key_for, options, process
@@ -158,7 +158,7 @@ class Held:
 
     def __init__(self, number: int, client: httpx2.AsyncClient, messages: int) -> None:
         self.user, self._client, self._messages = f"user-{number}", client, messages
-        self._headers = {HEADER: self.user}
+        self._headers = {FOR_USER: self.user}
         self.id = ""
         self.acknowledged: list[str] = []
         self.heard: list[dict[str, Any]] = []

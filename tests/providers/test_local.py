@@ -425,6 +425,10 @@ async def test_a_missing_file_or_another_name_says_what_to_do(tmp_path: Path) ->
         await ask(user("Hello."), name=str(tmp_path / "gone.gguf"))
     with pytest.raises(NoModelFile, match=r"say smollm2, or the path of a file that ends in \.gguf"):
         await ask(user("Hello."), name="gpt-5")
+    with pytest.raises(NoModelFile, match=r"there is no file /path; check the path"):
+        await ask(user("Hello."), name="/path")
+    with pytest.raises(NoModelFile, match=r"ends in \.gguf"):
+        await ask(user("Hello."), name=str(tmp_path))
     (tmp_path / "folder.gguf").mkdir()
     with pytest.raises(NoModelFile, match="Is a directory"):
         await ask(user("Hello."), name=str(tmp_path / "folder.gguf"))

@@ -26,7 +26,7 @@ from everthread.app import Everthread
 from everthread.core.accounts import operator
 from everthread.core.settings import GivenSettings
 from everthread.errors import EverthreadError
-from everthread.server.api_keys import HEADER
+from everthread.routes import FOR_USER
 from everthread.server.identity import Identity
 from everthread.server.limits import Allowance
 from everthread.server.serve import Options, end_quietly, listening_socket, run
@@ -170,7 +170,7 @@ def here(app: Any, key: str, user: str = "ana") -> httpx2.AsyncClient:
 
 
 def client_of(url: str, key: str, user: str = "ana") -> httpx2.AsyncClient:
-    headers = {"authorization": f"Bearer {key}", HEADER: user}
+    headers = {"authorization": f"Bearer {key}", FOR_USER: user}
     return httpx2.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE)
 
 

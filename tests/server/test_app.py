@@ -12,7 +12,7 @@ from everthread import Everthread, Talk
 from everthread.routes import ROUTES
 from everthread.server.pages import TYPES
 from everthread.store.log import Log
-from tests.server.serving import Served
+from tests.server.serving import PASSWORD, Served
 
 # What has no address of its own, and how it is reached instead.
 OTHERWISE = {
@@ -97,3 +97,12 @@ async def test_a_page_that_takes_too_long_is_answered_with_a_smaller_one(
     assert asked == [50, 6]
     assert [one["text"] for one in answer.json()] == [str(number) for number in range(54, 60)]
     assert "smaller" in answer.headers["everthread-warning"]
+
+
+async def test_a_password_is_set_over_http_and_signs_in_from_then_on(served: Served) -> None:
+    ana = served.people["ana"]
+    told = await served.http.put("/api/password", json={"password": PASSWORD}, headers=ana.page)
+    assert told.status_code == 200, told.text
+    asked = {"user": "ana", "password": PASSWORD, "tenant": ana.tenant}
+    came = await served.http.post("/api/sign-in", json=asked)
+    assert (came.status_code, came.json()["caller"]["user"]) == (200, "ana"), came.text

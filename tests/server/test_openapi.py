@@ -50,6 +50,17 @@ def test_the_description_is_one() -> None:
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
 
 
+def test_changes_of_the_canvas_are_described_by_what_each_says() -> None:
+    document = described(TABLE, BESIDE, "1.0")
+    takes = document["paths"]["/api/conversations/{conversation}/canvas"]["post"]["requestBody"]
+    changes = takes["content"]["application/json"]["schema"]["properties"]["changes"]["items"]["anyOf"]
+    schemas = [document["components"]["schemas"][one["$ref"].rpartition("/")[2]] for one in changes]
+    does = {schema["properties"]["do"]["const"]: schema for schema in schemas}
+    assert list(does) == ["put", "update", "remove", "mode", "tick", "fill"]
+    assert does["mode"]["properties"]["mode"]["enum"] == ["chat", "split", "full", "clear"]
+    assert does["tick"]["required"] == ["do", "id", "item"]
+
+
 @pytest.mark.parametrize("who", ["ana", "nobody"])
 def test_nothing_that_the_description_allows_is_a_fault(tmp_path: Path, who: str) -> None:
     _fuzz(tmp_path, who, examples=2)

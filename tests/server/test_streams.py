@@ -120,6 +120,29 @@ async def test_the_snapshot_has_the_canvas_and_later_changes_come_as_events(serv
         assert (second.data["item"]["kind"], second.data["item"]["seq"]) == ("canvas", 3)
 
 
+WRONG: dict[str | bytes, tuple[int, str]] = {
+    "garbage": (400, "a message is a JSON object in text"),
+    "[1]": (400, "a message is a JSON object in text"),
+    b"{}": (400, "a message is a JSON object in text"),
+    '{"verb": "tail", "verb": "tail"}': (400, "a name stands in an object twice"),
+    '{"id": 1}': (422, "verb is None, but must be 'open', or a verb of a conversation: 'look', 'before'"),
+    '{"verb": "listen"}': (422, "verb is 'listen', but must be 'open', or a verb of a conversation"),
+    '{"verb": "mark"}': (422, "name is None, but must be given in the arguments"),
+    '{"verb": "mark", "arguments": [1]}': (400, "the arguments of a verb are a JSON object"),
+}
+
+
+async def test_what_a_socket_cannot_understand_says_what_is_wrong_and_what_to_send(served: Served) -> None:
+    ana = served.people["ana"]
+    id = await served.begin(ana)
+    async with asyncio.timeout(PATIENCE), served.socket(f"/api/conversations/{id}/live", ana.bearer) as socket:
+        for sent, expected in WRONG.items():
+            await socket.send(sent)
+            while (told := json.loads(await socket.recv()))["kind"] != "problem":
+                pass
+            assert (told["problem"]["status"], expected[1] in told["problem"]["detail"]) == (expected[0], True), told
+
+
 async def test_a_socket_opens_conversations_one_after_another_and_acts_in_the_one_that_is_open(served: Served) -> None:
     scripted.script("served", WORDS)
     ana = served.people["ana"]

@@ -17,7 +17,7 @@ COMMANDS = {
     "serve": ("serve", "Serve conversations over HTTP, with a page to talk on."),
     "chat": ("chat", "Chat with an agent, line by line."),
     "ask": ("ask", "Say one thing and stream the reply."),
-    "conversations": ("list", "List conversations, newest first."),
+    "conversations": ("list", "List conversations, last active first."),
     "show": ("show", "Show what was said in a conversation."),
     "canvas": ("canvas", "Draw what is on the canvas of a conversation."),
     "stop": ("stop", "End the turn that runs in a conversation."),

@@ -10,16 +10,16 @@ import msgspec
 from everthread.agent.personas import HIDDEN, Agent, Versioned
 from everthread.app import Everthread
 from everthread.cli.shared import (
-    Scope,
+    Where,
     agents_folder,
     ago,
     anywhere,
     console,
-    own_agents,
+    how_to_write,
     printable,
     run,
     say_json,
-    scope_of,
+    where_of,
 )
 from everthread.cli.speaking import FOLDER
 from everthread.transfer.write import timestamp
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @anywhere
 @FOLDER
-def agents_command(name: str | None, folder: str | None, **scope: Any) -> None:
+def agents_command(name: str | None, folder: str | None, **rest: Any) -> None:
     """List the agents there are, with the version, model and description of each; or show the one with this NAME, all
     that it says, and its versions."""
-    where, agents = scope_of(**scope), agents_folder(folder)
+    where, agents = where_of(**rest), agents_folder(folder)
 
     async def work(et: Everthread) -> None:
         if name:
@@ -84,14 +84,13 @@ def _changes(versions: list[Versioned]) -> list[tuple[Versioned, list[str]]]:
     ]
 
 
-def _table(scope: Scope, found: list[Versioned]) -> None:
+def _table(where: Where, found: list[Versioned]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     out = console(table=True)
     if not found:
-        here = f"write {own_agents() / 'NAME.toml'}, or name a folder with --agents"
-        words = f"No agents yet: {'the service is given them where it runs' if scope.url else here}."
+        words = f"No agents yet: {how_to_write(where, 'NAME')}."
         out.print(words, markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)

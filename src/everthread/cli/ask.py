@@ -10,13 +10,13 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
-from everthread.cli.shared import agents_folder, anywhere, guarded, run, say_json, scope_of, somebody_types, tell
+from everthread.cli.shared import agents_folder, anywhere, guarded, run, say_json, somebody_types, tell, where_of
 from everthread.cli.speaking import loading, partner_of, speaking, talk_of, warn
 from everthread.cli.telling import ReplyPrinter, price_line
 from everthread.core.deltas import Done
 from everthread.core.parts import Part, file, image
 from everthread.core.values import plain
-from everthread.errors import BadValue, ModelError
+from everthread.errors import BadValue, ModelError, TurnInterrupted
 from everthread.talk import Talk
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -36,7 +36,7 @@ def ask_command(
     """Say MESSAGE to an agent and stream its reply. What comes through a pipe is added to the message, or is the
     message where none is given: `git diff | everthread ask "Any mistakes in this?"`"""
     partner = partner_of(given)
-    where = scope_of(**given)
+    where = where_of(**given)
     text = guarded(where.json, lambda: _message(message))
 
     async def work(et: Everthread) -> None:
@@ -67,7 +67,7 @@ def _message(words: tuple[str, ...]) -> str:
 
 
 def _afterwards(talk: Talk, teller: ReplyPrinter, done: Done, *, with_usage: bool) -> None:
-    if isinstance(teller.failed, ModelError) and teller.failed.again and teller.failed.kept:
+    if isinstance(teller.failed, ModelError | TurnInterrupted) and teller.failed.again and teller.failed.kept:
         tell(f"The message is kept: everthread chat --conversation {talk.id}, then /retry.", colour="yellow")
     if done.state == "waiting":
         todo = f"everthread chat --conversation {talk.id}, then /approve or /refuse"

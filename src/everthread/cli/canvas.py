@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import anywhere, console, find, on_branch, run, say_json, scope_of
+from everthread.cli.shared import anywhere, console, find, on_branch, run, say_json, where_of
 from everthread.core.canvas import Canvas
 from everthread.core.values import plain
 
@@ -17,9 +17,10 @@ from everthread.core.values import plain
 @anywhere
 @click.option("--branch", help="A branch by name or number; the current one by default.")
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was before this event.")
-def canvas_command(conversation: str | None, branch: str | None, at: int | None, **scope: Any) -> None:
-    """Draw what is on the canvas of a CONVERSATION (its id, or the beginning or end of it; the newest by default)."""
-    where = scope_of(**scope)
+def canvas_command(conversation: str | None, branch: str | None, at: int | None, **rest: Any) -> None:
+    """Draw what is on the canvas of a CONVERSATION (its id, or the beginning or end of it; the last active by
+    default)."""
+    where = where_of(**rest)
 
     async def work(et: Everthread) -> None:
         talk = await on_branch(await find(et, where, conversation), branch)

@@ -22,7 +22,7 @@ from everthread.cli.beside import Beside
 from everthread.cli.commands import Commands
 from everthread.cli.lines import Lines
 from everthread.cli.shared import (
-    Scope,
+    Where,
     agents_folder,
     anywhere,
     console,
@@ -30,10 +30,10 @@ from everthread.cli.shared import (
     guarded,
     json_text,
     opened,
-    scope_of,
     somebody_types,
     tell,
     told_to_end,
+    where_of,
 )
 from everthread.cli.show import Page
 from everthread.cli.speaking import Partner, loading, partner_of, speaking, talk_of, warn
@@ -61,7 +61,7 @@ def chat_command(**given: Any) -> None:
     """Chat with an agent, line by line; /help lists what else can be done. With --json, each line of input is a message
     and each piece of a reply a line of JSON."""
     partner = partner_of(given)
-    where = scope_of(**given)
+    where = where_of(**given)
 
     def work() -> None:
         logging.getLogger("everthread.memory").addHandler(logging.NullHandler())  # /brief tells what went wrong
@@ -81,7 +81,7 @@ def chat_command(**given: Any) -> None:
 class Chat:
     """`failed`: whether a turn or a command has failed. `over`: whether the chat has ended."""
 
-    def __init__(self, beside: Beside, where: Scope, partner: Partner) -> None:
+    def __init__(self, beside: Beside, where: Where, partner: Partner) -> None:
         self._beside, self._where, self._partner = beside, where, partner
         self._out = console(err=True)
         self._stack = AsyncExitStack()

@@ -8,7 +8,7 @@ import click
 
 from everthread.agent.children import ListedChild
 from everthread.app import Everthread
-from everthread.cli.shared import ago, anywhere, console, counted, find, on_branch, printable, run, say_json, scope_of
+from everthread.cli.shared import ago, anywhere, console, counted, find, on_branch, printable, run, say_json, where_of
 from everthread.cli.telling import dollars
 from everthread.core.values import plain
 from everthread.talk import Talk
@@ -22,11 +22,12 @@ from everthread.talk import Talk
 @click.option("--stop", "stopped", metavar="CHILD", help="End the one on this branch, in whichever process.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="How many to list.")
 def children_command(
-    conversation: str | None, branch: str | None, shown: str | None, stopped: str | None, limit: int, **scope: Any
+    conversation: str | None, branch: str | None, shown: str | None, stopped: str | None, limit: int, **rest: Any
 ) -> None:
-    """List the children of a CONVERSATION (its id, or the beginning or end of it; the newest by default), newest first:
-    the tasks that were delegated in it, and how each stands. Show or stop one by the name or number of its branch."""
-    where = scope_of(**scope)
+    """List the children of a CONVERSATION (its id, or the beginning or end of it; the last active by default),
+    newest first: the tasks that were delegated in it, and how each stands. Show or stop one by the name or number of
+    its branch."""
+    where = where_of(**rest)
 
     async def work(et: Everthread) -> None:
         talk = await on_branch(await find(et, where, conversation), branch)

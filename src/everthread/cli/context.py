@@ -10,7 +10,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.picture import Picture
-from everthread.cli.shared import agents_folder, anywhere, find, on_branch, pairs_of, run, say_json, scope_of
+from everthread.cli.shared import agents_folder, anywhere, find, on_branch, pairs_of, run, say_json, where_of
 from everthread.context.build import Context
 from everthread.context.explain import StepLine
 from everthread.core.strategies import STRATEGIES
@@ -45,12 +45,12 @@ def context_command(
     pairs: tuple[str, ...],
     request: bool,
     explain: bool,
-    **scope: Any,
+    **rest: Any,
 ) -> None:
-    """Show what a model would be told next in a CONVERSATION (its id, or the beginning or end of it; the newest by
+    """Show what a model would be told next in a CONVERSATION (its id, or the beginning or end of it; the last active by
     default): how full the request is, which turns are in it, and where the window begins. With --json: these figures
     and the request."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
     if request and explain:
         raise click.UsageError("--request writes the request alone; --explain goes with the picture or with --json.")
 

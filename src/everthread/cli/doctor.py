@@ -13,14 +13,14 @@ import click
 from everthread import __version__
 from everthread.cli.shared import (
     PATIENCE,
+    at_store,
     console,
     counted,
     guarded,
     must_be_there,
     progress,
     say_json,
-    scope_of,
-    scoped,
+    where_of,
 )
 from everthread.errors import StoreError
 from everthread.store.log import Log
@@ -29,12 +29,12 @@ from everthread.store.private_files import is_everybodys
 
 
 @click.command("doctor")
-@scoped
-def doctor_command(**scope: Any) -> None:
+@at_store
+def doctor_command(**rest: Any) -> None:
     """Check a store against its own laws: the database's files, and of every conversation of every user whether
     each event can be read, none is missing, all sums are right, and nothing is half-forgotten. Changes nothing; exit
     code 1 if it finds anything."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
     problems: list[str] = []
 
     async def work(log: Log) -> None:

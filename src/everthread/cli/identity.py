@@ -10,13 +10,15 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.shared import console, printable, somebody_types
+from everthread.core.loopback import LOOPBACK
 from everthread.errors import BadValue, InputError
+from everthread.routes import PORT
 
 if TYPE_CHECKING:
     from everthread.server.identity import Identity
     from everthread.server.vault import Vault
 
-ADDRESS = "http://127.0.0.1:8321"
+ADDRESS = f"http://{LOOPBACK[0]}:{PORT}"
 OPTION_OF_ADDRESS = click.option("--address", default=ADDRESS, show_default=True, help="Where the service is.")
 OPTION_OF_FORCE = click.option("--force", is_flag=True, help="Print a link even where no terminal is.")
 

@@ -8,7 +8,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.identity import identity_of, only_one, table
-from everthread.cli.shared import Scope, ago, run, say_json, scope_of, scoped, tell
+from everthread.cli.shared import Where, ago, at_store, run, say_json, tell, where_of
 from everthread.core.accounts import SCOPES, ApiKey, Caller, operator
 from everthread.core.values import plain
 from everthread.errors import BadValue, UnknownKey
@@ -21,7 +21,7 @@ SHORT, SHORTEST = 8, 4  # characters of an id that are shown, and by which one i
 
 
 @click.command("keys")
-@scoped
+@at_store
 @click.option("--make", metavar="LABEL", help="Make a key for --user, or for an --application; it is shown this once.")
 @click.option("--application", metavar="NAME", help="With --make: it acts for the users that it names.")
 @click.option("--users", metavar="PREFIX", help="With --application: only for users whose names begin so.")
@@ -33,7 +33,7 @@ def keys_command(make: str | None, revoke: str | None, **given: Any) -> None:
     standard output, terminal or not: whoever makes one wants to keep it somewhere. Services take a revocation up within
     five seconds."""
     what = {name: given.pop(name) for name in ("application", "users", "scopes", "days")}
-    where = scope_of(**given)
+    where = where_of(**given)
 
     async def work(et: Everthread) -> None:
         act = only_one({"make": make, "revoke": revoke})
@@ -52,7 +52,7 @@ def keys_command(make: str | None, revoke: str | None, **given: Any) -> None:
     run(where, work)
 
 
-async def _make(where: Scope, identity: Identity, by: Caller, label: str, what: dict[str, Any]) -> None:
+async def _make(where: Where, identity: Identity, by: Caller, label: str, what: dict[str, Any]) -> None:
     asked = {name: value for name, value in what.items() if value}
     if not what["application"]:
         asked["user"] = where.user
@@ -83,7 +83,7 @@ async def _found(identity: Identity, by: Caller, id: str) -> ApiKey:
     return matches[0]
 
 
-def _show(where: Scope, found: list[ApiKey]) -> None:
+def _show(where: Where, found: list[ApiKey]) -> None:
     if where.json:
         say_json(plain(found))
     elif not found:

@@ -8,21 +8,21 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.identity import OPTION_OF_ADDRESS, OPTION_OF_FORCE, check_terminal, identity_of, link_to
-from everthread.cli.shared import Scope, run, say_json, scope_of, scoped, tell
+from everthread.cli.shared import Where, at_store, run, say_json, tell, where_of
 from everthread.core.accounts import ROLES, USER, operator
 
 
 @click.command("link")
-@scoped
+@at_store
 @click.option("--invite", metavar="NAME", help="Invite somebody who has no account yet; holds for a week.")
 @click.option("--role", type=click.Choice(ROLES), default=USER, show_default=True, help="With --invite: as what.")
 @OPTION_OF_ADDRESS
 @OPTION_OF_FORCE
-def link_command(invite: str | None, role: Any, address: str, force: bool, **scope: Any) -> None:
+def link_command(invite: str | None, role: Any, address: str, force: bool, **rest: Any) -> None:
     """Print a link by which --user signs in to the service in a browser, once and within ten minutes; or which invites
     somebody. Where the store has no account yet, --user gets the first one, as an administrator. It is printed to a
     terminal only, unless --force is given, with --json too: whoever reads it can use it."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
 
     async def work(et: Everthread) -> None:
         check_terminal(force)
@@ -37,7 +37,7 @@ def link_command(invite: str | None, role: Any, address: str, force: bool, **sco
     run(where, work)
 
 
-def show_link(where: Scope, address: str, token: str, user: str, holds: str) -> None:
+def show_link(where: Where, address: str, token: str, user: str, holds: str) -> None:
     link = link_to(address, token)
     if where.json:
         say_json({"link": link, "user": user, "holds": holds})

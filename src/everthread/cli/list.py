@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from everthread.app import Everthread
-from everthread.cli.shared import Scope, ago, anywhere, console, run, say_json, scope_of
+from everthread.cli.shared import Where, ago, anywhere, console, run, say_json, where_of
 from everthread.store.conversations import NEWEST
 from everthread.store.listing import ListedConversation
 from everthread.transfer.write import timestamp
@@ -21,9 +21,9 @@ from everthread.transfer.write import timestamp
 @click.option(
     "--before", default=NEWEST, help="Page on: only those after this cursor or id in the list.", show_default=False
 )
-def conversations_command(agent: str, limit: int, before: str, **scope: Any) -> None:
+def conversations_command(agent: str, limit: int, before: str, **rest: Any) -> None:
     """List conversations, last active first."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
 
     async def work(et: Everthread) -> None:
         page = await et.conversations(user=where.user, tenant=where.tenant, agent=agent, before=before, limit=limit)
@@ -43,12 +43,12 @@ def _as_json(conversation: ListedConversation) -> dict[str, Any]:
     return {**about, "began": timestamp(conversation.began), "newest": newest, **counts}
 
 
-def _table(scope: Scope, rows: list[ListedConversation], *, more: bool) -> None:
+def _table(where: Where, rows: list[ListedConversation], *, more: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
     if not rows:
-        console().print(f"No conversations {scope.whose} yet: name whose with --user.", markup=False, soft_wrap=True)
+        console().print(f"No conversations {where.whose} yet: name whose with --user.", markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("conversation", no_wrap=True, min_width=26)

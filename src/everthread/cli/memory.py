@@ -10,7 +10,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.lines import text_from
-from everthread.cli.shared import anywhere, console, counted, find, printable, run, say_json, scope_of, somebody_types
+from everthread.cli.shared import anywhere, console, counted, find, printable, run, say_json, somebody_types, where_of
 from everthread.context.build import Context
 from everthread.core.values import plain
 from everthread.errors import BadValue
@@ -34,10 +34,10 @@ STDIN = "-"
 @click.option("--name", metavar="NAME", help="Another name for the conversation.")
 @click.option("--goal", metavar="TEXT", help="What the conversation is for.")
 def memory_command(conversation: str | None, forget: tuple[int, ...], yes: bool, **given: Any) -> None:
-    """Show what is remembered of a CONVERSATION (the newest by default): the brief, exact facts and which events state
-    them, the recap of the session before, MEMORY.md; and how far memory is behind. Or change it."""
+    """Show what is remembered of a CONVERSATION (the last active by default): the brief, exact facts and which events
+    state them, the recap of the session before, MEMORY.md; and how far memory is behind. Or change it."""
     changes = {name: given.pop(name) for name in ("update", "correct", "drop", "forget_notes", "notes", "name", "goal")}
-    where = scope_of(**given)
+    where = where_of(**given)
 
     async def work(et: Everthread) -> None:
         talk = await find(et, where, conversation)

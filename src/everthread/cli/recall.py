@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import anywhere, find, printable, run, say_json, scope_of
+from everthread.cli.shared import anywhere, find, printable, run, say_json, where_of
 from everthread.core.values import plain
 from everthread.store.recall.hits import Hit
 
@@ -29,10 +29,10 @@ def recall_command(
     kinds: tuple[str, ...],
     since: datetime | None,
     until: datetime | None,
-    **scope: Any,
+    **rest: Any,
 ) -> None:
     """Find what was said about QUERY, best first: any words, in any language."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
     if not " ".join(query).strip():
         raise click.UsageError("There is nothing to look for: everthread recall WORDS …")
     given: dict[str, Any] = {"limit": limit, "kinds": kinds, "since": _in_utc(since), "until": _in_utc(until)}

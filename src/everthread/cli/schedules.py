@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import Scope, anywhere, console, find, printable, run, say_json, scope_of
+from everthread.cli.shared import Where, anywhere, console, find, printable, run, say_json, where_of
 from everthread.core.schedules import Schedule, zone_of
 from everthread.core.values import plain
 from everthread.errors import BadValue, UnknownSchedule
@@ -42,7 +42,7 @@ def schedules_command(conversation: str | None, **given: Any) -> None:
     `everthread work`. An ID may be shortened to its beginning or end."""
     acts = {name: given.pop(name) for name in ("add", "change", "pause", "resume", "delete")}
     what = {name: given.pop(name) for name in ("text", "at", "cron", "zone", "missed")}
-    where = scope_of(**given)
+    where = where_of(**given)
 
     async def work(et: Everthread) -> None:
         act = _one_of(acts, what)
@@ -55,7 +55,7 @@ def schedules_command(conversation: str | None, **given: Any) -> None:
     run(where, work)
 
 
-Act = Callable[[Everthread, Scope, str | None], Awaitable[Schedule | list[Schedule]]]
+Act = Callable[[Everthread, Where, str | None], Awaitable[Schedule | list[Schedule]]]
 
 
 def _one_of(acts: dict[str, str | None], what: dict[str, Any]) -> Act | None:
@@ -69,14 +69,14 @@ def _one_of(acts: dict[str, str | None], what: dict[str, Any]) -> Act | None:
         return None
     [(name, value)] = named.items()
 
-    async def add(et: Everthread, where: Scope, conversation: str | None) -> Schedule:
+    async def add(et: Everthread, where: Where, conversation: str | None) -> Schedule:
         if what["text"] is not None:
             raise BadValue("--text", what["text"], "given with --change: what is added is the value of --add")
         talk, at, zone = await find(et, where, conversation), _time(what["at"]), what["zone"] or _own_zone()
         more: dict[str, Any] = {"cron": what["cron"] or "", "zone": zone, "missed": what["missed"] or "once"}
         return await talk.schedule(str(value), at=at, **more)
 
-    async def other(et: Everthread, where: Scope, conversation: str | None) -> Schedule | list[Schedule]:
+    async def other(et: Everthread, where: Where, conversation: str | None) -> Schedule | list[Schedule]:
         talk, one = await _found(et, where, str(value))
         if name == "change":
             return await talk.change_schedule(one.id, **{**what, "at": _time(what["at"])})
@@ -106,7 +106,7 @@ def _own_zone() -> str:
     return "UTC"
 
 
-async def _listed(et: Everthread, where: Scope, conversation: str | None) -> list[Schedule]:
+async def _listed(et: Everthread, where: Where, conversation: str | None) -> list[Schedule]:
     if conversation is not None:
         return await (await find(et, where, conversation)).schedules()
     return await et.schedules(user=where.user, tenant=where.tenant)
@@ -115,7 +115,7 @@ async def _listed(et: Everthread, where: Scope, conversation: str | None) -> lis
 SHORTEST = 4  # characters by which a schedule is named: one by an empty variable is nobody's
 
 
-async def _found(et: Everthread, where: Scope, id: str) -> tuple[Talk, Schedule]:
+async def _found(et: Everthread, where: Where, id: str) -> tuple[Talk, Schedule]:
     """A schedule by its id, or the beginning or end of it; and its conversation."""
     if len(id) < SHORTEST:
         raise BadValue("the id", id, f"at least {SHORTEST} characters of it")
@@ -127,7 +127,7 @@ async def _found(et: Everthread, where: Scope, id: str) -> tuple[Talk, Schedule]
     return await et.conversation(user=where.user, tenant=where.tenant, id=one.conversation), one
 
 
-def _show(where: Scope, found: list[Schedule]) -> None:
+def _show(where: Where, found: list[Schedule]) -> None:
     if where.json:
         say_json(plain(found))
         return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,32 +16,34 @@ import click
 from everthread.app import Everthread
 from everthread.cli.identity import ADDRESS, identity_of, link_to
 from everthread.cli.shared import (
-    Scope,
+    Where,
     agents_folder,
+    at_store,
     counted,
     guarded,
     pairs_of,
     say_json,
-    scope_of,
-    scoped,
     tell,
+    where_of,
 )
-from everthread.config import general_sources, resolve
+from everthread.cli.speaking import LOCAL
+from everthread.config import general_sources, given_source, resolve
 from everthread.core.accounts import operator
+from everthread.core.loopback import LOOPBACK
 from everthread.errors import InputError, OneProcessOnly
+from everthread.providers.local.files import find
+from everthread.routes import PORT
 from everthread.store.open import takes_bus
 
 if TYPE_CHECKING:
     from everthread.server.serve import Options
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
 
 class NobodyHasAPassword(InputError):
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, user: str) -> None:
         super().__init__(
             f"On {host} others can reach the service, but nobody has a password yet: set one with "
-            "`everthread users --password`, or serve on 127.0.0.1."
+            f"`everthread users --password {user}`, or serve on {LOOPBACK[0]}."
         )
 
 
@@ -48,10 +52,23 @@ class AddressTaken(InputError):
         super().__init__(f"Nothing can be served at {host}:{port} ({why}): end what is there, or take another --port.")
 
 
+class NotOurAddress(InputError):
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(
+            f"{host!r} is no address of this machine ({why}): --host takes one that is, such as {LOOPBACK[0]}, or "
+            "0.0.0.0 for all of them. By which name it is called, --name says."
+        )
+
+
+class PortNotAllowed(InputError):
+    def __init__(self, port: int, why: str) -> None:
+        super().__init__(f"You may not serve at port {port} ({why}): take a --port from 1024 on.")
+
+
 @click.command("serve")
-@scoped
-@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="At which address of this machine.")
+@at_store
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option("--host", default=LOOPBACK[0], show_default=True, help="At which address of this machine.")
 @click.option("--name", "names", multiple=True, metavar="HOST", help="A name by which it is called; may be repeated.")
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes; needs PostgreSQL."
@@ -63,19 +80,19 @@ class AddressTaken(InputError):
 @click.option("--tokens", type=click.IntRange(0), metavar="N", help="A caller's tokens a day; 0, the default, for any.")
 @click.option("--log-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
-    "--proxy", "proxies", default="127.0.0.1", show_default=True, help="Whose X-Forwarded headers are believed."
+    "--proxy", "proxies", default=LOOPBACK[0], show_default=True, help="Whose X-Forwarded headers are believed."
 )
 def serve_command(**given: Any) -> None:
     """Serve conversations over HTTP, server-sent events and WebSocket, with a page to talk on.
 
     The first start makes the first account, --user's, and prints a link that signs in once; `everthread link` makes
     another. Where others can reach it (--host), somebody must have a password. SIGTERM ends it in good order."""
-    where = scope_of(*(given.pop(name) for name in ("store", "user", "tenant", "as_json")))
+    where = where_of(*(given.pop(name) for name in ("store", "user", "tenant", "as_json")))
     guarded(where.json, lambda: _serve(where, **given))
 
 
 def _serve(
-    where: Scope, *, workers: int, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any
+    where: Where, *, workers: int, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any
 ) -> None:
     from everthread.server.serve import listening_socket, run
 
@@ -85,14 +102,24 @@ def _serve(
     try:
         at = listening_socket(options)
     except OSError as problem:
-        raise AddressTaken(options.host, options.port, problem.strerror or str(problem)) from None
+        raise _no_address(options, problem) from None
     with at:
         address = _address(options.host, at.getsockname()[1])
         first, link = asyncio.run(_prepare(where, options, address))
         run(options, at, workers, began=lambda: _welcome(where, address, workers, first=first, link=link))
 
 
-def _options(where: Scope, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any) -> Options:
+def _no_address(options: Options, problem: OSError) -> InputError:
+    """Why nothing can be served at an address."""
+    why = problem.strerror or str(problem)
+    if isinstance(problem, socket.gaierror) or problem.errno == errno.EADDRNOTAVAIL:
+        return NotOurAddress(options.host, why)
+    if isinstance(problem, PermissionError):
+        return PortNotAllowed(options.port, why)
+    return AddressTaken(options.host, options.port, why)
+
+
+def _options(where: Where, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any) -> Options:
     from everthread.server.limits import Allowance
     from everthread.server.serve import Options
 
@@ -108,22 +135,29 @@ def _options(where: Scope, agents: str | None, settings: Sequence[str], names: S
     )
 
 
-async def _prepare(where: Scope, options: Options, address: str) -> tuple[bool, str]:
-    """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting: what is set
-    for all users is wrong, which is found out here and not by them."""
-    resolve(*general_sources(os.environ))
+async def _prepare(where: Where, options: Options, address: str) -> tuple[bool, str]:
+    """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting, NoModelFile:
+    what is set for all users is wrong, which is found out here and not by them."""
+    _check_settings(options.settings)
     async with Everthread.open(where.store) as et:
         identity = identity_of(et)
         first = await identity.first(where.user, tenant=where.tenant)
         if options.host not in LOOPBACK and not await identity.any_password():
-            raise NobodyHasAPassword(options.host)
+            raise NobodyHasAPassword(options.host, where.user)
         link = ""
         if first and sys.stdout.isatty() and not where.json:  # into a file or log it would let in whoever reads that
             link = link_to(address, str(await identity.link(operator(where.tenant), where.user)))
         return first, link
 
 
-def _welcome(where: Scope, address: str, workers: int, *, first: bool, link: str) -> None:
+def _check_settings(given: Mapping[str, Any]) -> None:
+    settings = resolve(*general_sources(os.environ), given_source(given)).settings
+    for model in (settings.model, settings.fallback, settings.summary_model):
+        if model and model.startswith(LOCAL):
+            find(model.removeprefix(LOCAL))
+
+
+def _welcome(where: Where, address: str, workers: int, *, first: bool, link: str) -> None:
     """Say where the service is, and how to come in."""
     if where.json:
         say_json({"address": address, "workers": workers, "first": first})

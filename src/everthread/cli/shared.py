@@ -26,7 +26,7 @@ from everthread.language.shown import counted as counted
 from everthread.language.shown import printable as printable
 from everthread.opening import Opening
 from everthread.providers.choose import host_of
-from everthread.store.conversations import NEWEST, Conversation, is_name, owner_of
+from everthread.store.conversations import NEWEST, Conversation, is_name
 from everthread.talk import Talk
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SOON = 0.5  # seconds after which the end of a program is worth a word
 PATIENCE = 5.0  # seconds that a locked store is waited for: somebody sits at the terminal
 
 
-class Scope(NamedTuple):
+class Where(NamedTuple):
     """The store or service (`url`) and whose conversations, from the options."""
 
     store: str
@@ -58,8 +58,8 @@ class Scope(NamedTuple):
         return f"of {self.user!r}{tenant} {f'at {self.url}' if self.url else f'in {store}'}"
 
 
-def scoped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say where and whose. It is one that needs the store itself."""
+def at_store(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say where and whose; it needs the store itself."""
     return _with_options(click.option("--url", hidden=True, expose_value=False, callback=_refuse_url), command)
 
 
@@ -89,12 +89,12 @@ def _refuse_url(context: click.Context, _option: click.Parameter, given: str | N
         raise click.UsageError(f"{context.info_name} needs the store itself: run it where that is, without --url.")
 
 
-def scope_of(store: str | None, user: str, tenant: str, as_json: bool, url: str | None = None) -> Scope:
-    """The scope that the options say. Of a service it is asked whose the key is, where no user is named."""
+def where_of(store: str | None, user: str, tenant: str, as_json: bool, url: str | None = None) -> Where:
+    """What the options say. A service is asked whose the key is, where no user is named."""
     url = _chosen_url(store, url)
     if url and not _was_said("user"):
         user, tenant = guarded(as_json, lambda: asyncio.run(_caller_at(url, user, tenant)))
-    return Scope(store or default_store(), user, tenant, as_json, url)
+    return Where(store or default_store(), user, tenant, as_json, url)
 
 
 def _chosen_url(store: str | None, url: str | None) -> str:
@@ -131,7 +131,7 @@ def default_store() -> str:
 
 
 def run(
-    scope: Scope,
+    where: Where,
     work: Callable[[Everthread], Awaitable[None]],
     *,
     makes_store: bool = False,
@@ -143,23 +143,23 @@ def run(
     """
 
     async def worked() -> None:
-        if not makes_store and not scope.url:
-            must_be_there(scope.store)
-        async with opened(scope, agents) as et:
+        if not makes_store and not where.url:
+            must_be_there(where.store)
+        async with opened(where, agents) as et:
             await work(et)
 
-    guarded(scope.json, lambda: asyncio.run(worked()))
+    guarded(where.json, lambda: asyncio.run(worked()))
 
 
 @asynccontextmanager
-async def opened(scope: Scope, agents: Path | None = None) -> AsyncIterator[Everthread]:
-    if scope.url:  # which has agents of its own
-        async with _service(scope.url) as there:
+async def opened(where: Where, agents: Path | None = None) -> AsyncIterator[Everthread]:
+    if where.url:  # which has agents of its own
+        async with _service(where.url) as there:
             yield there
         return
-    async with Everthread.open(scope.store, patience=PATIENCE) as et:
+    async with Everthread.open(where.store, patience=PATIENCE) as et:
         if agents is not None:
-            await et.agents.sync(agents, tenant=scope.tenant)
+            await et.agents.sync(agents, tenant=where.tenant)
         yield et
         if not await et.memory.drain(SOON):
             tell("Finishing what is remembered; ctrl-C leaves it for later.")
@@ -176,6 +176,13 @@ def agents_folder(given: str | None = None) -> Path | None:
 def own_agents() -> Path:
     """The folder where a user's agents are looked for by default."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "everthread" / "agents"
+
+
+def how_to_write(where: Where, agent: str) -> str:
+    """What to do for there to be an agent, for use in a sentence."""
+    if where.url:
+        return "see to it where the service runs, which is given its agents there"
+    return f"write {own_agents() / f'{agent}.toml'}, or name a folder with --agents"
 
 
 def pairs_of(given: Iterable[str]) -> dict[str, Any]:
@@ -266,47 +273,45 @@ def tell(text: str, *, colour: str = "") -> None:
     click.secho(printable(text), fg=colour or None, dim=None if colour else True, err=True)
 
 
-async def find(et: Everthread, scope: Scope, name: str | None) -> Talk:
+async def find(et: Everthread, where: Where, name: str | None) -> Talk:
     """The conversation with this id, the application's own or Everthread's, the beginning or end of one of these, or
-    this name; the newest where none is given."""
-    whose: Any = {"user": scope.user, "tenant": scope.tenant}
+    this name; where none is given, the last active, which the list has first."""
+    whose: Any = {"user": where.user, "tenant": where.tenant}
     if name and is_name(name):
         with suppress(UnknownConversation, BadValue):  # it is no id, then
             return await et.conversation(id=name, begin=False, **whose)
     if name is not None and is_id(name.upper()):
         return await et.conversation(id=name.upper(), **whose)
-    found = await (_newest(et, scope) if name is None else every_conversation(et, scope))
+    found = await (_last_active(et, where) if name is None else every_conversation(et, where))
     if not found:
-        raise NoConversation(f"There are no conversations {scope.whose}: name whose with --user.")
-    return et.talk(found[0] if name is None else _called(name, found, scope))
+        raise NoConversation(f"There are no conversations {where.whose}: name whose with --user.")
+    return et.talk(found[0] if name is None else _called(name, found, where))
 
 
-async def _newest(et: Everthread, scope: Scope) -> Sequence[Conversation]:
-    if scope.url:
-        return await every_conversation(et, scope)
-    return await et.log.conversations.page(owner_of(scope.tenant, scope.user), limit=1)
+async def _last_active(et: Everthread, where: Where) -> Sequence[Conversation]:
+    return await et.conversations(user=where.user, tenant=where.tenant, limit=1)
 
 
-async def every_conversation(et: Everthread, scope: Scope) -> list[Conversation]:
+async def every_conversation(et: Everthread, where: Where) -> list[Conversation]:
     """All that the user has, begun last first."""
     found: list[Conversation] = []
     before = NEWEST
-    while page := await et.conversations(user=scope.user, tenant=scope.tenant, before=before, limit=500):
+    while page := await et.conversations(user=where.user, tenant=where.tenant, before=before, limit=500):
         found += page
         before = page[-1].cursor
     return sorted(found, key=lambda one: one.id, reverse=True)
 
 
-def _called(name: str, conversations: Sequence[Conversation], scope: Scope) -> Conversation:
+def _called(name: str, conversations: Sequence[Conversation], where: Where) -> Conversation:
     """The only conversation with this name, or with an id that begins or ends with it."""
     part = name.upper()
     matches = [c for c in conversations if c.name == name or c.id.startswith(part) or c.id.endswith(part)]
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise NoConversation(f"There are {len(matches)} conversations {name!r} {scope.whose}: give more of the id.")
+        raise NoConversation(f"There are {len(matches)} conversations {name!r} {where.whose}: give more of the id.")
     hint = "`everthread conversations` lists those there are"
-    raise NoConversation(f"There is no conversation {name!r} {scope.whose}: {hint}.")
+    raise NoConversation(f"There is no conversation {name!r} {where.whose}: {hint}.")
 
 
 async def on_branch(talk: Talk, branch: str | None) -> Talk:
@@ -352,9 +357,9 @@ def ago(time: datetime | None) -> str:
 
 
 @contextmanager
-def progress(scope: Scope, what: str) -> Iterator[Callable[[int], None]]:
+def progress(where: Where, what: str) -> Iterator[Callable[[int], None]]:
     """A counter on stderr while something long goes on, for people only."""
-    if scope.json or not sys.stderr.isatty():
+    if where.json or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

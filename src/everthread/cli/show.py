@@ -19,7 +19,7 @@ from everthread.cli.shared import (
     printable,
     run,
     say_json,
-    scope_of,
+    where_of,
 )
 from everthread.cli.telling import dollars
 from everthread.core.events import (
@@ -72,10 +72,10 @@ def show_command(
     limit: int,
     list_branches: bool,
     follow: bool,
-    **scope: Any,
+    **rest: Any,
 ) -> None:
-    """Show what was said in a CONVERSATION (its id, or the beginning or end of it; the newest by default)."""
-    where = scope_of(**scope)
+    """Show what was said in a CONVERSATION (its id, or the beginning or end of it; the last active by default)."""
+    where = where_of(**rest)
 
     async def work(et: Everthread) -> None:
         talk = await find(et, where, conversation)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import click
 
 from everthread.app import AGENT, Everthread
-from everthread.cli.shared import Scope, find, pairs_of, tell
+from everthread.cli.shared import Where, find, how_to_write, pairs_of, tell
 from everthread.config import check
-from everthread.errors import BadValue
+from everthread.errors import BadValue, NotFound, UnknownAgent
 from everthread.providers.choose import notice
 from everthread.talk import Talk
 
@@ -66,18 +66,30 @@ def partner_of(given: dict[str, Any]) -> Partner:
     return partner
 
 
-async def talk_of(et: Everthread, where: Scope, partner: Partner) -> Talk:
+async def talk_of(et: Everthread, where: Where, partner: Partner) -> Talk:
     """The conversation that was named, another, or the newest with the agent."""
     if partner.conversation:
         return await _named(et, where, partner.conversation, partner.agent)
     agent = partner.agent or AGENT
-    if agent != AGENT:
-        await et.agents.must_be(where.tenant, agent)
     owner: dict[str, Any] = {"user": where.user, "tenant": where.tenant, "agent": agent}
+    if agent != AGENT and not await et.conversations(**owner, limit=1):  # whom one talks with already is no slip
+        await _must_be(et, where, agent)
     return await (et.begin(**owner) if partner.new else et.conversation(**owner))
 
 
-async def _named(et: Everthread, where: Scope, conversation: str, agent: str | None) -> Talk:
+async def _must_be(et: Everthread, where: Where, agent: str) -> None:
+    try:
+        await et.agents.must_be(where.tenant, agent)
+    except UnknownAgent as problem:
+        raise NoAgent(problem, how_to_write(where, agent)) from None
+
+
+class NoAgent(NotFound):
+    def __init__(self, problem: UnknownAgent, todo: str) -> None:
+        super().__init__(f"{problem.sentence.rstrip('.')}. To have another, {todo}.")
+
+
+async def _named(et: Everthread, where: Where, conversation: str, agent: str | None) -> Talk:
     talk = await find(et, where, conversation)
     if agent and talk.conversation.agent != agent:
         raise BadValue("--agent", agent, f"{talk.conversation.agent!r}, with whom this conversation is")

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from everthread.app import Everthread
-from everthread.cli.shared import Scope, ago, anywhere, console, counted, find, printable, run, say_json, scope_of
+from everthread.cli.shared import Where, ago, anywhere, console, counted, find, printable, run, say_json, where_of
 from everthread.cli.telling import dollars
 from everthread.core.values import plain
 from everthread.store.beside.usage import By, UsageTotal
@@ -24,9 +24,9 @@ BY = ("conversation", "branch", "turn", "session", "day", "model", "user")
 @click.option("--by", type=click.Choice(BY), help="What to add up by; days by default, turns of a conversation.")
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="From this day on (UTC).")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="How many rows, newest first.")
-def usage_command(conversation: str | None, by: By | None, since: datetime | None, limit: int, **scope: Any) -> None:
+def usage_command(conversation: str | None, by: By | None, since: datetime | None, limit: int, **rest: Any) -> None:
     """Show what model calls took, of all your conversations or of one CONVERSATION: tokens, cache, price, time."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
     begin = since.replace(tzinfo=UTC) if since else None
 
     unit: By = by or ("turn" if conversation else "day")
@@ -42,7 +42,7 @@ def usage_command(conversation: str | None, by: By | None, since: datetime | Non
 
 
 async def _rows(
-    et: Everthread, where: Scope, conversation: str | None, *, by: By, since: datetime | None, limit: int
+    et: Everthread, where: Where, conversation: str | None, *, by: By, since: datetime | None, limit: int
 ) -> list[UsageTotal]:
     if conversation:
         return await (await find(et, where, conversation)).usage(by=by, since=since, limit=limit)

@@ -17,7 +17,7 @@ from everthread.cli.identity import (
     table,
 )
 from everthread.cli.link import show_link
-from everthread.cli.shared import Scope, ago, run, say_json, scope_of, scoped
+from everthread.cli.shared import Where, ago, at_store, run, say_json, where_of
 from everthread.core.accounts import ROLES, USER, Account, AuditEntry, Caller, operator
 from everthread.core.values import plain
 from everthread.errors import BadValue, UnknownAccount
@@ -29,7 +29,7 @@ PAGE = 500
 
 
 @click.command("users")
-@scoped
+@at_store
 @click.option("--invite", metavar="NAME", help="Print a link that gives somebody an account, with --role.")
 @click.option("--change", metavar="NAME", help="Change what a user is: --role.")
 @click.option("--role", type=click.Choice(ROLES), help="With --invite or --change.")
@@ -45,7 +45,7 @@ def users_command(role: Any, address: str, force: bool, **given: Any) -> None:
     what is done is written into the audit."""
     names = ("invite", "change", "disable", "enable", "password", "sign_out", "audit")
     acts = {name: given.pop(name) for name in names}
-    where = scope_of(**given)
+    where = where_of(**given)
 
     async def work(et: Everthread) -> None:
         act = only_one(acts)
@@ -95,7 +95,7 @@ async def _one(identity: Identity, by: Caller, user: str) -> Account:
     raise UnknownAccount(user)
 
 
-def _show(where: Scope, found: list[Account]) -> None:
+def _show(where: Where, found: list[Account]) -> None:
     if where.json:
         say_json(plain(found))
     elif not found:
@@ -109,7 +109,7 @@ def _state(one: Account) -> str:
     return "active" if one.disabled is None else f"disabled {ago(one.disabled)}"
 
 
-def _show_audit(where: Scope, found: list[AuditEntry]) -> None:
+def _show_audit(where: Where, found: list[AuditEntry]) -> None:
     if where.json:
         say_json(plain(found))
         return

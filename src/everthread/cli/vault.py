@@ -8,14 +8,14 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.identity import asked_for, only_one, table, vault_of
-from everthread.cli.shared import Scope, ago, run, say_json, scope_of, scoped, tell
+from everthread.cli.shared import Where, ago, at_store, run, say_json, tell, where_of
 from everthread.core.accounts import ProviderKey, operator
 from everthread.core.values import plain
 from everthread.language.shown import counted
 
 
 @click.command("vault")
-@scoped
+@at_store
 @click.option("--put", metavar="PROVIDER", help="Keep a key: it is asked for, or piped in as one line.")
 @click.option("--remove", metavar="PROVIDER", help="Forget a key.")
 @click.option("--rotate", is_flag=True, help="Encrypt the keys of all tenants with the newest master key.")
@@ -25,7 +25,7 @@ def vault_command(**given: Any) -> None:
     is a provider's name, or the host and port of a server. The master key is EVERTHREAD_VAULT_KEY, else the file
     vault.key in your configuration folder, which is made with the first key: back it up, apart from the database."""
     acts = {name: given.pop(name) for name in ("put", "remove", "rotate", "new_key")}
-    where = scope_of(**given)
+    where = where_of(**given)
 
     async def work(et: Everthread) -> None:
         act = only_one(acts)
@@ -42,14 +42,14 @@ def vault_command(**given: Any) -> None:
     run(where, work)
 
 
-def _tell_rotated(where: Scope, count: int) -> None:
+def _tell_rotated(where: Where, count: int) -> None:
     if where.json:
         say_json({"encrypted": count})
     else:
         tell(f"{counted(count, 'key')} encrypted anew. Older master keys can go once no other process needs them.")
 
 
-def _show(where: Scope, found: list[ProviderKey]) -> None:
+def _show(where: Where, found: list[ProviderKey]) -> None:
     if where.json:
         say_json(plain(found))
     elif not found:

@@ -7,20 +7,20 @@ from typing import Any
 import click
 
 from everthread.app import Everthread
-from everthread.cli.shared import json_text, printable, run, scope_of, scoped, tell
+from everthread.cli.shared import at_store, json_text, printable, run, tell, where_of
 from everthread.core.values import plain
 from everthread.jobs.worker import Did
 
 
 @click.command("work")
-@scoped
+@at_store
 @click.option("--once", is_flag=True, help="End when nothing is left to do.")
 @click.option("--all", "everything", is_flag=True, help="Look at every conversation first, not only at reminders.")
-def work_command(once: bool, everything: bool, **scope: Any) -> None:
+def work_command(once: bool, everything: bool, **rest: Any) -> None:
     """Say what is scheduled, and do what memory has to do, for all users of the store, apart from the processes that
     reply: briefs, recaps, summaries, the index of recall. Processes leave both to this command where the setting
     `worker` is `apart` (EVERTHREAD_WORKER=apart). Any number may run; ctrl-C ends one cleanly."""
-    where = scope_of(**scope)
+    where = where_of(**rest)
 
     def did(one: Did) -> None:
         if where.json:

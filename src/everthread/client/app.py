@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -12,16 +13,18 @@ from everthread import app
 from everthread import arguments as check
 from everthread.agent import personas
 from everthread.agent.personas import Agents
-from everthread.app import TENANT
-from everthread.client.connection import Answer, Connection
+from everthread.app import AGENT, TENANT
+from everthread.client.connection import Answer, Asked, Connection
+from everthread.client.moving import exported, imported
 from everthread.client.remote import Given, Remote, remote
 from everthread.client.talk import NO_STORE, Talk
 from everthread.client.visit import Visit
 from everthread.core.accounts import Caller
-from everthread.errors import NotRemote
+from everthread.errors import BadValue, NotRemote
 from everthread.jobs.worker import Did
 from everthread.opening import Opening
 from everthread.store.conversations import Conversation
+from everthread.transfer.read import Format, Imported, Progress
 
 KEY = "EVERTHREAD_API_KEY"
 PATIENCE = 600.0  # seconds
@@ -91,6 +94,26 @@ class Everthread(Remote, app.Everthread):
     @property
     def agents(self) -> Agents:
         return RemoteAgents(self._visit)
+
+    def export(self, *, user: str, tenant: str = TENANT) -> AsyncIterator[bytes]:
+        return exported(self._visit, Asked("GET", "/export", user=self._visit.acting_for(user, tenant)))
+
+    async def import_file(
+        self,
+        path: str | Path,
+        *,
+        user: str,
+        agent: str = AGENT,
+        format: Format | None = None,
+        keep_users: bool = False,
+        progress: Progress | None = None,
+        tenant: str = TENANT,
+    ) -> Imported:
+        acting = self._visit.acting_for(user, tenant)
+        if keep_users:
+            raise BadValue("keep_users", keep_users, "left out: what is imported becomes the user's")
+        query = {"agent": check.name("agent", agent)} | ({"format": str(check.format(format))} if format else {})
+        return await imported(self._visit, Asked("POST", "/import", query, user=acting), Path(path), progress)
 
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None

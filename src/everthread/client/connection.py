@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from everthread.client.events import EVENTS, ServerEvent, events_in
+from everthread.client.events import ServerEvent, events_in, lines_in
+from everthread.core.loopback import LOOPBACK
 from everthread.errors import BadValue, Closed, EverthreadError, MissingExtra, ServiceUnreachable
 from everthread.problems import TYPE, error_of
+from everthread.routes import EVENTS, FOR_USER, PORT, PREFIX
 
 if TYPE_CHECKING:
     import httpx2
 
-PREFIX = "/api"
-FOR_USER = "Everthread-User"  # in which an application's key names for whom it acts
 JSON = "application/json"
+BYTES = "application/octet-stream"
 TRIES = 4  # of a request that may be repeated
 BACK_OFF = 0.2  # seconds before the second try; twice as many before each further one
 LONGEST = 30.0  # seconds that a request which was refused for now waits for another try
@@ -98,24 +99,57 @@ class Connection:
             raise self._problem(response)
         return Answer(response.content, response.headers)
 
+    async def lines(self, asked: Asked) -> AsyncIterator[bytes]:
+        """An answer line by line, as it comes; it must come to its end. It is asked for again before its first line
+        alone."""
+        try:
+            async with self._answering(asked, self._patience) as response:
+                async for line in lines_in(_pieces(response)):
+                    yield line
+        except Lost as lost:
+            raise self.unreachable(lost) from None
+
+    async def send(self, asked: Asked, pieces: Callable[[], AsyncIterator[bytes]]) -> Answer:
+        """The answer to a request whose body is sent bit by bit; anew where it was refused for now."""
+        attempt = 1
+        while True:
+            request = self._request(asked, self._patience, {"content-type": BYTES}, content=pieces())
+            try:
+                with _telling_loss():
+                    response = await self._http.send(request)
+            except Lost as lost:
+                raise self.unreachable(lost) from None
+            if attempt == TRIES or (wait := _wait(response)) is None:
+                return self._taken(response)
+            await asyncio.sleep(wait)
+            attempt += 1
+
     @asynccontextmanager
     async def events(self, asked: Asked) -> AsyncIterator[AsyncIterator[ServerEvent]]:
         """A stream of server-sent events, until either side ends it. Lost: the connection failed."""
-        response = await self._streamed(asked)
+        async with self._answering(asked, SILENCE, {"accept": EVENTS}) as response:
+            yield events_in(_pieces(response))
+
+    @asynccontextmanager
+    async def _answering(
+        self, asked: Asked, seconds: float, headers: Mapping[str, str] = _NONE
+    ) -> AsyncIterator[httpx2.Response]:
+        """An answer that is still to be read. Lost; or what the service refuses."""
+        response = await self._streamed(asked, seconds, headers)
         try:
             if response.status_code >= 300:
                 with _telling_loss():
                     await response.aread()
                 raise self._problem(response)
-            yield events_in(_pieces(response))
+            yield response
         finally:
             await response.aclose()
 
-    async def _streamed(self, asked: Asked) -> httpx2.Response:
+    async def _streamed(self, asked: Asked, seconds: float, headers: Mapping[str, str]) -> httpx2.Response:
         """An answer that comes bit by bit, asked for again while it is refused for now."""
         attempt = 1
         while True:
-            request = self._request(asked, SILENCE, {"accept": EVENTS})
+            request = self._request(asked, seconds, headers)
             with _telling_loss():
                 response = await self._http.send(request, stream=True)
             if attempt == TRIES or (wait := _wait(response)) is None:
@@ -124,7 +158,13 @@ class Connection:
             await asyncio.sleep(wait)
             attempt += 1
 
-    def _request(self, asked: Asked, seconds: float, more: Mapping[str, str] = _NONE) -> httpx2.Request:
+    def _request(
+        self,
+        asked: Asked,
+        seconds: float,
+        more: Mapping[str, str] = _NONE,
+        content: AsyncIterator[bytes] | None = None,
+    ) -> httpx2.Request:
         import httpx2
 
         if self._http.is_closed:
@@ -137,7 +177,7 @@ class Connection:
         return self._http.build_request(
             asked.method,
             f"{self.address}{PREFIX}{asked.path}{_query(asked.query)}",
-            content=None if asked.body is None else json.dumps(asked.body).encode(),  # which spells lone surrogates
+            content=content if asked.body is None else json.dumps(asked.body).encode(),  # which spells lone surrogates
             headers=headers,  # type: ignore[arg-type]
             timeout=httpx2.Timeout(seconds, connect=CONNECT),
         )
@@ -212,7 +252,9 @@ def address_of(given: object) -> str:
     """The address of a service, without the slash at its end."""
     parts = urlsplit(given) if isinstance(given, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadValue("address", given, "that of a service, such as https://talk.example.com or http://127.0.0.1:8321")
+        raise BadValue(
+            "address", given, f"that of a service, such as https://talk.example.com or http://{LOOPBACK[0]}:{PORT}"
+        )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise BadValue("address", f"{parts.scheme}://{parts.hostname}/…", "without names, passwords or queries in it")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

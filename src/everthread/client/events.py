@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-EVENTS = "text/event-stream"
-
 
 class ServerEvent(NamedTuple):
     """`id`: from where to go on; empty where the event does not say."""
@@ -18,20 +16,38 @@ class ServerEvent(NamedTuple):
 
 async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[ServerEvent]:
     """The events of a stream. Comments are signs of life, and what was cut off in the middle is no event."""
-    rest = b""
+    lines: list[bytes] = []
+    async for line in lines_in(pieces):
+        if line:
+            lines.append(line)
+            continue
+        if event := _event(lines):
+            yield event
+        lines = []
+
+
+async def lines_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a stream, without their ends. One that comes in many pieces is put together once, when it has
+    ended; what comes after the last end is none."""
+    begun: list[bytes] = []
     async for piece in pieces:
-        *whole, rest = (rest + piece).replace(b"\r\n", b"\n").split(b"\n\n")
-        for text in whole:
-            if event := _event(text):
-                yield event
+        # By this and nothing else: JSON may hold what Unicode takes for the end of a line.
+        rest, *more = piece.split(b"\n")
+        begun.append(rest)
+        for next_one in more:
+            yield b"".join(begun).removesuffix(b"\r")
+            begun = [next_one]
 
 
-def _event(text: bytes) -> ServerEvent | None:
+def _event(lines: list[bytes]) -> ServerEvent | None:
+    data: list[bytes] = []
     fields: dict[bytes, bytes] = {}
-    for line in text.split(b"\n"):  # and by nothing else: JSON may hold what Unicode takes for the end of a line
+    for line in lines:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
-        fields[name] = fields[name] + b"\n" + value if name == b"data" and name in fields else value
-    if b"data" not in fields:
+        if name == b"data":
+            data.append(value)
+        fields[name] = value
+    if not data:
         return None
-    return ServerEvent(fields.get(b"event", b"message").decode(), fields[b"data"], fields.get(b"id", b"").decode())
+    return ServerEvent(fields.get(b"event", b"message").decode(), b"\n".join(data), fields.get(b"id", b"").decode())

@@ -23,6 +23,7 @@ from everthread.client.child import Child
 from everthread.client.connection import Answer, Asked
 from everthread.client.contexts import Context
 from everthread.client.listening import Listening
+from everthread.client.moving import exported
 from everthread.client.remote import Given, Remote, remote
 from everthread.client.turns import Turn
 from everthread.client.visit import Visit
@@ -37,12 +38,11 @@ from everthread.core.logged import Logged
 from everthread.core.partial import place_of
 from everthread.core.told import Told, items
 from everthread.errors import BadValue, UnknownBranch, UnknownConversation
-from everthread.routes import TALK, Route
+from everthread.routes import TALK, WARNING, Route
 from everthread.store.conversations import Conversation
 from everthread.talk.writing import as_events
 
 OF_A_TURN = tuple(ForTurn.__optional_keys__)
-WARNING = "everthread-warning"  # a page was made smaller, because it took too long
 NO_STORE = "The store is the service's, and is not reached from here: ask for what you need with a verb."
 
 
@@ -183,6 +183,9 @@ class Talk(Remote, talk.Talk):
         number = (await self.on(branch))._branch
         asked = request_of(TABLE["child.look"], {**self._where, "branch": str(number)}, {})._replace(user=self._for({}))
         return Child(self, wire.loads(TABLE["child.look"].gives, (await self._visit.connection.ask(asked)).body))
+
+    def export(self) -> AsyncIterator[bytes]:
+        return exported(self._visit, Asked("GET", f"{TALK.format_map(self._where)}/export", user=self._for({})))
 
     async def blob(self, hash: str) -> bytes:
         path = f"{TALK.format_map(self._where)}/blobs/{in_path('hash', check.text('hash', hash))}"

@@ -21,16 +21,19 @@ from everthread.client.events import ServerEvent
 from everthread.client.visit import Visit
 from everthread.core.canvas.changes import read_changes
 from everthread.core.deltas import CallDelta, CanvasDelta, Delta, Done, Notice, ReasoningDelta, ResultDelta, TextDelta
-from everthread.core.events import Assistant, Event, ModelCall, ToolCall, ToolResult, text_of
+from everthread.core.ended import CANCELLED, LEFT_OPEN, STOPPED
+from everthread.core.events import UNANSWERED, AgentKilled, Assistant, Event, ModelCall, ToolCall, ToolResult, text_of
 from everthread.core.happenings import CanvasChanged
 from everthread.core.logged import Logged
-from everthread.errors import BadOutput, EverthreadError, ModelError
-from everthread.problems import error_of
+from everthread.errors import BadOutput, EverthreadError, LimitReached, ModelError, TurnInterrupted
+from everthread.errors.turns import AT_ITS_LIMIT
+from everthread.problems import URN, error_of
 
 if TYPE_CHECKING:
     from everthread.client.talk import Talk
 
 LEAVES = "it ended before the turn began"
+ENDED_WITH_ITS_PROCESS = (CANCELLED, LEFT_OPEN, UNANSWERED)  # a service's turns are cancelled by nobody else
 
 
 class Turn:
@@ -88,14 +91,21 @@ class Turn:
         if not self._begun or self._begins is None:
             raise self._visit.connection.unreachable(LEAVES)
         own = self._talk._at(self._begins.branch)
-        async with aclosing(own.listen(after=self._begins.seq)) as told:  # type: ignore[type-var]
-            async for item in told:
-                if delta := self._heard.new(item):
-                    tell(delta)
-                if self._heard.done:
-                    break
-        if self._heard.error and self._heard.done and self._heard.done.state not in ("idle", "waiting"):
-            raise ModelError(self._heard.error)
+        try:
+            async with aclosing(own.listen(after=self._begins.seq)) as told:  # type: ignore[type-var]
+                async for item in told:
+                    if delta := self._heard.new(item):
+                        tell(delta)
+                    if self._heard.done:
+                        break
+            if problem := self._heard.problem:
+                raise problem
+        except EverthreadError as problem:
+            if self._says:
+                problem.kept = self._begins.seq
+            elif isinstance(problem, TurnInterrupted):
+                problem.kept = (await own.turns(limit=1))[-1].first
+            raise
 
     async def _end(self) -> None:
         """End the turn; one that has not begun, the service drops by itself."""
@@ -110,10 +120,22 @@ class Heard:
 
     def __init__(self) -> None:
         self.done: Done | None = None
-        self.error = ""  # why the last model call failed, if it did
+        self._failed = ""  # why the last model call failed, if it did
+        self._killed: str | None = None  # why the turn ended before its time, if it did
         self._known: Counter[object] = Counter()
         self._passed: Counter[object] = Counter()
         self._running = 0  # characters of the reply that runs which were listened to
+
+    @property
+    def problem(self) -> EverthreadError | None:
+        """What a turn came to that was listened to until its end; None where it is over, waits or was stopped."""
+        if self.done is None or self.done.state in ("idle", "waiting") or self._killed == STOPPED:
+            return None
+        if self._killed in ENDED_WITH_ITS_PROCESS:
+            return TurnInterrupted()
+        if self._killed and self._killed.startswith(AT_ITS_LIMIT):
+            return error_of({"type": f"{URN}{LimitReached.__name__}", "detail": self._killed})
+        return ModelError(self._failed) if self._failed else None
 
     def tell(self, delta: Delta, tell: Callable[[Delta], None]) -> None:
         """Tell a delta that comes with the answer itself."""
@@ -144,7 +166,9 @@ class Heard:
             rest, self._running = text_of(event)[self._running :], 0
             return TextDelta(text=rest)
         if isinstance(event, ModelCall):
-            self.error = event.error
+            self._failed = event.error
+        if isinstance(event, AgentKilled):
+            self._killed = event.reason
         return _as_delta(item.seq, event)
 
 

@@ -11,9 +11,13 @@ from everthread import arguments, wire
 from everthread.app import TENANT
 from everthread.client.connection import Asked, Connection
 from everthread.core.accounts import Caller
-from everthread.errors import BadValue, Forbidden
+from everthread.errors import BadValue, Forbidden, KeyRefused, NotSignedIn
 
 ME = Asked("GET", "/me")
+WANTS_A_KEY = (
+    "wants an API key: set EVERTHREAD_API_KEY, or give it as `key`. `everthread keys --make LABEL` makes one, on the "
+    "machine where it runs."
+)
 
 
 class Visit:
@@ -26,7 +30,12 @@ class Visit:
 
     async def begin(self) -> None:
         """Ask the service who we are. ServiceUnreachable, NotSignedIn, KeyRefused, Forbidden."""
-        answer = await self.connection.ask(ME._replace(user=self._user))
+        try:
+            answer = await self.connection.ask(ME._replace(user=self._user))
+        except KeyRefused:
+            raise
+        except NotSignedIn:
+            raise NotSignedIn(f"The service at {self.connection.address} {WANTS_A_KEY}") from None
         try:
             self._caller = wire.loads(Caller, answer.body)
         except BadValue:

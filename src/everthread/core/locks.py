@@ -50,6 +50,9 @@ def is_file(model: object) -> bool:
 
 
 def refusal(name: str) -> Forbidden:
+    if name in MODELS:
+        why = f"A model by the path of its file is set by the operators of this service alone ({name})"
+        return Forbidden(why, f"name one of a provider, or {IN_THE_WHEEL}")
     return Forbidden(f"{name} is set by the operators of this service alone", "leave it out, or ask one of them")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
@@ -25,11 +25,18 @@ _SIMPLE: dict[Any, dict[str, Any]] = {
 }
 
 
+class FormOf(NamedTuple):
+    """Beside a type, as in `Annotated[dict[str, Any], FormOf(Change)]`: of what it is the form. So a verb that reads it
+    by itself is described all the same."""
+
+    type: Any
+
+
 def schema_of(wanted: Any) -> dict[str, Any]:
     """The schema of the forms of a type."""
     origin, given = get_origin(wanted), get_args(wanted)
     if origin is Annotated:
-        return schema_of(given[0])
+        return schema_of(next((one.type for one in given[1:] if isinstance(one, FormOf)), given[0]))
     if origin in (Union, UnionType):
         return _one_of([schema_of(one) for one in given])
     if origin is Literal:

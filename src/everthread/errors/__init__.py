@@ -111,6 +111,7 @@ from everthread.errors.turns import (
     TooManyChildren,
     TurnBusy,
     TurnCancelled,
+    TurnInterrupted,
     UnknownAgent,
     UnknownChild,
 )
@@ -191,6 +192,7 @@ __all__ = [
     "TooSlow",
     "TurnBusy",
     "TurnCancelled",
+    "TurnInterrupted",
     "Unavailable",
     "UnknownAccount",
     "UnknownAgent",

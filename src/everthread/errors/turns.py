@@ -58,6 +58,17 @@ class TurnCancelled(EverthreadError):
         super().__init__("The turn was cancelled: what had come of the reply is kept, and `talk.resume()` goes on.")
 
 
+class TurnInterrupted(EverthreadError):
+    """The process that ran a turn has ended in the middle of it. `again`: the turn can be gone on with."""
+
+    again = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The turn was interrupted, because the process that ran it has ended: what had come of the reply is kept."
+        )
+
+
 class NothingToResume(Conflict):
     """There is no turn that could go on."""
 

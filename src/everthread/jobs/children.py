@@ -14,7 +14,7 @@ from everthread.agent.outcomes import settle
 from everthread.agent.runtime import Runtime
 from everthread.errors import EverthreadError, NotFound
 from everthread.store.conversations import Owner
-from everthread.store.scope import as_operator, within
+from everthread.store.reach import as_operator, within
 
 SOON = 5.0  # seconds after which a process that has opened the store begins to look
 LOOK = 60.0  # seconds between two looks

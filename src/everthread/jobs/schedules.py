@@ -45,7 +45,7 @@ from everthread.jobs.worker import Did
 from everthread.store.beside.leases import Lease, nothing_more
 from everthread.store.beside.schedules import ABOUT
 from everthread.store.conversations import Conversation, Owner
-from everthread.store.scope import as_operator, within
+from everthread.store.reach import as_operator, within
 from everthread.tools import ToolContext
 
 SOON = 5.0  # seconds after which a process that has opened the store begins to look: one that ends before leaves it

@@ -22,7 +22,7 @@ from everthread.errors import Conflict, EverthreadError, NotFound
 from everthread.store.beside.holders import is_dead, process_of, this_process
 from everthread.store.beside.leases import Term, TurnLease
 from everthread.store.conversations import OPERATOR, Owner
-from everthread.store.scope import as_operator, within
+from everthread.store.reach import as_operator, within
 
 LOOK = 2.0  # seconds between two looks, and between two signs of life
 SILENT = 5  # looks after which a process that has said nothing is gone

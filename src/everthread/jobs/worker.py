@@ -31,7 +31,7 @@ from everthread.store.beside.leases import Held, Lease, nothing_more
 from everthread.store.beside.reminders import ABOUT, Reminder
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
-from everthread.store.scope import as_operator, within
+from everthread.store.reach import as_operator, within
 
 MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
 AT_ONCE = 4  # branches that are worked on at the same time

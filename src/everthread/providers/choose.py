@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from everthread.core.loopback import LOOPBACK
 from everthread.core.values import Value
 from everthread.providers.client import Access
 from everthread.providers.registry import provider, providers
@@ -122,7 +123,7 @@ def _key_for(address: str, environ: Mapping[str, str], keys: Mapping[str, str]) 
     """The key for an address: by scheme, host and port; by host and port alone where nobody can listen in; or
     EVERTHREAD_KEY, for the address that EVERTHREAD_ADDRESS names."""
     host, scheme = host_of(address), urlsplit(address).scheme
-    here = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+    here = urlsplit(address).hostname in LOOPBACK
     private = keys.get(host) if scheme == "https" or here else None
     given = environ.get("EVERTHREAD_KEY", "") if environ.get("EVERTHREAD_ADDRESS", "") == address else ""
     return keys.get(f"{scheme}://{host}") or private or given

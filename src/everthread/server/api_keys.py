@@ -15,6 +15,7 @@ from everthread.core.accounts import ADMINISTRATOR, USER, ApiKey, Caller, Role, 
 from everthread.core.ids import is_id, make_id
 from everthread.core.times import microseconds, moment
 from everthread.errors import BadValue, Forbidden, KeyRefused, UnknownKey
+from everthread.routes import FOR_USER
 from everthread.server import tokens
 from everthread.server.bound import Bound, is_self, must_administer
 from everthread.server.sign_ins import DAY, MINUTE, check_scopes
@@ -22,7 +23,6 @@ from everthread.server.tokens import Secret
 from everthread.store.conversations import check_name
 
 DAYS, MOST_DAYS = 365, 3_650
-HEADER = "Everthread-User"  # in which an application names for whom it acts
 
 
 class MadeKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class Keys(Bound):
         hash = tokens.hash_of(token, tokens.KEY)
         if not hash:
             raise KeyRefused("is not known here")
-        check_name(HEADER, user, empty=True)
+        check_name(FOR_USER, user, empty=True)
 
         async def look() -> tuple[Caller, int]:
             found = await self._accounts.key_of(hash, acts_for=user)
@@ -125,9 +125,9 @@ class Keys(Bound):
 def _acts_for(key: ApiKey, named: str) -> str:
     """The user as whom a key acts; none where an application names none."""
     if key.user and named not in ("", key.user):
-        raise Forbidden("This API key is one user's", f"leave out the header {HEADER}, or use an application's key")
+        raise Forbidden("This API key is one user's", f"leave out the header {FOR_USER}, or use an application's key")
     if key.application and named and not named.startswith(key.users):
-        raise Forbidden("This API key is not for that user", f"name one in {HEADER} that begins as the key says")
+        raise Forbidden("This API key is not for that user", f"name one in {FOR_USER} that begins as the key says")
     return key.user or named
 
 

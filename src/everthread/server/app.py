@@ -27,14 +27,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
 from everthread.problems import TYPE, body_of, status_of
-from everthread.routes import ROUTES, TALK, Route
+from everthread.routes import PREFIX, ROUTES, TALK, Route
 from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
 from everthread.server.files import blob, export_all, export_one, import_all, upload
 from everthread.server.metrics import metrics
 from everthread.server.office import OFFICE
-from everthread.server.openapi import PREFIX, described
+from everthread.server.openapi import described
 from everthread.server.pages import page
 from everthread.server.service import Service
 from everthread.server.watched import ROUTE, Watched

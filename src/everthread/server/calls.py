@@ -23,7 +23,7 @@ from everthread.core.deltas import Delta, Notice
 from everthread.core.logged import Logged
 from everthread.core.told import Told
 from everthread.problems import body_of
-from everthread.routes import Opened, Route
+from everthread.routes import WARNING, Opened, Route
 from everthread.server.reading import JSON, Arguments, arguments_of
 from everthread.server.service import Service, Stay
 from everthread.server.sse import EventStream, Sent, wants_events
@@ -31,7 +31,6 @@ from everthread.talk import Talk
 
 PAGES = (Talk.before, Talk.after)
 LIMIT = 50  # events of a page, where the caller names no number
-WARNING = "everthread-warning"
 
 
 async def answer(service: Service, route: Route, request: Request) -> Response:
@@ -68,7 +67,8 @@ async def _in_time(
 
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
     """Call a verb that is no turn's: what it gave, as JSON; nothing where it gives nothing."""
-    service.allow(given.several, given.named)
+    if route.of not in ("identity", "vault"):  # which take no settings; an `address` there is the caller's
+        service.allow(given.several, given.named)
     if route.verb is Talk.delegate:  # a turn, too
         await service.meter.begin_child(caller, given.named)
     if route.verb is Everthread.erase_user:  # the account goes with the conversations

@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket
 
 from everthread.core.accounts import Caller, Scope
 from everthread.errors import Forbidden, NotSignedIn
-from everthread.server.api_keys import HEADER
+from everthread.routes import FOR_USER
 from everthread.server.identity import Identity
 
 COOKIE = "everthread"
@@ -93,7 +93,7 @@ def sign_in_of(request: HTTPConnection) -> str:
 
 def _named_in(request: HTTPConnection) -> str:
     """The user whom an application names: a header's bytes, which are UTF-8 here."""
-    raw = request.headers.get(HEADER, "")
+    raw = request.headers.get(FOR_USER, "")
     try:
         return raw.encode("latin-1").decode()
     except UnicodeError:

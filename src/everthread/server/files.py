@@ -10,27 +10,24 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from msgspec import structs
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
-from everthread import wire
+from everthread import arguments, wire
 from everthread.app import AGENT
-from everthread.core.accounts import Caller
 from everthread.core.images import media_type_of
-from everthread.core.locks import kept, unlocked
 from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
 from everthread.server.calls import talk_of
 from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
 from everthread.server.service import Service
-from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
-from everthread.store.scripts.restore import Whole
-from everthread.transfer import document_lines, export_lines, read_all
+from everthread.store.conversations import check_name, owner_of
+from everthread.transfer import read_all
 
 LINES = "application/x-ndjson"
 AGAIN = 4  # how often an export begins anew when something was redacted meanwhile
@@ -101,31 +98,20 @@ async def export_one(service: Service, request: Request) -> Response:
     caller = await service.enter(request, "read")
     with service.within(caller):
         talk = await talk_of(service, caller, request.path_params["conversation"])
-        return await _exported(service, caller, [talk.conversation], documents=False)
+        return await _exported(talk.export)
 
 
 async def export_all(service: Service, request: Request) -> Response:
     """All conversations of the caller's, and MEMORY.md with its versions."""
     caller = await service.enter(request, "read")
     with service.within(caller):
-        return await _exported(service, caller, await _every(service, caller), documents=True)
+        return await _exported(partial(service.et.export, user=caller.user, tenant=caller.tenant))
 
 
-async def _every(service: Service, caller: Caller) -> list[Conversation]:
-    found: list[Conversation] = []
-    before, owner = NEWEST, owner_of(caller.tenant, caller.user)
-    while page := await service.et.log.conversations.page(owner, before=before, limit=500):
-        found += page
-        before = page[-1].id
-    return found
-
-
-async def _exported(
-    service: Service, caller: Caller, conversations: list[Conversation], *, documents: bool
-) -> Response:
+async def _exported(lines: Callable[[], AsyncIterator[bytes]]) -> Response:
     file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- without a name; gone with the answer, or with us
     try:
-        await _write(service, caller, conversations, documents, file)
+        await _write(lines, file)
     except BaseException:
         file.close()
         raise
@@ -133,19 +119,13 @@ async def _exported(
     return StreamingResponse(_pieces(file), media_type=LINES, headers={"content-disposition": name})
 
 
-async def _write(
-    service: Service, caller: Caller, conversations: list[Conversation], documents: bool, file: IO[bytes]
-) -> None:
+async def _write(lines: Callable[[], AsyncIterator[bytes]], file: IO[bytes]) -> None:
     for again in range(AGAIN):
         with suppress(*([Outdated] if again < AGAIN - 1 else [])):
             file.seek(0)
             file.truncate()
-            for one in conversations:
-                async for line in export_lines(service.et.log, one):
-                    await asyncio.to_thread(file.write, line)
-            if documents:
-                async for line in document_lines(service.et.log, owner_of(caller.tenant, caller.user)):
-                    await asyncio.to_thread(file.write, line)
+            async for line in lines():
+                await asyncio.to_thread(file.write, line)
             return
 
 
@@ -161,24 +141,13 @@ async def import_all(service: Service, request: Request) -> Response:
     caller's; either all of it is imported or nothing."""
     caller = await service.enter(request, "write")
     agent = check_name("agent", request.query_params.get("agent", AGENT))
+    format = arguments.format(request.query_params.get("format"))  # type: ignore[arg-type]
     with service.within(caller), service.meter.connection(caller):
         async with _received(request) as path:
-            contents = await asyncio.to_thread(read_all, path, owner_of(caller.tenant, caller.user), agent=agent)
-        wholes = [_unlocked(whole) for whole in contents.wholes]
-        await service.et.log.restore(wholes, contents.documents)
-    told: dict[str, Any] = {"conversations": [whole.conversation.id for whole in contents.wholes]}
-    told["events"] = sum(len(drafts) for whole in contents.wholes for _, drafts in whole.branches)
-    return JSONResponse(told)
-
-
-def _unlocked(whole: Whole) -> Whole:
-    """What came from elsewhere, without what is for this service's operators alone to set."""
-    conversation = structs.replace(whole.conversation, settings=kept(whole.conversation.settings))
-    branches = [
-        (branch, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
-        for branch, drafts in whole.branches
-    ]
-    return structs.replace(whole, conversation=conversation, branches=branches)
+            owner = owner_of(caller.tenant, caller.user)
+            contents = await asyncio.to_thread(read_all, path, owner, agent=agent, format=format)
+        await service.et.log.restore(*contents.unlocked())
+    return Response(wire.dumps(contents.imported), media_type=JSON)
 
 
 @asynccontextmanager

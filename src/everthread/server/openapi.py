@@ -20,10 +20,10 @@ from everthread.core.logged import Logged
 from everthread.core.told import Told
 from everthread.core.value_schemas import schema_of
 from everthread.problems import TITLES, TYPE
-from everthread.routes import Argument, Route
-from everthread.server.sse import EVENTS
+from everthread.routes import EVENTS, PREFIX, Argument, Route
+from everthread.transfer.detect import FORMATS
+from everthread.transfer.read import Imported
 
-PREFIX = "/api"
 BRANCH = {
     "name": "branch",
     "in": "query",
@@ -76,7 +76,7 @@ def _in(where: str, name: str, schema: Any = TEXT) -> dict[str, Any]:
 _SIGNED_IN = {JSON: _object(caller=schema_of(Caller), csrf=TEXT)}
 _STATUS = {JSON: _object(status=TEXT)}
 _BY_LINK, _BY_PASSWORD = _object(link=TEXT), _object(user=TEXT, password={**TEXT, "format": "password"})
-_IMPORTED = {JSON: _object(conversations={"type": "array", "items": TEXT}, events={"type": "integer"})}
+_IMPORTED = {JSON: schema_of(Imported)}
 _RANGES = {"206": "The range that was asked for.", "304": "It has not changed.", "416": "There is no such range."}
 
 BESIDE: dict[str, Beside] = {
@@ -87,7 +87,11 @@ BESIDE: dict[str, Beside] = {
     "blob": Beside(gives={"*/*": BYTES}, takes=(_in("header", "Range"), _in("header", "If-None-Match")), also=_RANGES),
     "export_one": Beside(gives={NDJSON: BYTES}),
     "export_all": Beside(gives={NDJSON: BYTES}),
-    "import_all": Beside(gives=_IMPORTED, body={"*/*": BYTES}, takes=(_in("query", "agent"),)),
+    "import_all": Beside(
+        gives=_IMPORTED,
+        body={"*/*": BYTES},
+        takes=(_in("query", "agent"), _in("query", "format", {"enum": [*FORMATS]})),
+    ),
     "sign_in": Beside(gives=_SIGNED_IN, body={JSON: {"anyOf": [_BY_LINK, _BY_PASSWORD]}}, open=True),
     "who": Beside(gives=_SIGNED_IN),
     "sign_out": Beside(status=204),

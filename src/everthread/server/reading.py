@@ -50,7 +50,9 @@ async def arguments_of(route: Route, request: Request, *, most: int) -> Argument
 def arguments_in(route: Route, form: dict[str, Any]) -> Arguments:
     """The arguments that one JSON object gives, wherever a request has them: a message of a WebSocket."""
     _check_names(route, form)
-    return _gathered(route, lambda one: _of_json(one, form[one.name]) if one.name in form else _absent(one))
+    return _gathered(
+        route, lambda one: _of_json(one, form[one.name]) if one.name in form else _absent(one, "arguments")
+    )
 
 
 def _check_names(route: Route, form: Mapping[str, Any], where: str = "") -> None:
@@ -74,9 +76,9 @@ def _gathered(route: Route, value: Callable[[Argument], Any]) -> Arguments:
 _NONE = object()
 
 
-def _absent(one: Argument) -> Any:
+def _absent(one: Argument, where: str = "") -> Any:
     if one.required:
-        raise BadValue(one.name, None, f"given in the {one.where}")
+        raise BadValue(one.name, None, f"given in the {where or one.where}")
     return _NONE
 
 

@@ -2,7 +2,7 @@
 
 When it is told to end (SIGTERM), it takes no new requests, tells all who listen to come back elsewhere, and gives turns
 that run a few seconds to finish; what is left of them then is interrupted, with what had come of the reply kept.
-`run` is the whole program. Several processes share one socket (`workers`).
+`run` is the whole program. Several processes share one socket (`processes`).
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from everthread.app import Everthread
+from everthread.core.loopback import LOOPBACK
 from everthread.core.settings import GivenSettings
 from everthread.errors import EverthreadError, OneProcessOnly
+from everthread.routes import PORT
 from everthread.server.app import application
 from everthread.server.door import Door
 from everthread.server.identity import Identity
 from everthread.server.limits import Allowance
 from everthread.server.logs import Format, note, to_stderr
 from everthread.server.passwords import Passwords
+from everthread.server.processes import Processes, ended
 from everthread.server.service import Service
 from everthread.server.tracing import tracing
 from everthread.server.vault import Vault
-from everthread.server.workers import Workers, ended
 from everthread.store.open import takes_bus
 from everthread.tools.canvas import canvas_tools
 
-PORT = 8321
 DRAIN = 10.0  # seconds that turns are given to finish
 CLOSE = 3  # seconds that connections are given to close, once all were told to
 BACKLOG = 2048  # connections that may wait to be accepted
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How the service runs. `names`: by which names it may be called beside its host's own."""
 
     store: str
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK[0]
     port: int = PORT
     names: tuple[str, ...] = ()
     agents: str = ""
     settings: GivenSettings = {}
     allowance: Allowance = Allowance()
-    proxies: str = "127.0.0.1"  # whose word on a caller's address and scheme is taken
+    proxies: str = LOOPBACK[0]  # whose word on a caller's address and scheme is taken
     log_format: Format = "text"
     canvas: bool = False  # whether agents may draw on the canvas
     drain: float = DRAIN
@@ -67,7 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hosts(self) -> frozenset[str]:
         """By which names the service may be called; none: by any."""
-        own = LOOPBACK if self.host in LOOPBACK else frozenset[str]()
+        own = frozenset(LOOPBACK if self.host in LOOPBACK else ())
         return own | {name.lower() for name in self.names}
 
 
@@ -246,7 +246,7 @@ def serve_several(options: Options, at: socket.socket, count: int, *, began: Cal
     if not takes_bus(options.store):
         raise OneProcessOnly(count)
     with at:
-        Workers(_one, (options, at), count, began).serve()
+        Processes(_one, (options, at), count, began).serve()
 
 
 def _one(options: Options, at: socket.socket, tells: Connection) -> None:

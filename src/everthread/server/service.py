@@ -24,7 +24,7 @@ from everthread.server.metrics import Metrics, look_at_backlog
 from everthread.server.tracing import Tracing
 from everthread.server.vault import Vault
 from everthread.server.watched import CALLER
-from everthread.store.scope import as_operator, within
+from everthread.store.reach import as_operator, within
 
 _log = logging.getLogger("everthread.server")
 

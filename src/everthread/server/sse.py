@@ -17,9 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-EVENTS = "text/event-stream"
+from everthread.routes import EVENTS
+
 BEAT = 15.0  # seconds after which a sign of life is sent
-HEADERS = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"))
+HEADERS = ((b"content-type", f"{EVENTS}; charset=utf-8".encode()), (b"cache-control", b"no-store"))
 UNBUFFERED = ((b"x-accel-buffering", b"no"),)  # nginx would else keep it back
 
 
@@ -46,7 +47,7 @@ class EventStream(Response):
     """A response that lasts until there is nothing more to tell, the caller has gone or the service ends."""
 
     def __init__(self, told: AsyncGenerator[Sent, None], leaving: asyncio.Event, held: ExitStack | None = None) -> None:
-        """`held`: what is let go of at its end. It is told in the context in which this was made: the caller's scope
+        """`held`: what is let go of at its end. It is told in the context in which this was made: the caller's reach
         of the store holds there as well."""
         super().__init__(media_type=EVENTS)
         self._told, self._leaving, self._held = told, leaving, held or ExitStack()

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from everthread.core.ids import is_id
 from everthread.errors import GoingAway
 from everthread.problems import TYPE, body_of
+from everthread.routes import EVENTS, LEAVING
 from everthread.server.logs import note
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ ROUTE, CALLER = "everthread.route", "everthread.caller"  # of a scope: which tem
 UNMATCHED = "unmatched"
 ALWAYS = ("/health", "/ready", "/metrics")  # answered to the last
 QUIET = frozenset(ALWAYS)  # asked for every few seconds: no line of the log for each
-RESTARTING = 1012
 
 
 class Watched:
@@ -90,7 +90,7 @@ class Watched:
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._service.leaving.is_set():
             await receive()
-            await send({"type": "websocket.close", "code": RESTARTING})
+            await send({"type": "websocket.close", "code": LEAVING})
             return
         began = time.perf_counter()
         self._service.metrics.sockets.inc()
@@ -108,7 +108,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _is_stream(message: Message) -> bool:
-    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in message["headers"])
+    return any(name == b"content-type" and value.startswith(EVENTS.encode()) for name, value in message["headers"])
 
 
 def _route(scope: Scope) -> str:

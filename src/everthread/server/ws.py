@@ -26,16 +26,17 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from everthread import wire
 from everthread.core.accounts import Caller
 from everthread.core.values import inner_form, plain
-from everthread.errors import BadRequest, EverthreadError, NoSuchRoute, TooMany
+from everthread.errors import BadRequest, BadValue, EverthreadError, TooMany
 from everthread.problems import problem_of, status_of
-from everthread.routes import ROUTES, Route
+from everthread.routes import LEAVING, ROUTES, Route
 from everthread.server.calls import begun, called, snapshot_of, taken, talk_of
 from everthread.server.reading import arguments_in, loads
 from everthread.server.service import Service
 from everthread.talk import Talk
 
 VERBS: dict[str, Route] = {route.verb.__name__: route for route in ROUTES if route.of == "talk"}
-LEAVING, LATER, REFUSED, TOO_SLOW = 1012, 1013, 4003, 4008  # codes with which a socket is closed
+LATER, REFUSED, TOO_SLOW = 1013, 4003, 4008  # codes with which a socket is closed, beside LEAVING
+A_MESSAGE = 'a message is a JSON object in text, such as {"id": 1, "verb": "say", "arguments": {"pieces": ["Hello!"]}}'
 AT_ONCE = 32  # messages of a socket that are answered side by side
 SEND_SECONDS = 30.0  # for a socket to take what it is sent
 
@@ -46,13 +47,13 @@ async def converse(service: Service, socket: WebSocket) -> None:
         caller = await service.enter(socket, "read")
         with service.within(caller), service.meter.connection(caller):
             await socket.accept()
-            await _Line(service, socket, caller).serve()
+            await _OpenSocket(service, socket, caller).serve()
     except EverthreadError as problem:
         await socket.accept()
         await socket.close(LATER if isinstance(problem, TooMany) else REFUSED, _reason(problem))
 
 
-class _Line:
+class _OpenSocket:
     """A socket with its caller, and the conversation that it shows."""
 
     def __init__(self, service: Service, socket: WebSocket, caller: Caller) -> None:
@@ -150,10 +151,13 @@ class _Line:
             await self._refuse(problem, {})
 
     async def _called(self, message: dict[str, Any]) -> Any:
-        route = VERBS.get(str(message.get("verb")))
+        verb = message.get("verb")
+        route = VERBS.get(verb) if isinstance(verb, str) else None
         await self._service.enter(self._socket, route.scope if route else "read")
+        if isinstance(verb, BadRequest):
+            raise verb
         if route is None:
-            raise NoSuchRoute(str(message.get("verb")))
+            raise BadValue("verb", verb, f"'open', or a verb of a conversation: {', '.join(map(repr, VERBS))}")
         if self._talk is None:
             raise BadRequest("no conversation is open on this socket")
         given = arguments_in(route, _arguments(message))
@@ -173,12 +177,12 @@ class _Line:
 
 
 def _message(text: str | None) -> dict[str, Any]:
-    """What was sent; a frame of bytes is no message either."""
+    """What was sent. In place of a verb stands what is wrong, where it is no message; one of bytes is none either."""
     try:
-        found = loads(text or "")
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {"verb": "a message that is no JSON object"}
+        found = loads(text) if text else None
+    except (ValueError, RecursionError) as problem:
+        return {"verb": BadRequest(f"{A_MESSAGE} ({problem})")}
+    return found if isinstance(found, dict) else {"verb": BadRequest(A_MESSAGE)}
 
 
 def _arguments(message: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ MAIN = 1
 NEWEST = "~"  # sorts after every id
 MINUTE = 60_000_000  # microseconds
 OWN_ID = "conversation with the id"
-OPERATOR = "*"  # in place of a tenant: whoever may see the rows of all (`store.scope`)
+OPERATOR = "*"  # in place of a tenant: whoever may see the rows of all (`store.reach`)
 
 
 class Owner(NamedTuple):

@@ -39,6 +39,7 @@ from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.listing import ListedConversation
 from everthread.store.recall.hits import Branches, Hit, Scope
+from everthread.transfer.read import Format, Imported, Progress
 
 __all__ = ["Agents", "Child", "Everthread", "Reply", "Stream", "Talk"]
 
@@ -214,6 +215,26 @@ class Everthread:
     def schedules(self, *, user: str, tenant: str = ...) -> list[Schedule]:
         """All schedules of a user's conversations, those made first before the others. Without a user there are
         none."""
+    def export(self, *, user: str, tenant: str = ...) -> Stream[bytes]:
+        """All conversations of a user, and MEMORY.md with its versions, as JSON Lines, one after another. Outdated:
+        something was redacted meanwhile that may stand in what came: begin anew."""
+    def import_file(
+        self,
+        path: str | Path,
+        *,
+        user: str,
+        agent: str = ...,
+        format: Format | None = None,
+        keep_users: bool = False,
+        progress: Progress | None = None,
+        tenant: str = ...,
+    ) -> Imported:
+        """Import conversations from a file: an Everthread export (same ids and times), a data export of ChatGPT or
+        Claude, or message lists of OpenAI, Anthropic or Gemini. Either all of it is imported or nothing. BadFormat.
+
+        All becomes the user's; with `keep_users` an Everthread export goes back to those whose it was. `agent`: with
+        whom, for histories of other programs. `format` is found out unless it is given. `progress` is told, from
+        another thread, how many lines were read since it was told last."""
     def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
         """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
         to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
@@ -347,6 +368,9 @@ class Talk:
         so is forgotten with its call."""
     def tail(self, *, turns: int = 20, messages: bool = False) -> list[Logged]:
         """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
+    def export(self) -> Stream[bytes]:
+        """The conversation as JSON Lines, with all its branches, images and files, one after another. Outdated:
+        something was redacted meanwhile that may stand in what came: begin anew."""
     def before(
         self,
         seq: int = ...,

@@ -20,6 +20,7 @@ from everthread.store.conversations import Totals
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.times import FOREVER
 from everthread.talk.bound import Bound
+from everthread.transfer import export_lines
 
 LOOKED = 500  # messages that are looked at together where metadata is asked for
 WITHIN = 100_000  # events among which they are looked for, unless told otherwise: half a second at most
@@ -30,6 +31,11 @@ class Reading(Bound):
         """The events of the newest turns, whole, or only the messages. Reads what was said, across a clear as well."""
         found = await self._log.tail(await self.line(), turns=arguments.count("turns", turns))
         return [one for one in found if one.kind in MESSAGES] if messages else found
+
+    def export(self) -> AsyncIterator[bytes]:
+        """The conversation as JSON Lines, with all its branches, images and files, one after another. Outdated:
+        something was redacted meanwhile that may stand in what came: begin anew."""
+        return export_lines(self._log, self.conversation)
 
     async def before(
         self,

@@ -26,11 +26,12 @@ from everthread.transfer.claude import from_claude
 from everthread.transfer.detect import detect
 from everthread.transfer.read import read_all, read_file
 from everthread.transfer.strands import Exported, Strand
-from everthread.transfer.write import document_lines, export_lines, mirror
+from everthread.transfer.write import all_lines, document_lines, export_lines, mirror
 
 __all__ = [
     "Exported",
     "Strand",
+    "all_lines",
     "detect",
     "document_lines",
     "export_lines",

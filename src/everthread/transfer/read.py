@@ -14,12 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from everthread.core.branches import Branch
 from everthread.core.events import Event
 from everthread.core.ids import make_id
+from everthread.core.locks import kept, unlocked
 from everthread.core.times import microseconds, moment
+from everthread.core.values import Value
 from everthread.errors import BadFormat
 from everthread.providers.anthropic.messages import from_anthropic
 from everthread.providers.google.contents import from_gemini
@@ -46,11 +49,44 @@ _UNKNOWN = (
 Progress = Callable[[int], None]  # called with the number of lines read since it was last called
 
 
+class Imported(msgspec.Struct, Value, frozen=True, kw_only=True):
+    """What was imported: the ids of the conversations, how many events and documents, and whose they are now."""
+
+    conversations: tuple[str, ...]
+    events: int
+    documents: int
+    users: tuple[str, ...]
+
+
 class Contents(NamedTuple):
     """What a file holds: conversations, and documents such as MEMORY.md."""
 
     wholes: list[Whole]
     documents: list[OwnedDocument]
+
+    @property
+    def imported(self) -> Imported:
+        """The account of it, once it was imported."""
+        users = {*(whole.conversation.user for whole in self.wholes), *(one.owner.user for one in self.documents)}
+        return Imported(
+            conversations=tuple(whole.conversation.id for whole in self.wholes),
+            events=sum(len(drafts) for whole in self.wholes for _, drafts in whole.branches),
+            documents=len({(one.owner, one.document.name) for one in self.documents}),
+            users=tuple(sorted(users)),
+        )
+
+    def unlocked(self) -> Contents:
+        """The same, without what is for the operators of a service alone to set: it came from elsewhere."""
+        return self._replace(wholes=[_unlocked(whole) for whole in self.wholes])
+
+
+def _unlocked(whole: Whole) -> Whole:
+    conversation = structs.replace(whole.conversation, settings=kept(whole.conversation.settings))
+    branches = [
+        (branch, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
+        for branch, drafts in whole.branches
+    ]
+    return structs.replace(whole, conversation=conversation, branches=branches)
 
 
 def read_file(

@@ -20,7 +20,7 @@ from everthread.core.events import Command, Redacted, media_of
 from everthread.core.logged import Logged
 from everthread.core.times import moment
 from everthread.errors import Outdated, UnknownBlob, UnknownConversation
-from everthread.store.conversations import MAIN, BranchTotals, Conversation, Owner
+from everthread.store.conversations import MAIN, NEWEST, BranchTotals, Conversation, Owner
 from everthread.store.log import Log
 from everthread.store.private_files import private_file
 
@@ -56,6 +56,18 @@ async def document_lines(log: Log, owner: Owner) -> AsyncIterator[bytes]:
         for one in reversed(await log.documents.versions(owner, newest.name, limit=newest.version)):
             about = {"user": owner.user, **msgspec.structs.asdict(one), "time": timestamp(moment(one.time))}
             yield _line({"everthread": VERSION, "document": about})
+
+
+async def all_lines(log: Log, owner: Owner) -> AsyncIterator[bytes]:
+    """The lines of all that is a user's: documents, then conversations, begun last first. Raises Outdated."""
+    async for line in document_lines(log, owner):
+        yield line
+    before = NEWEST
+    while page := await log.conversations.page(owner, before=before, limit=PAGE):
+        for conversation in page:
+            async for line in export_lines(log, conversation):
+                yield line
+        before = page[-1].id
 
 
 async def mirror(log: Log, conversation: Conversation, path: Path) -> None:

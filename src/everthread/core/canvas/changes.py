@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from everthread.core.canvas.elements import Cell, Element
+from everthread.core.canvas.wrong import wrong
 from everthread.core.values import Value, stored_form
 from everthread.errors import BadValue
 
@@ -80,7 +81,7 @@ def change_of(given: object) -> Change:
     try:
         found: Change = msgspec.convert(given, Change)
     except msgspec.ValidationError as problem:
-        raise BadValue("change", given, f"a change of the canvas ({problem})") from None
+        raise BadValue("change", given, f"a change of the canvas ({wrong(Change, given, problem)})") from None
     return found
 
 

@@ -47,7 +47,8 @@ def find(name: str) -> ModelFile:
     """The file of a model by its name after `local:`. Raises NoModelFile."""
     path = _small(name) if name == SMALL else Path(name).expanduser().absolute()
     if path.suffix.lower() != ".gguf":
-        raise NoModelFile(name, f"say {SMALL}, or the path of a file that ends in .gguf")
+        missing = f"there is no file {path}; check the path, or " if os.path.sep in name and not path.exists() else ""
+        raise NoModelFile(name, f"{missing}say {SMALL}, or the path of a file that ends in .gguf")
     try:
         with path.open("rb") as file:
             trained = _trained(file)

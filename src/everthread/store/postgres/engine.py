@@ -44,7 +44,7 @@ from everthread.store.migrate import Migration, missing
 from everthread.store.postgres import wall
 from everthread.store.postgres.pool import Pool
 from everthread.store.postgres.wall import Standing
-from everthread.store.scope import as_operator
+from everthread.store.reach import as_operator
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 A stack of idle connections and a limit. asyncpg's own pool does more (it resets each connection, a round trip,
 and wraps it), at a price that an append would feel: 0.1 ms here, a tenth of a durable commit.
 
-Each connection sees the rows of one tenant, or of all (`store.scope`). Whoever takes one gets one that sees what they
+Each connection sees the rows of one tenant, or of all (`store.reach`). Whoever takes one gets one that sees what they
 may: if there is one, an idle one that does already, else another that is told first, which is a round trip.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 
 from everthread.errors import EverthreadError
-from everthread.store.scope import scope
+from everthread.store.reach import reach
 
 TENANT = "everthread.tenant"  # the variable that the policies of the tables look at
 POINT = f"SELECT set_config('{TENANT}', $1, false)"
@@ -42,7 +42,7 @@ class Pool:
     async def take(self) -> Any:
         await self._room.acquire()
         try:
-            connection = await self._sound(scope())
+            connection = await self._sound(reach())
         except BaseException:
             self._room.release()
             raise

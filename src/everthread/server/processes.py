@@ -27,12 +27,12 @@ SETTLED = 10.0  # seconds after which a process that dies had started well
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 PATIENCE = 30.0  # seconds that processes have to end once they were told to; then they are killed
 
-_log = logging.getLogger("everthread.workers")
+_log = logging.getLogger("everthread.processes")
 
 Target = Callable[..., None]
 
 
-class Worker:
+class Process:
     """One of several processes. It writes to a pipe once it serves."""
 
     def __init__(self, target: Target, args: tuple[object, ...]) -> None:
@@ -59,14 +59,14 @@ class Worker:
         self.process.close()
 
 
-class Workers:
+class Processes:
     """`target` is run in each process, with the args and a connection that it writes to once it serves."""
 
     def __init__(
         self, target: Target, args: tuple[object, ...], count: int, began: Callable[[], None] = lambda: None
     ) -> None:
         self._target, self._args, self._count, self._began = target, args, count, began
-        self._all: list[Worker] = []
+        self._all: list[Process] = []
         self._due: list[float] = []  # when those that died are replaced
         self._failures = 0
         self._served = False  # whether any ever did
@@ -87,7 +87,7 @@ class Workers:
         now = time.monotonic()
         due = [at for at in self._due if at <= now]
         self._due = [at for at in self._due if at > now]
-        self._all += [Worker(self._target, self._args) for _ in due]
+        self._all += [Process(self._target, self._args) for _ in due]
 
     def _wait(self, woken: socket.socket) -> None:
         """Until a process has something to say, has died or is to be begun, or a signal came."""

@@ -1,7 +1,7 @@
 """Within a tenant everything works that is the tenant's, in whatever task it is done, and nothing else is reached. What
 serves all tenants works for all, whoever happened to begin it.
 
-On SQLite a scope changes nothing: there these tests say that nothing is lost by it.
+On SQLite a reach changes nothing: there these tests say that nothing is lost by it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from everthread.jobs import schedules
 from everthread.jobs.worker import Worker
 from everthread.store.conversations import Owner
 from everthread.store.postgres.pool import Pool
-from everthread.store.scope import as_operator, scope
+from everthread.store.reach import as_operator, reach
 from everthread.sync import Everthread as InThreads
 from everthread.testing.scripted import call, script
 from everthread.tools import tool
@@ -54,17 +54,17 @@ async def said(et: Everthread, someone: str, tenant: str, *, turns: int = 1) -> 
     return talk
 
 
-# -- the scope itself ------------------------------------------------------------------------------------------------
+# -- the reach itself ------------------------------------------------------------------------------------------------
 
 
 def test_it_is_the_operators_unless_somebody_says_otherwise() -> None:
-    assert scope() == "*"
+    assert reach() == "*"
     with within(ACME):
-        assert scope() == ACME
+        assert reach() == ACME
         with as_operator():
-            assert scope() == "*"
-        assert scope() == ACME
-    assert scope() == "*"
+            assert reach() == "*"
+        assert reach() == ACME
+    assert reach() == "*"
 
 
 @pytest.mark.parametrize("tenant", ["*", "", "a\nb"])
@@ -119,7 +119,7 @@ async def test_a_turn_goes_on_within_its_tenant_when_its_caller_has_left(address
         """Look where we are."""
         async with asyncio.timeout(PATIENCE):
             await looks.wait()
-        seen.append(scope())
+        seen.append(reach())
         return "Here."
 
     script(someone, [call("look")], "I see.")
@@ -142,12 +142,12 @@ async def _is_idle(talk: Talk) -> bool:
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The scopes in which the worker has looked at a branch, and done what was due there."""
+    """The reaches in which the worker has looked at a branch, and done what was due there."""
     found = list[str]()
     real = Worker._once
 
     async def telling(self: Worker, *given: Any, **how: Any) -> Any:
-        found.append(scope())
+        found.append(reach())
         return await real(self, *given, **how)
 
     monkeypatch.setattr(Worker, "_once", telling)
@@ -191,7 +191,7 @@ async def test_what_is_scheduled_is_said_within_its_tenant_whoever_opened_the_st
     @tool
     async def look() -> str:
         """Look where we are."""
-        seen.append(scope())
+        seen.append(reach())
         return "Here."
 
     script(someone, [call("look")], "I see.", [call("look")], "I see.")
