@@ -33,6 +33,7 @@ TABLES = [
     *(
         "everthread_migrations",
         "forgetting",
+        "forgotten_tokens",
         "leases",
         "links",
         "model_calls",
@@ -45,6 +46,7 @@ TABLES = [
 ]
 # What stands beside conversations.
 OTHER_KEYS = {
+    "forgotten_tokens": ["tenant", "user", "day"],
     "accounts": ["tenant", "user"],
     "api_keys": ["tenant", "id"],
     "audit": ["tenant", "id"],

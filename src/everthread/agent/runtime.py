@@ -50,7 +50,7 @@ from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
 from everthread.providers.registry import provider
 from everthread.store.beside.documents import Document
-from everthread.store.conversations import Conversation
+from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
 from everthread.store.log import Log
 from everthread.store.scripts.read import newest_markers, own_calls
@@ -70,6 +70,7 @@ T = TypeVar("T")
 
 Summarise = Callable[[str, str], "str | Awaitable[str]"]  # from instructions and what was said to a summary
 KeysOf = Callable[[str], Awaitable[Mapping[str, str]]]  # from a tenant to its keys, by provider or host and port
+Gate = Callable[[Owner], Awaitable[Callable[[], None]]]  # lets a turn begin, or raises TooMany; gives what ends it
 
 
 async def no_keys(_: str) -> Mapping[str, str]:
@@ -108,6 +109,7 @@ class Runtime:
         self.agents, self.queues = Agents(log, changed=self._agents.clear, locks=lambda: self.locks), Queues()
         self.children = Children()
         self.observers = Observers()
+        self.gate: Gate | None = None  # of a service, for turns that no request asks for
         self.live = Live(log, close=self.close_left)
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
@@ -336,6 +338,11 @@ class Runtime:
         while running := self._running - {asyncio.current_task()}:
             await asyncio.wait(running)
 
+    async def admit(self, conversation: Conversation) -> Callable[[], None]:
+        """Before a turn that nobody asks a service for, a child's or a schedule's: TooMany. To be called when it is
+        over."""
+        return await self.gate(conversation.owner) if self.gate else _nothing
+
     @asynccontextmanager
     async def running(self, conversation: Conversation) -> AsyncIterator[asyncio.Task[Any]]:
         """While a turn runs, in this task: closing the store ends it first. What goes wrong with it is logged: who
@@ -382,6 +389,10 @@ class Runtime:
             for client in self._clients.values():
                 stack.push_async_callback(client.close)
             self._clients = {}
+
+
+def _nothing() -> None:
+    """What ends a turn that nobody counts."""
 
 
 def _imported(name: str) -> Callable[[Access], Client]:

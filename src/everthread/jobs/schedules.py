@@ -6,8 +6,10 @@ lease moves the schedule no more. A schedule moves on only after its turn has en
 lost, and nothing said twice.
 
 It does not wait in line for a branch, but looks again later: the turn that is under way may come to wait for approval,
-and then the message waits behind that, too. What fails is an event on the branch; it is tried again later and later,
-and then paused. A turn that somebody stops has run; one that ends with its process is gone on with by the next.
+and then the message waits behind that, too. Nor does it wait in line for one of the turns that a service lets its user
+have at once. What fails is an event on the branch; it is tried again later and later, and then paused. What a service
+refuses because its user has had the tokens of a day is an event as well, and is tried at its next time. A turn that
+somebody stops has run; one that ends with its process is gone on with by the next.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from everthread.errors import (
     KeyReused,
     StoreError,
     TakenOver,
+    TooMany,
     TurnBusy,
     TurnCancelled,
     UnknownConversation,
@@ -65,7 +68,7 @@ class ScheduleWorker:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._begins: asyncio.TimerHandle | None = None
         self._serving: asyncio.Task[None] | None = None
-        self.closing = self._apart = False
+        self.closing = self._apart = False  # `closing`: nothing begins any more
 
     # -- from the outside ----------------------------------------------------------------------------------
 
@@ -95,7 +98,7 @@ class ScheduleWorker:
             due = [one for one in found if (one.id, one.look) not in tried]
             tried |= {(one.id, one.look) for one in due}
             self._run_all(due)
-            if not self._running:
+            if not self._running or self.closing:
                 return
             await asyncio.wait(set(self._running.values()))
 
@@ -155,7 +158,7 @@ class ScheduleWorker:
 
     async def _see_to(self, one: Schedule) -> bool:
         try:
-            return await self._run(one)
+            return not self.closing and await self._run(one)
         except (UnknownConversation, UnknownSchedule, TakenOver):
             return False  # erased, deleted or run by another meanwhile
         except EverthreadError as problem:
@@ -204,6 +207,8 @@ class _Run:
             await self._speak(one, said[0] if said else None)
         except TurnBusy:
             return await self._put_off(one, BUSY)
+        except TooMany as problem:
+            return await self._refuse(one, problem)
         except (StoreError, TakenOver, UnknownConversation, UnknownSchedule):
             raise
         except TurnCancelled:
@@ -232,9 +237,13 @@ class _Run:
     async def _speak(self, one: Schedule, said: Event | None) -> None:
         """Say the message, or go on with its turn; where somebody has spoken since, say it anew."""
         message = user(one.text, origin=one.origin)
-        await self._say(said if isinstance(said, User) else message, key=one.key)
-        if await self._has_no_reply(one.key):
-            await self._say(message, key=f"{one.key}/{microseconds(one.look) if one.look else 0}")
+        over = await self._worker.runtime.admit(self._conversation)
+        try:
+            await self._say(said if isinstance(said, User) else message, key=one.key)
+            if await self._has_no_reply(one.key):
+                await self._say(message, key=f"{one.key}/{microseconds(one.look) if one.look else 0}")
+        finally:
+            over()
 
     async def _has_no_reply(self, key: str) -> bool:
         """Whether what was said under a key stands in a turn that was cut short, or on a branch that was left."""
@@ -266,6 +275,18 @@ class _Run:
             target = Target(one.tenant, one.conversation)
             await self._store.append(target, [told], key=f"{one.key}/{one.look}", under=self._lease)
         return await self._move(one, partial(schedules.after_failure, now=now))
+
+    async def _refuse(self, one: Schedule, problem: TooMany) -> bool:
+        """More than the user may have. A turn at once too many ends soon; a day's tokens are told on the branch."""
+        if problem.seconds <= WAITS:
+            return await self._put_off(one, BUSY)
+        now = moment(self._store.now)
+        again = now + timedelta(seconds=problem.seconds)
+        told = ScheduleFailed(schedule=one.id, reason=problem.sentence, failures=one.failures)
+        with suppress(KeyReused):  # as in `_fail`
+            target = Target(one.tenant, one.conversation)
+            await self._store.append(target, [told], key=f"{one.key}/{one.look}", under=self._lease)
+        return await self._move(one, partial(schedules.after_refusal, now=now, again=again))
 
     async def _put_off(self, one: Schedule, seconds: int) -> bool:
         look = moment(self._store.now) + timedelta(seconds=seconds)

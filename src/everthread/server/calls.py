@@ -70,7 +70,7 @@ async def called(service: Service, route: Route, caller: Caller, target: Any, gi
     """Call a verb that is no turn's: what it gave, as JSON; nothing where it gives nothing."""
     service.allow(given.several, given.named)
     if route.verb is Talk.delegate:  # a turn, too
-        await service.meter.begin_child(caller, given.named)
+        service.meter.check_child(given.named)
     if route.verb is Everthread.erase_user:  # the account goes with the conversations
         return wire.dumps(await service.door.identity.forget_me(caller, service.et))
     value = await route.verb(target, *given.several, **given.named, **_whose(service, route, caller))

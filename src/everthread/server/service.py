@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -18,7 +17,7 @@ from everthread.core.locks import check_event, check_open
 from everthread.errors import EverthreadError
 from everthread.jobs.sweeper import Sweeper
 from everthread.server.door import Door
-from everthread.server.limits import Allowance, Meter
+from everthread.server.limits import Allowance, counted_as, held_to
 from everthread.server.logs import TurnLog
 from everthread.server.metrics import Metrics, look_at_backlog
 from everthread.server.tracing import Tracing
@@ -49,7 +48,7 @@ class Service:
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
-        self.meter = Meter(limits, self._tokens_today)
+        self.meter = held_to(et._runtime, limits)
         self.leaving = asyncio.Event()
         self.metrics, self.traces = Metrics(), traces
         for observer in (self.metrics, TurnLog(), traces):
@@ -79,8 +78,10 @@ class Service:
             _log.error("A request failed", exc_info=problem)
 
     def leave(self) -> None:
-        """The process is about to end: whoever listens is told to come back elsewhere."""
+        """The process is about to end: whoever listens is told to come back elsewhere, and nothing that is scheduled
+        begins any more."""
         self.leaving.set()
+        self.et._scheduled.closing = True
         for tell in tuple(self.to_tell):
             tell()
 
@@ -109,9 +110,11 @@ class Service:
                 await look_at_backlog(self)
             await asyncio.sleep(COUNTED)
 
-    def within(self, caller: Caller) -> AbstractContextManager[None]:
-        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
-        return within(caller.tenant)
+    @contextmanager
+    def within(self, caller: Caller) -> Iterator[None]:
+        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only, and counts as its."""
+        with within(caller.tenant), counted_as(caller):
+            yield
 
     def allow(self, several: list[Any], named: dict[str, Any]) -> None:
         """Forbidden: an argument sets what only operators may. The store would pass it over or refuse it as well; here
@@ -121,11 +124,6 @@ class Service:
         for given in (named, named.get("settings")):
             if isinstance(given, dict):
                 check_open(given)
-
-    async def _tokens_today(self, caller: Caller) -> int:
-        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        rows = await self.et.usage(user=caller.user, tenant=caller.tenant, by="day", since=midnight)
-        return sum(row.input + row.output for row in rows)
 
 
 class Stay:
