@@ -148,6 +148,8 @@ async def test_keys_and_accounts_of_others_are_not_there(served: Served) -> None
                 answer = await _asked(served, address, theirs, given, headers)
                 if address.startswith("DELETE"):  # a user who has no account may have conversations: here none
                     assert answer.json() == 0
+                elif address.endswith("/enter"):
+                    assert answer.json()["caller"]["tenant"] == cy.tenant
                 else:
                     _refused(answer, 404, address)
     for person in (ana, bob, cy):

@@ -37,10 +37,11 @@ def link_command(invite: str | None, role: Any, address: str, force: bool, **sco
     run(where, work)
 
 
-def show_link(where: Scope, address: str, token: str, user: str, holds: str) -> None:
+def show_link(where: Scope, address: str, token: str, user: str, holds: str, *, again: bool = False) -> None:
+    """Print a link, which works once, or (`again`) until its time is over."""
     link = link_to(address, token)
     if where.json:
         say_json({"link": link, "user": user, "holds": holds})
         return
     click.echo(link)
-    tell(f"It lets in {user!r}, once, within {holds}.")
+    tell(f"It shows what {user!r} sees, for {holds}." if again else f"It lets in {user!r}, once, within {holds}.")
