@@ -62,8 +62,8 @@ async def link(self: Identity, by: Caller, user: str) -> NewLink:
 
 
 class Entered(msgspec.Struct, Value, frozen=True):
-    """An administrator acts as a user until `until`: with `token`, as `Authorization: Bearer …`, or behind `#link=` in the
-    address of the page."""
+    """An administrator acts as a user until `until`: with `token`, as `Authorization: Bearer …`, or behind `#link=` in
+    the address of the page."""
 
     token: str
     caller: Caller
