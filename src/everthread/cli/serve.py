@@ -77,6 +77,7 @@ def serve_command(**given: Any) -> None:
 def _serve(
     where: Scope, *, workers: int, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any
 ) -> None:
+    from everthread.server.logs import to_stderr
     from everthread.server.serve import listening_socket, run
 
     options = _options(where, agents, settings, names, **given)
@@ -87,6 +88,7 @@ def _serve(
     except OSError as problem:
         raise AddressTaken(options.host, options.port, problem.strerror or str(problem)) from None
     with at:
+        to_stderr(options.log_format)  # whoever waits for a store is told so
         address = _address(options.host, at.getsockname()[1])
         first, link = asyncio.run(_prepare(where, options, address))
         run(options, at, workers, began=lambda: _welcome(where, address, workers, first=first, link=link))
@@ -112,7 +114,7 @@ async def _prepare(where: Scope, options: Options, address: str) -> tuple[bool, 
     """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting: what is set
     for all users is wrong, which is found out here and not by them."""
     resolve(*general_sources(os.environ))
-    async with Everthread.open(where.store) as et:
+    async with Everthread.open(where.store, patience=options.patience) as et:
         identity = identity_of(et)
         first = await identity.first(where.user, tenant=where.tenant)
         if options.host not in LOOPBACK and not await identity.any_password():

@@ -23,7 +23,7 @@ POINT = f"SELECT set_config('{TENANT}', $1, false)"
 
 class Pool:
     def __init__(self, url: str, *, most: int, patience: float) -> None:
-        self._url = url
+        self._url, self._patience = url, patience
         self.settings = {
             "synchronous_commit": "on",
             "application_name": "everthread",
@@ -81,7 +81,9 @@ class Pool:
                 return connection
             else:
                 return await self._told(connection, tenant)
-        connection = await asyncpg.connect(self._url, server_settings={**self.settings, TENANT: tenant})
+        connection = await asyncpg.connect(
+            self._url, server_settings={**self.settings, TENANT: tenant}, timeout=min(60.0, max(1.0, self._patience))
+        )
         self._sees[connection] = tenant
         return connection
 
