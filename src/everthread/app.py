@@ -298,9 +298,10 @@ class Everthread:
         """The agents that are known, and their versions."""
         return self._runtime.agents
 
-    async def default_model(self) -> Chosen:
-        """The model that replies where none is named, and why it is this one."""
-        return await self._runtime.default_model()
+    async def default_model(self, *, tenant: str = TENANT) -> Chosen:
+        """The model that replies where none is named, and why it is this one. A tenant that has keys of its own gets
+        one of their providers."""
+        return await self._runtime.default_model(arguments.name("tenant", tenant))
 
     async def usage(
         self,

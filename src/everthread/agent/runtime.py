@@ -35,6 +35,7 @@ from everthread.config import (
     resolve,
     usable,
 )
+from everthread.context.budget import in_force
 from everthread.context.build import Context, Contexts
 from everthread.context.plan import Asked
 from everthread.core import calibration, events
@@ -44,7 +45,7 @@ from everthread.core.logged import readable
 from everthread.core.strategies import Strategy
 from everthread.errors import Conflict, EverthreadError, NoModel
 from everthread.live import Live
-from everthread.providers.choose import Chosen, access_of, default_model, notice
+from everthread.providers.choose import Chosen, access_of, default_model, notice, with_a_key_of_its_own
 from everthread.providers.client import Access, Client
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
@@ -180,6 +181,14 @@ class Runtime:
         found = await self.agent(conversation.tenant, conversation.agent)
         return await self.log.ask(lambda: self.resolving(conversation, line, found, given))
 
+    async def in_force(self, found: Resolved, tenant: str) -> Resolved:
+        """Settings with the budget that a context has under them; where they name no model, with the default one's."""
+        named = found.settings.model
+        model = named or (await self.default_model(tenant)).model
+        settings = msgspec.structs.replace(found.settings, model=model)
+        told = in_force(Resolved(settings, found.source_of), self.contexts.learnt.windows)
+        return Resolved(msgspec.structs.replace(told.settings, model=named), told.source_of)
+
     def resolving(
         self,
         conversation: Conversation,
@@ -246,26 +255,30 @@ class Runtime:
             self._clients.setdefault(access, connect(access))
         return self._clients[access]
 
-    async def default_model(self) -> Chosen:
-        """Which model replies where none is named, and why."""
+    async def default_model(self, tenant: str) -> Chosen:
+        """Which model replies where none is named, and why: one for which the tenant has a key of its own, if any."""
+        if own := with_a_key_of_its_own(await self._keys(tenant)):
+            return own
         if self._chosen is None:
             self._chosen = await default_model(self._environ)
         return self._chosen
 
     async def build(self, way: Line | Current, asked: Asked) -> tuple[Context, Asked]:
         """The context, and what was asked: with the default model, where neither it nor a setting names one."""
-        return await self.with_a_model(asked, partial(self.contexts.build, self.log, way))
+        return await self.with_a_model(asked, partial(self.contexts.build, self.log, way), tenant=way.tenant)
 
-    async def with_a_model(self, asked: Asked, work: Callable[[Asked], Awaitable[T]]) -> tuple[T, Asked]:
-        """Do something that needs a model; the default one, where none is named."""
+    async def with_a_model(
+        self, asked: Asked, work: Callable[[Asked], Awaitable[T]], *, tenant: str
+    ) -> tuple[T, Asked]:
+        """Do something that needs a model; the tenant's default one, where none is named."""
         try:
             return await work(asked), asked
         except NoModel:
-            asked = await self._with_default_model(asked)
+            asked = await self._with_default_model(asked, tenant)
             return await work(asked), asked
 
-    async def _with_default_model(self, asked: Asked) -> Asked:
-        chosen = await self.default_model()
+    async def _with_default_model(self, asked: Asked, tenant: str) -> Asked:
+        chosen = await self.default_model(tenant)
         found = Source("the default model", {"model": chosen.model, "address": chosen.address or None})
         return msgspec.structs.replace(asked, sources=(found, *asked.sources))
 

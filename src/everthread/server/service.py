@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import HTTPConnection
 
 from everthread.app import Everthread
+from everthread.config import KNOWN, check
 from everthread.core.accounts import Caller, Scope
 from everthread.core.locks import check_event, check_open
 from everthread.errors import EverthreadError
@@ -118,12 +119,16 @@ class Service:
 
     def allow(self, several: list[Any], named: dict[str, Any]) -> None:
         """Forbidden: an argument sets what only operators may. The store would pass it over or refuse it as well; here
-        it is told before anything is written."""
+        it is told before anything is written. BadSetting: there is no such setting."""
         for one in several:
             check_event(one)
         for given in (named, named.get("settings")):
             if isinstance(given, dict):
                 check_open(given)
+        settings = named.get("settings")
+        for name, value in settings.items() if isinstance(settings, dict) else ():
+            if name not in KNOWN:  # a library's program may keep settings of its own there; here it is a mistake
+                check(name, value, "what was given")
 
 
 class Stay:
