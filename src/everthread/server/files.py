@@ -25,7 +25,7 @@ from everthread.core.accounts import Caller
 from everthread.core.images import media_type_of
 from everthread.core.locks import kept, unlocked
 from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
-from everthread.server.calls import talk_of
+from everthread.server.calls import talk_of, user_of
 from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
 from everthread.server.service import Service
 from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
@@ -113,7 +113,7 @@ async def export_all(service: Service, request: Request) -> Response:
 
 async def _every(service: Service, caller: Caller) -> list[Conversation]:
     found: list[Conversation] = []
-    before, owner = NEWEST, owner_of(caller.tenant, caller.user)
+    before, owner = NEWEST, owner_of(caller.tenant, user_of(caller))
     while page := await service.et.log.conversations.page(owner, before=before, limit=500):
         found += page
         before = page[-1].id
@@ -144,7 +144,7 @@ async def _write(
                 async for line in export_lines(service.et.log, one):
                     await asyncio.to_thread(file.write, line)
             if documents:
-                async for line in document_lines(service.et.log, owner_of(caller.tenant, caller.user)):
+                async for line in document_lines(service.et.log, owner_of(caller.tenant, user_of(caller))):
                     await asyncio.to_thread(file.write, line)
             return
 
@@ -161,9 +161,10 @@ async def import_all(service: Service, request: Request) -> Response:
     caller's; either all of it is imported or nothing."""
     caller = await service.enter(request, "write")
     agent = check_name("agent", request.query_params.get("agent", AGENT))
+    owner = owner_of(caller.tenant, user_of(caller))
     with service.within(caller), service.meter.connection(caller):
         async with _received(request) as path:
-            contents = await asyncio.to_thread(read_all, path, owner_of(caller.tenant, caller.user), agent=agent)
+            contents = await asyncio.to_thread(read_all, path, owner, agent=agent)
         wholes = [_unlocked(whole) for whole in contents.wholes]
         await service.et.log.restore(wholes, contents.documents)
     told: dict[str, Any] = {"conversations": [whole.conversation.id for whole in contents.wholes]}
