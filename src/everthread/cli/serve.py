@@ -63,7 +63,14 @@ class AddressTaken(InputError):
 @click.option("--tokens", type=click.IntRange(0), metavar="N", help="A caller's tokens a day; 0, the default, for any.")
 @click.option("--log-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
-    "--proxy", "proxies", default="127.0.0.1", show_default=True, help="Whose X-Forwarded headers are believed."
+    "--proxy", "proxies", default="127.0.0.1", show_default=True, help="Whose X-Forwarded headers are believed; none."
+)
+@click.option(
+    "--metrics",
+    type=click.Choice(("local", "key")),
+    default="local",
+    show_default=True,
+    help="Who is told /metrics: this machine too, or an administrator's key alone, as behind a balancer here.",
 )
 def serve_command(**given: Any) -> None:
     """Serve conversations over HTTP, server-sent events and WebSocket, with a page to talk on.

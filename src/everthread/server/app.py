@@ -25,7 +25,7 @@ from starlette.routing import Route as Served
 from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
+from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute, StoreError
 from everthread.problems import TYPE, body_of, status_of
 from everthread.routes import ROUTES, TALK, Route
 from everthread.server.by_path import ByPath
@@ -120,13 +120,21 @@ async def health(service: Service, request: Request) -> Response:
 async def ready(service: Service, request: Request) -> Response:
     """Whether it takes requests: the store answers, and it is not about to end."""
     if service.leaving.is_set():
-        return JSONResponse({"status": "leaving"}, status_code=503)
+        return _not_ready("leaving")
     try:
         async with asyncio.timeout(READY_SECONDS):
             await service.et.log.calibrations.all()  # a small table
     except TimeoutError:
-        return JSONResponse({"status": "the store does not answer"}, status_code=503)
+        full = service.et.log._engine.is_full
+        return _not_ready("all connections to the store are in use" if full else "the store does not answer")
+    except StoreError as problem:  # whose sentence names servers and files
+        service.note(problem)
+        return _not_ready(f"the store cannot be used now ({type(problem).__name__})")
     return JSONResponse({"status": "ready"})
+
+
+def _not_ready(why: str) -> Response:
+    return JSONResponse({"status": why}, status_code=503, headers={"retry-after": "1"})
 
 
 TABLE: tuple[Route, ...] = (*ROUTES, *OFFICE)

@@ -36,7 +36,7 @@ COUNTED = 5.0  # seconds between two counts of what memory has to do
 class Service:
     """`leaving`: set when the process is about to end. `to_tell`: what is called then, for those of whom there are very
     many: each costs less than a task that waits. `page_seconds`: how long a page of events may take before it is
-    made smaller."""
+    made smaller. `local_metrics`: whether figures are told without a key to who calls from this machine."""
 
     def __init__(
         self,
@@ -47,10 +47,11 @@ class Service:
         traces: Tracing | None = None,
         *,
         page_seconds: float = PAGE_SECONDS,
+        local_metrics: bool = True,
     ) -> None:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = held_to(et._runtime, limits)
-        self.leaving = asyncio.Event()
+        self.leaving, self.local_metrics = asyncio.Event(), local_metrics
         self.metrics, self.traces = Metrics(), traces
         for observer in (self.metrics, TurnLog(), traces):
             if observer is not None:

@@ -104,6 +104,10 @@ class PostgresEngine:
 
     # -- the contract --------------------------------------------------------------------------------------
 
+    @property
+    def is_full(self) -> bool:
+        return self._pool.is_full
+
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         self._at_home()
 

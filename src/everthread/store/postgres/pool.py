@@ -35,6 +35,11 @@ class Pool:
         self._sees: dict[Any, str] = {}  # whose rows, by connection
         self._closed = False
 
+    @property
+    def is_full(self) -> bool:
+        """Whether all connections that there may be are in use."""
+        return self._room.locked()
+
     def acquire(self) -> Loan:
         """A connection for a while: `async with pool.acquire() as connection`."""
         return Loan(self)
