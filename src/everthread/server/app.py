@@ -31,7 +31,8 @@ from everthread.routes import ROUTES, TALK, Route
 from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
-from everthread.server.files import blob, export_all, export_one, import_all, upload
+from everthread.server.files import blob, export_all, export_one, upload
+from everthread.server.importing import import_all
 from everthread.server.metrics import metrics
 from everthread.server.office import OFFICE
 from everthread.server.openapi import PREFIX, described

@@ -1,8 +1,8 @@
-"""Bytes: images and files of a conversation, exports and imports.
+"""Bytes: images and files of a conversation, and exports.
 
 What is stored is served as what its first bytes say it is, and never as a page: a picture as a picture, everything else
-as bytes to be kept. An export is made whole before its first byte is sent, so that what comes is never half of one; an
-import is read whole before any of it is written.
+as bytes to be kept. An export is made whole before its first byte is sent, so that what comes is never half of one.
+Imports are in `importing`.
 """
 
 from __future__ import annotations
@@ -11,31 +11,25 @@ import asyncio
 import re
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import IO, Any
+from contextlib import suppress
+from typing import IO
 
-from msgspec import structs
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from everthread import wire
-from everthread.app import AGENT
 from everthread.core.accounts import Caller
 from everthread.core.images import media_type_of
-from everthread.core.locks import kept, unlocked
-from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
+from everthread.errors import BadRequest, Outdated
 from everthread.server.calls import talk_of, user_of
-from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
+from everthread.server.reading import JSON, whole_body
 from everthread.server.service import Service
-from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
-from everthread.store.scripts.restore import Whole
-from everthread.transfer import document_lines, export_lines, read_all
+from everthread.store.conversations import NEWEST, Conversation, owner_of
+from everthread.transfer import document_lines, export_lines
 
 LINES = "application/x-ndjson"
 AGAIN = 4  # how often an export begins anew when something was redacted meanwhile
 PIECE = 256 * 1024
-IMPORT = 1024 * 1024 * 1024  # bytes of a file at most
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 APART = "sandbox; default-src 'none'"  # should a browser show it after all, it may do nothing
 
@@ -93,7 +87,7 @@ def _range(asked: str, size: int) -> tuple[int, int]:
     return int(found[1]), min(int(found[2] or size), size - 1)
 
 
-# -- exports and imports -----------------------------------------------------------------------------------------
+# -- exports -----------------------------------------------------------------------------------------
 
 
 async def export_one(service: Service, request: Request) -> Response:
@@ -154,61 +148,3 @@ async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
         file.seek(0)
         while piece := await asyncio.to_thread(file.read, PIECE):
             yield piece
-
-
-async def import_all(service: Service, request: Request) -> Response:
-    """Import conversations from the body: an export of Everthread's, or a history of another program. All becomes the
-    caller's; either all of it is imported or nothing."""
-    caller = await service.enter(request, "write")
-    agent = check_name("agent", request.query_params.get("agent", AGENT))
-    owner = owner_of(caller.tenant, user_of(caller))
-    with service.within(caller), service.meter.connection(caller):
-        async with _received(request) as path:
-            contents = await asyncio.to_thread(read_all, path, owner, agent=agent)
-        wholes = [_unlocked(whole) for whole in contents.wholes]
-        await service.et.log.restore(wholes, contents.documents)
-    told: dict[str, Any] = {"conversations": [whole.conversation.id for whole in contents.wholes]}
-    told["events"] = sum(len(drafts) for whole in contents.wholes for _, drafts in whole.branches)
-    return JSONResponse(told)
-
-
-def _unlocked(whole: Whole) -> Whole:
-    """What came from elsewhere, without what is for this service's operators alone to set."""
-    conversation = structs.replace(whole.conversation, settings=kept(whole.conversation.settings))
-    branches = [
-        (branch, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
-        for branch, drafts in whole.branches
-    ]
-    return structs.replace(whole, conversation=conversation, branches=branches)
-
-
-@asynccontextmanager
-async def _received(request: Request) -> AsyncIterator[Path]:
-    """The body in a file of its own, which only this account can read and which is gone afterwards."""
-    with tempfile.TemporaryFile() as file:  # without a name, so that nothing of it stays, however we end
-        size = 0
-        check_length(request, IMPORT)
-        async for piece in _coming(request):
-            size += len(piece)
-            if size > IMPORT:
-                raise TooLarge(IMPORT)
-            await asyncio.to_thread(file.write, piece)
-        if not size:
-            raise BadRequest("there is no file in it")
-        file.flush()
-        file.seek(0)
-        yield Path(f"/dev/fd/{file.fileno()}")
-
-
-async def _coming(request: Request) -> AsyncIterator[bytes]:
-    """The pieces of a body, each of which must come in time."""
-    stream = aiter(request.stream())
-    while True:
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                piece = await anext(stream)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise TooSlow(BODY_SECONDS) from None
-        yield piece
