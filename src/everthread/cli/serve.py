@@ -56,7 +56,9 @@ class AddressTaken(InputError):
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes; needs PostgreSQL."
 )
-@click.option("--agents", metavar="FOLDER", help="A folder of agents' TOML files; EVERTHREAD_AGENTS names one as well.")
+@click.option(
+    "--agents", metavar="FOLDER", help="A folder of agents' TOML files, for all tenants; also EVERTHREAD_AGENTS."
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
 @click.option("--requests", type=click.IntRange(0), metavar="N", help="A caller's requests a minute; 0 for any number.")
 @click.option("--turns", type=click.IntRange(0), metavar="N", help="A caller's turns at once; 0 for any number.")
