@@ -8,7 +8,7 @@ import json
 import httpx2
 import pytest
 
-from everthread.server.entrance import COOKIE
+from everthread.server.door import COOKIE
 from tests.server.serving import Served
 from tests.server.test_logs import lines as lines
 

@@ -126,7 +126,7 @@ async def ready(service: Service, request: Request) -> Response:
         async with asyncio.timeout(READY_SECONDS):
             await service.et.log.calibrations.all()  # a small table
     except TimeoutError:
-        full = service.et.log._engine.is_full
+        full = getattr(service.et.log._engine, "is_full", False)  # which one that has a pool says
         return _not_ready("all connections to the store are in use" if full else "the store does not answer")
     except StoreError as problem:  # whose sentence names servers and files
         service.note(problem)

@@ -65,10 +65,6 @@ class Engine(Protocol):
     bells: Bells
     bus: Bus
 
-    @property
-    def is_full(self) -> bool:
-        """Whether whoever asks now has to wait for a connection."""
-
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         """Run a script that only asks. `large`: it may take long, so keep it off the event loop."""
 

@@ -106,6 +106,7 @@ class PostgresEngine:
 
     @property
     def is_full(self) -> bool:
+        """Whether whoever asks now has to wait for a connection."""
         return self._pool.is_full
 
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:

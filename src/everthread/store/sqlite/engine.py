@@ -123,10 +123,6 @@ class SqliteEngine:
                 raise NotYetGone(str(self._file.path), seconds=self._file.patience)
             await asyncio.sleep(random.uniform(0.001, 0.02))
 
-    @property
-    def is_full(self) -> bool:
-        return False  # another reader is opened
-
     async def problems(self) -> list[str]:
         self._at_home()
         found = [str(row[0]) for row in await self._aside("PRAGMA integrity_check(20)")]
