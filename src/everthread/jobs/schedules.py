@@ -203,6 +203,8 @@ class _Run:
             return await self._move(one, partial(schedules.skipped, now=now))
         if not said and (seconds := await self._behind()):
             return await self._put_off(one, seconds)
+        if self._worker.closing:
+            return False
         try:
             await self._speak(one, said[0] if said else None)
         except TurnBusy:
