@@ -2,16 +2,18 @@
 
 A redacted event keeps its place, time, kind and size, so that no number in the log moves; its content, the
 images that only it showed, what recall found it by, a model call's figures and the hash that could confirm a
-guess are gone: what it took of a day's tokens is counted until that day is over. So is every copy that was made of it:
-what memory made after it on the branches that share it, the name that was taken from it, and the events that quote it,
-with what memory made after those; of a child's task the other place where it stands; the schedule that said it or was
-made by it; and why something failed after it, because a provider's words may repeat what it was sent. Where it changed
-the canvas, so is every canvas that was kept after it.
+guess are gone. So is every copy that was made of it: what memory made after it on the branches that share it, the
+name that was taken from it, and the events that quote it, with what memory made after those; of a child's task the
+other place where it stands; the schedule that said it or was made by it; and why something failed after it, because a
+provider's words may repeat what it was sent. Where it changed the canvas, so is every
+canvas that was kept after it.
 
 Within a conversation this is one transaction. The same transaction writes down what is still to be forgotten
 (`HalfForgotten`): what quotes it in the user's other conversations, and old bytes on the disk. Whoever comes after a
 crash finishes it. An erased conversation leaves one row that says there was one; an erased user's rows do not
 even say whose they were.
+
+What a model call took of the tokens of a day is still counted until that day is over: forgetting gives nothing back.
 """
 
 from __future__ import annotations

@@ -454,8 +454,8 @@ DECLARE
 BEGIN
     FOREACH walled IN ARRAY ARRAY[
         'accounts', 'api_keys', 'audit', 'blob_uses', 'blobs', 'branches', 'canvases', 'conversations', 'documents',
-        'events', 'forgetting', 'forgotten_tokens', 'leases', 'links', 'model_calls', 'provider_keys', 'quotes',
-        'recall_branches', 'recall_conversations', 'receipts', 'reminders', 'schedules', 'sign_ins'
+        'events', 'forgetting', 'leases', 'links', 'model_calls', 'provider_keys', 'quotes', 'recall_branches',
+        'recall_conversations', 'receipts', 'reminders', 'schedules', 'sign_ins', 'forgotten_tokens'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', walled);
         EXECUTE format($policy$
