@@ -46,13 +46,13 @@ TABLES = [
 ]
 # What stands beside conversations.
 OTHER_KEYS = {
-    "forgotten_tokens": ["tenant", "user", "day"],
     "accounts": ["tenant", "user"],
     "api_keys": ["tenant", "id"],
     "audit": ["tenant", "id"],
     "calibrations": ["model", "step"],
     "documents": ["tenant", "user", "name", "version"],
     "everthread_migrations": ["version"],
+    "forgotten_tokens": ["tenant", "user", "day"],
     "leases": ["tenant", "name"],
     "links": ["tenant", "hash"],
     "provider_keys": ["tenant", "provider"],

@@ -203,6 +203,11 @@ CREATE TABLE forgotten_tokens (
     PRIMARY KEY (tenant, "user", day)
 );
 
+ALTER TABLE forgotten_tokens ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY everthread_tenant ON forgotten_tokens USING (
+    CASE (SELECT nullif(current_setting('everthread.tenant', true), ''))
+        WHEN '*' THEN true WHEN tenant THEN true ELSE false END);
+
 -- What recall finds events by. It follows the log a moment later and can be made from it at any time. All that is in it of
 -- a conversation stands together: its number, then which 512 events it is (number * 2^20 + which) are an event's block,
 -- whichever branch it is on. `slots` is how many are taken, some of them left empty; `events` and `words` is what is there.
@@ -455,7 +460,7 @@ BEGIN
     FOREACH walled IN ARRAY ARRAY[
         'accounts', 'api_keys', 'audit', 'blob_uses', 'blobs', 'branches', 'canvases', 'conversations', 'documents',
         'events', 'forgetting', 'leases', 'links', 'model_calls', 'provider_keys', 'quotes', 'recall_branches',
-        'recall_conversations', 'receipts', 'reminders', 'schedules', 'sign_ins', 'forgotten_tokens'
+        'recall_conversations', 'receipts', 'reminders', 'schedules', 'sign_ins'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', walled);
         EXECUTE format($policy$
