@@ -131,15 +131,15 @@ class Everthread:
 
         `settings`: they win over those of the configuration file and the environment, which hold beside them unless
         `environment` is False; keys are no settings. `tools`: what agents may use: functions with type hints, objects
-        with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files; an agent must then be one
-        of them, or one that was saved. `keys`: by provider, or by host and port for servers of your own; else those of
-        the configuration file and the environment. Or an async function that gives them for a tenant, asked before each
-        model call: a tenant's calls are made with its own; one for which it gives none has the file's and the
-        environment's. `importance`: what a message is worth, from 0 to 100, in place of the default scores; it is asked
-        once, when the message is appended. `strategy`: a function of your own that chooses the turns that are sent,
-        wherever no call names another. `summarise`: a function that writes memory's summaries, in place of a model: of
-        the instructions and of what was said. `counters`: functions that count the tokens of a text, by models' names
-        or patterns of these.
+        with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files, for all tenants; an agent
+        must then be one of them, or one that was saved. `keys`: by provider, or by host and port for servers of your
+        own; else those of the configuration file and the environment. Or an async function that gives them for a
+        tenant, asked before each model call: a tenant's calls are made with its own; one for which it gives none has
+        the file's and the environment's. `importance`: what a message is worth, from 0 to 100, in place of the default
+        scores; it is asked once, when the message is appended. `strategy`: a function of your own that chooses the
+        turns that are sent, wherever no call names another. `summarise`: a function that writes memory's summaries, in
+        place of a model: of the instructions and of what was said. `counters`: functions that count the tokens of a
+        text, by models' names or patterns of these.
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
@@ -177,7 +177,7 @@ class Everthread:
                 with as_operator():  # whoever opens it: what a crash left may be any tenant's
                     await log.forgetting.finish_later()
                 if agents is not None:
-                    await et.agents.sync(Path(agents))
+                    await et.agents.spread(Path(agents))
             except BaseException:
                 await et.close()
                 raise
@@ -300,9 +300,10 @@ class Everthread:
         """The agents that are known, and their versions."""
         return self._runtime.agents
 
-    async def default_model(self) -> Chosen:
-        """The model that replies where none is named, and why it is this one."""
-        return await self._runtime.default_model()
+    async def default_model(self, *, tenant: str = TENANT) -> Chosen:
+        """The model that replies where none is named, and why it is this one. A tenant that has keys of its own gets
+        one of their providers."""
+        return await self._runtime.default_model(arguments.name("tenant", tenant))
 
     async def usage(
         self,

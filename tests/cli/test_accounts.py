@@ -90,6 +90,22 @@ def test_an_invitation_gives_an_account_with_its_role(do: Do, begun: str) -> Non
     assert come(begun, other).caller.role == "user"
 
 
+def test_the_first_link_makes_a_new_store_as_the_first_start_does(do: Do, store: str, tmp_path: Path) -> None:
+    assert "say --force" in refused(do, "link")
+    assert not (tmp_path / "talk.db").exists()
+    done = do("link", "--force")
+    assert done.exit_code == 0, done.output
+    assert f"A new store was made at {store}." in " ".join(done.stderr.split())
+    assert come(store, done.stdout.strip()).caller.role == "administrator"
+    assert "A new store" not in do("link", "--force").stderr
+
+
+def test_to_invite_somebody_makes_no_store(do: Do, store: str, tmp_path: Path) -> None:
+    told = refused(do, "link", "--invite", "bob", "--force")
+    assert told.startswith(f"Error: There is no store at {store}")
+    assert not (tmp_path / "talk.db").exists()
+
+
 # -- users ---------------------------------------------------------------------------------------------------------
 
 
@@ -145,7 +161,11 @@ def test_a_password_is_piped_in_or_asked_for_twice_and_never_shown(do: Do, peopl
         (["users", "--disable", "ana", "--enable", "ana"], "one of them at a time"),
         (["users", "--role", "user"], "given with --invite or --change"),
         (["users", "--change", "ana"], "given with --role"),
+        (["users", "--enter", "bob"], "given with --enter"),
+        (["users", "--why", "because"], "given with --enter"),
         (["keys", "--days", "3"], "given with --make"),
+        (["keys", "--make", "x", "--application", "shop", "--user", "bob"], "--users PREFIX"),
+        (["keys", "--make", "x", "--users", "shop-"], "given with --application"),
         (["keys", "--revoke", "x"], "at least 4 characters"),
         (["keys", "--revoke", "nothing"], "There is no API key 'nothing'"),
         (["keys", "--make", "x", "--user", "nobody"], "There is no account 'nobody'"),
@@ -155,6 +175,23 @@ def test_a_password_is_piped_in_or_asked_for_twice_and_never_shown(do: Do, peopl
 )
 def test_what_makes_no_sense_is_told(do: Do, people: str, arguments: list[str], said: str) -> None:
     assert said in refused(do, *arguments)
+
+
+def test_an_operator_enters_by_a_link_and_the_audit_says_why(do: Do, people: str) -> None:
+    asked = ["users", "--enter", "bob", "--why", "ticket 17"]
+    assert "say --force" in refused(do, *asked)
+    done = do(*asked, "--force")
+    assert "It shows what 'bob' sees, for a quarter of an hour." in done.stderr
+    token = done.stdout.strip().partition("#link=")[2]
+
+    async def work() -> tuple[str, str, tuple[str, ...]]:
+        async with Everthread.open(people) as et:
+            caller = (await Identity(et.log).entered(token)).caller
+            return caller.user, caller.entered_by, caller.scopes
+
+    assert asyncio.run(work()) == ("bob", "an operator", ("read",))
+    newest = found(do, "users", "--audit")[0]
+    assert (newest["act"], newest["user"], newest["about"]) == ("enter", "bob", "read: ticket 17")
 
 
 def test_an_empty_store_is_told_what_to_do(do: Do, begun: str) -> None:

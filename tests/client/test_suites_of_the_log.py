@@ -36,6 +36,7 @@ through(
         "test_the_store_is_asked_for_it_only_where_the_window_has_no_user_message": BY_HAND,
         "test_an_unknown_id_begins_a_conversation_which_it_finds_from_then_on": BY_HAND,
         "test_whatever_the_application_chooses_by_itself": "its strategy is a function",
+        "test_a_program_keeps_settings_of_its_own_with_it": "a service refuses them; it has metadata for that",
         "test_another_user_or_tenant_sees_nothing": TENANTS,
         "test_the_same_user_of_another_tenant_is_another_user": TENANTS,
         "test_another_users_conversation_of_the_same_id_is_another": TENANTS,

@@ -50,7 +50,7 @@ async def test_the_newest_conversation_is_the_one_begun_last_whatever_the_clock_
 
 
 async def test_it_is_begun_with_name_goal_and_settings(et: Everthread, someone: str) -> None:
-    settings: dict[str, Any] = {"budget": 8_000, "nested": {"a": [1, None, "\0\ud800"]}}
+    settings: dict[str, Any] = {"budget": 8_000, "instructions": "Help.\0\ud800"}
     talk = await et.begin(user=someone, agent="a", name="Cakes", goal="No walnuts", settings=settings)
     found = (await et.conversation(user=someone, id=talk.id)).conversation
     assert found == talk.conversation
@@ -61,12 +61,20 @@ async def test_name_goal_and_settings_can_be_changed_each_on_its_own(et: Everthr
     other = await et.conversation(user=someone, id=talk.id)
     await talk.rename("Cakes")
     await other.set_goal("No walnuts")
-    await talk.set_settings({"a": 1})
+    await talk.set_settings({"budget": 600})
     found = (await et.conversation(user=someone, id=talk.id)).conversation
-    assert (found.name, found.goal, found.settings) == ("Cakes", "No walnuts", {"a": 1})
+    assert (found.name, found.goal, found.settings) == ("Cakes", "No walnuts", {"budget": 600})
     assert talk.conversation == found
     await talk.rename("")
     assert (await et.conversations(user=someone))[0].name == ""
+
+
+async def test_a_program_keeps_settings_of_its_own_with_it(et: Everthread, someone: str) -> None:
+    own: dict[str, Any] = {"nested": {"a": [1, None, "\0\ud800"]}}
+    talk = await et.begin(user=someone, settings=own)
+    assert (await et.conversation(user=someone, id=talk.id)).conversation.settings == own
+    await talk.set_settings({"colour": "blue"})
+    assert (await et.conversation(user=someone, id=talk.id)).conversation.settings == {"colour": "blue"}
 
 
 async def test_changes_from_two_openings_at_once_do_not_undo_each_other(address: str, someone: str) -> None:

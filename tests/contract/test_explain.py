@@ -44,7 +44,7 @@ async def test_each_source_wins_over_the_one_before_it(
     async with Everthread.open(address) as et:
         talk = await et.begin(user=someone)
         assert await _budget(talk) == (1_002, "the environment (EVERTHREAD_BUDGET)")
-        await talk.set_settings({"budget": 1_003, "colour": "blue"})
+        await talk.set_settings({"budget": 1_003, "clock": "off"})
         assert await _budget(talk) == (1_003, "this conversation's settings")
         await talk.configure(budget=1_004)
         assert await _budget(talk) == (1_004, "this branch's settings")

@@ -14,6 +14,7 @@ import pytest
 
 from everthread import Everthread, EverthreadError, user
 from everthread.errors import BadAddress, NotADatabase, StoreError, Unavailable
+from everthread.store import open
 from tests.failures.aftermath import clear, intact
 from tests.postgres_server import Server, _with_database
 from tests.waiting import PATIENCE
@@ -134,6 +135,20 @@ async def test_no_error_shows_a_password(address: str) -> None:
         with pytest.raises(EverthreadError) as refused:
             await Everthread.open(address, patience=0.1)
     assert "walnut" not in str(refused.value)
+
+
+async def test_what_is_waited_for_is_said_before_patience_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the password that its address has."""
+    monkeypatch.setattr(open, "SILENT", 0.0)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}/talk"
+        with pytest.raises(Unavailable):
+            await Everthread.open(f"postgresql://me:secret@{address}", patience=0.2)
+    said = [one.getMessage() for one in caplog.records if one.name == "everthread.store"]
+    assert said == [f"postgresql://{address} is not ready yet: waiting for it, up to 0.2 seconds"]
 
 
 async def test_a_server_that_nobody_runs_is_unavailable_once_patience_ends() -> None:

@@ -33,6 +33,7 @@ TABLES = [
     *(
         "everthread_migrations",
         "forgetting",
+        "forgotten_tokens",
         "leases",
         "links",
         "model_calls",
@@ -51,6 +52,7 @@ OTHER_KEYS = {
     "calibrations": ["model", "step"],
     "documents": ["tenant", "user", "name", "version"],
     "everthread_migrations": ["version"],
+    "forgotten_tokens": ["tenant", "user", "day"],
     "leases": ["tenant", "name"],
     "links": ["tenant", "hash"],
     "provider_keys": ["tenant", "provider"],

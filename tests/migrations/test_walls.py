@@ -9,11 +9,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from everthread import Everthread
+from everthread import Everthread, assistant, user, within
 from everthread.store.engine import statements
 from everthread.store.postgres import wall
 from tests.migrations import test_queries
-from tests.migrations.databases import walled
+from tests.migrations.databases import rows, walled
 from tests.postgres_server import Server
 
 OURS = "acme"
@@ -205,3 +205,48 @@ async def test_the_wall_keeps_no_statement_from_an_index(
         for name in sorted({*test_queries.ABOUT_ONE} - OTHERWISE):
             with subtests.test(name):
                 assert await looked_up(within, name, values) == await looked_up(without, name, values)
+
+
+# -- recall's tables without a wall --------------------------------------------------------------------------------
+
+
+async def test_recalls_tables_without_a_wall_hold_numbers_and_no_word_or_owner(postgres: Server) -> None:
+    """Whoever reads them all learns neither what was said nor by whom: to which conversation a number belongs stands
+    behind the wall, and the same word of two tenants is not the same number."""
+    words: dict[str, set[int]] = {}
+    address = postgres.create_database("unwalled")
+    async with Everthread.open(address, settings={"memory": False}) as et:
+        for tenant in ("acme", "rival"):
+            before = {row[0] for row in await rows(address, "SELECT word FROM recall_words")}
+            with within(tenant):
+                talk = await et.begin(user="ana", tenant=tenant)
+                await talk.append(user("The kestrel costs 4711 ducats."), assistant("Kestrel."))
+                assert len(await talk.recall("kestrel")) > 0  # which indexes it first
+            words[tenant] = {row[0] for row in await rows(address, "SELECT word FROM recall_words")} - before
+    assert words["acme"]
+    assert len(words["acme"]) == len(words["rival"])
+    assert words["acme"].isdisjoint(words["rival"])
+    async with walled(address, tenant="stranger") as connection:
+        seen = [await connection.fetch(f"SELECT * FROM {table}") for table in ("recall_blocks", "recall_words")]
+        assert all(seen)
+        numbers = re.compile(r"[0-9A-Za-z+/=,:;. -]*")
+        for value in (value for table in seen for row in table for value in row.values()):
+            assert isinstance(value, int) or numbers.fullmatch(value), value
+        said = repr(seen).lower()
+        assert not [word for word in ("kestrel", "4711", "ducat", "acme", "rival", "ana") if word in said]
+        assert await connection.fetch("SELECT * FROM recall_conversations") == []
+
+
+def test_no_query_reaches_them_but_by_numbers_that_come_from_behind_the_wall() -> None:
+    """A join with whose the conversation is; or a word, which is its owner's alone, or a range of blocks, which begins
+    with the number of a conversation that was looked up. The look for strays is an operator's."""
+    open_to_all = re.compile(r"\brecall_(?:blocks|words)\b")
+    reaching = {name: one.sql for name, one in statements(":{n}").items() if open_to_all.search(one.sql)}
+    named = {name: statements(":{n}")[name].names for name in reaching}
+    unbound = {
+        name
+        for name, sql in reaching.items()
+        if not ({*named[name]} & {"block", "low", "word", "numbers"}) and "recall_conversations" not in sql
+    }
+    assert len(reaching) > 10
+    assert unbound == set()

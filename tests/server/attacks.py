@@ -137,6 +137,7 @@ OFFICE: dict[str, dict[str, Any]] = {
     "GET /api/users": {},
     "POST /api/users/{user}/invite": {},
     "POST /api/users/{user}/link": {},
+    "POST /api/users/{user}/enter": {"why": "ticket 17"},
     "POST /api/users/{user}/disable": {},
     "POST /api/users/{user}/enable": {},
     "PUT /api/users/{user}/role": {"role": "user"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -87,6 +87,35 @@ async def test_of_all_administrators_who_leave_at_once_one_stays(place: Place) -
     leave += [one.disable(place.operator, name) for one, name in zip(others, names[4:], strict=False)]
     done = await asyncio.gather(*leave, return_exceptions=True)
     assert sorted(type(one).__name__ for one in done) == ["Account"] * 7 + ["LastAdministrator"]
+
+
+Leave = Callable[[Identity, Caller, str, Everthread], Awaitable[Any]]
+LEAVING: dict[str, Leave] = {
+    "erase": lambda identity, by, user, et: identity.erase(by, user, et),
+    "demote": lambda identity, by, user, et: identity.change_role(by, user, "user"),
+    "disable": lambda identity, by, user, et: identity.disable(by, user),
+}
+
+
+@pytest.mark.parametrize("first", LEAVING)
+@pytest.mark.parametrize("second", LEAVING)
+async def test_of_two_administrators_who_remove_each_other_at_once_one_stays(
+    place: Place, et: Everthread, first: str, second: str
+) -> None:
+    ada, bea = await place.admin("ada"), await place.admin("bea")
+    removed = [LEAVING[first](place.another(), ada, "bea", et), LEAVING[second](place.another(), bea, "ada", et)]
+    done = await asyncio.gather(*removed, return_exceptions=True)
+    assert sorted(isinstance(one, LastAdministrator) for one in done) == [False, True], done
+    left = [one for one in await place.identity.users(place.operator) if one.role == "administrator"]
+    assert [one.disabled for one in left if one.disabled is None] == [None]
+
+
+async def test_who_forgets_himself_while_the_other_is_removed_stays(place: Place, et: Everthread) -> None:
+    ada, _ = await place.admin("ada"), await place.admin("bea")
+    gone = [place.another().forget_me(ada, et), place.another().erase(place.operator, "bea", et)]
+    done = await asyncio.gather(*gone, return_exceptions=True)
+    assert sorted(isinstance(one, LastAdministrator) for one in done) == [False, True], done
+    assert len(await place.identity.users(place.operator)) == 1
 
 
 Ask = Callable[[Identity, Caller, Everthread], Any]

@@ -153,6 +153,30 @@ async def test_the_file_is_made_once_for_this_account_alone(
     assert str(path).startswith(environ["XDG_CONFIG_HOME"])
 
 
+def test_the_key_is_on_disk_with_its_name_before_anything_is_sealed_with_it(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's bytes first, then the folder that has its new name, and the folders that were made for it."""
+    synced: list[tuple[str, list[str]]] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        inside = sorted(one.name for one in path.iterdir() if one.name == "vault.key") if path.is_dir() else []
+        synced.append((path.name if path.is_dir() else "the file", inside))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    folder = Path(environ["XDG_CONFIG_HOME"])
+    master_keys.read(environ, make=True)
+    own, key = [folder.parent.name, "config"], ("everthread", ["vault.key"])
+    assert [name for name, _ in synced] == [*own, "the file", "everthread"]
+    assert synced[-1] == key
+    synced.clear()
+    master_keys.put_first(environ)
+    assert [name for name, _ in synced] == ["the file", "everthread"]
+
+
 async def test_a_file_that_others_can_read_is_not_used(place: Place, environ: dict[str, str], vault: Vault) -> None:
     await vault.put(place.operator, "openai", KEY)
     os.chmod(master_keys.path_of(environ), 0o640)

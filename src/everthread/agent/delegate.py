@@ -7,6 +7,7 @@ the beginning sees a child that runs, or one whose process is gone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -50,40 +51,62 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def begin(runtime: Runtime, talk: ToolContext, order: Order, given: Given) -> Line:
-    """Begin a child of the branch that a talk is on, and return its own once its task is in the log."""
-    conversation, log = talk.conversation, runtime.log
+    """Begin a child of the branch that a talk is on, and return its own once its task is in the log. TooMany: it would
+    be a turn more than its user may have at once."""
+    conversation = talk.conversation
     if order.agent:
         await runtime.agents.must_be(conversation.tenant, order.agent)
     async with runtime.children.beginning(conversation.id):
         line = await talk.line()
         said = await _allowed(runtime, conversation, line, order)
         await check_child(runtime, conversation, given.asked, given.instructions, given.tools, said)
-        at, calls = await _fork_point(log, line)
-        own: list[Event] = [said.command, *([SettingsChanged(values=order.settings)] if order.settings else [])]
-        grown = await log.fork(line, at=0 if order.fresh else at, name=order.name, word="child", markers=own)
-        runtime.children.know(grown, said)
-        quotes = [[line.conversation, one.branch, one.seq] for one in calls if _asks_for(one, order.task)]
-        if (call := call_that_runs()) and [*call] not in quotes:
-            quotes.append([*call])
-        started = _started(grown, said, order, quotes)
-
-        async def act(turn: TurnRunner) -> None:
-            await log.append(line.target, [started], key=started_key(grown.branch.number))
-            await turn.say(order.task)
-
-        own_talk = await talk.on(grown.branch.number)
-        if order.awaited:
-            runtime.children.wait_for(grown)
+        over = await runtime.admit(conversation)
         try:
-            with apart():
-                reply = start(runtime, own_talk, grown.target, act, given)
-            message = await reply.accepted()
+            return await _grown(runtime, talk, line, said, order, given, over)
         except BaseException:
-            runtime.children.leave(grown)
+            over()
             raise
-        if any(one.body.startswith(TOMBSTONE) for one in await log.kept(line, started_key(grown.branch.number))):
-            await log.forgetting.redact(grown, message.seq)  # its beginning was, before there was another copy
-        return grown
+
+
+async def _grown(
+    runtime: Runtime,
+    talk: ToolContext,
+    line: Line,
+    said: Delegated,
+    order: Order,
+    given: Given,
+    over: Callable[[], None],
+) -> Line:
+    """The branch of a child that may begin, once its task is in the log. `over`: to be called when its turn is."""
+    log = runtime.log
+    at, calls = await _fork_point(log, line)
+    own: list[Event] = [said.command, *([SettingsChanged(values=order.settings)] if order.settings else [])]
+    grown = await log.fork(line, at=0 if order.fresh else at, name=order.name, word="child", markers=own)
+    runtime.children.know(grown, said)
+    quotes = [[line.conversation, one.branch, one.seq] for one in calls if _asks_for(one, order.task)]
+    if (call := call_that_runs()) and [*call] not in quotes:
+        quotes.append([*call])
+    started = _started(grown, said, order, quotes)
+
+    async def act(turn: TurnRunner) -> None:
+        await log.append(line.target, [started], key=started_key(grown.branch.number))
+        await turn.say(order.task)
+
+    own_talk = await talk.on(grown.branch.number)
+    if order.awaited:
+        runtime.children.wait_for(grown)
+    try:
+        with apart():
+            reply = start(runtime, own_talk, grown.target, act, given)
+        if reply._task is not None:
+            reply._task.add_done_callback(lambda _: over())
+        message = await reply.accepted()
+    except BaseException:
+        runtime.children.leave(grown)
+        raise
+    if any(one.body.startswith(TOMBSTONE) for one in await log.kept(line, started_key(grown.branch.number))):
+        await log.forgetting.redact(grown, message.seq)  # its beginning was, before there was another copy
+    return grown
 
 
 async def _allowed(runtime: Runtime, conversation: Conversation, line: Line, order: Order) -> Delegated:

@@ -38,6 +38,7 @@ from everthread.errors import BadAgent, BadSetting, BadSettingsFile, BadTool, Ba
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Owner, check_name
 from everthread.store.log import Log
+from everthread.store.reach import within
 from everthread.tools.mcp_servers import McpServer
 
 TENANT = "default"
@@ -268,10 +269,13 @@ class Agents:
     ) -> None:
         """`locks`: whether whoever saves an agent is no operator."""
         self._log, self._changed, self._locks = log, changed, locks
+        self._everywhere: dict[str, Agent] = {}  # of the operators, for all tenants
+        self._reached: set[str] = set()
 
     async def get(self, tenant: str, name: str, version: int | None = None) -> Versioned | None:
         """An agent's newest version, or one by number; None where there is none."""
         owner, key = kept_as(tenant, name)
+        await self.reach(tenant)
         found = await self._log.documents.get(owner, key, version=version)
         return versioned(found) if found else None
 
@@ -285,11 +289,13 @@ class Agents:
 
     async def list(self, tenant: str) -> Found:
         """The newest version of each, by name."""
+        await self.reach(tenant)
         found = await self._log.documents.all(_owner(tenant), prefix=_PREFIX, limit=_MOST)
         return [versioned(document) for document in found]
 
     async def history(self, tenant: str, name: str) -> Found:
         """The versions of an agent, newest first."""
+        await self.reach(tenant)
         return [versioned(one) for one in await self._log.documents.versions(_owner(tenant), _key(name))]
 
     async def save(self, tenant: str, agent: Agent) -> Versioned:
@@ -304,6 +310,21 @@ class Agents:
         saved = versioned(await self._log.documents.put(_owner(tenant), _key(agent.name), encode(agent)))
         self._changed()
         return saved
+
+    async def spread(self, folder: Path) -> None:
+        """Have every tenant know the agents of a folder, one that is made later as well: each gets them when it is
+        first met. Nothing is written where any of them is wrong."""
+        self._everywhere, self._reached = await asyncio.to_thread(load, Path(folder)), set()
+        await self.reach(TENANT)
+
+    async def reach(self, tenant: str) -> None:
+        """Write what changed in that folder since, for a tenant that this process has not met yet."""
+        if not self._everywhere or tenant in self._reached:
+            return
+        with within(tenant):
+            for agent in self._everywhere.values():
+                await self._save(tenant, agent)
+        self._reached.add(tenant)
 
     async def sync(self, folder: Path, *, tenant: str = TENANT) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""

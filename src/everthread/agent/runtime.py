@@ -35,6 +35,7 @@ from everthread.config import (
     resolve,
     usable,
 )
+from everthread.context.budget import in_force
 from everthread.context.build import Context, Contexts
 from everthread.context.plan import Asked
 from everthread.core import calibration, events
@@ -44,13 +45,13 @@ from everthread.core.logged import readable
 from everthread.core.strategies import Strategy
 from everthread.errors import Conflict, EverthreadError, NoModel
 from everthread.live import Live
-from everthread.providers.choose import Chosen, access_of, default_model, notice
+from everthread.providers.choose import Chosen, access_of, default_model, notice, with_a_key_of_its_own
 from everthread.providers.client import Access, Client
 from everthread.providers.models import Model
 from everthread.providers.prices import price_of, prices_known
 from everthread.providers.registry import provider
 from everthread.store.beside.documents import Document
-from everthread.store.conversations import Conversation
+from everthread.store.conversations import Conversation, Owner
 from everthread.store.engine import Script
 from everthread.store.log import Log
 from everthread.store.scripts.read import newest_markers, own_calls
@@ -70,6 +71,7 @@ T = TypeVar("T")
 
 Summarise = Callable[[str, str], "str | Awaitable[str]"]  # from instructions and what was said to a summary
 KeysOf = Callable[[str], Awaitable[Mapping[str, str]]]  # from a tenant to its keys, by provider or host and port
+Gate = Callable[[Owner], Awaitable[Callable[[], None]]]  # lets a turn begin, or raises TooMany; gives what ends it
 
 
 async def no_keys(_: str) -> Mapping[str, str]:
@@ -108,6 +110,7 @@ class Runtime:
         self.agents, self.queues = Agents(log, changed=self._agents.clear, locks=lambda: self.locks), Queues()
         self.children = Children()
         self.observers = Observers()
+        self.gate: Gate | None = None  # of a service, for turns that no request asks for
         self.live = Live(log, close=self.close_left)
         self._toolbox = toolbox or Toolbox()
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
@@ -127,6 +130,7 @@ class Runtime:
         """The newest version of an agent, as of a moment ago."""
         read, found = self._agents.get((tenant, name), (0.0, None))
         if not read or time.monotonic() - read > FRESH:
+            await self.agents.reach(tenant)
             found = self.know(tenant, name, await self.log.documents.get(*kept_as(tenant, name)))
         if found is None and self._strict and name != DEFAULT_AGENT:
             return await self.agents.must_be(tenant, name)
@@ -177,6 +181,14 @@ class Runtime:
         """The same, with where each was set. `given`: for one call alone."""
         found = await self.agent(conversation.tenant, conversation.agent)
         return await self.log.ask(lambda: self.resolving(conversation, line, found, given))
+
+    async def in_force(self, found: Resolved, tenant: str) -> Resolved:
+        """Settings with the budget that a context has under them; where they name no model, with the default one's."""
+        named = found.settings.model
+        model = named or (await self.default_model(tenant)).model
+        settings = msgspec.structs.replace(found.settings, model=model)
+        told = in_force(Resolved(settings, found.source_of), self.contexts.learnt.windows)
+        return Resolved(msgspec.structs.replace(told.settings, model=named), told.source_of)
 
     def resolving(
         self,
@@ -244,26 +256,30 @@ class Runtime:
             self._clients.setdefault(access, connect(access))
         return self._clients[access]
 
-    async def default_model(self) -> Chosen:
-        """Which model replies where none is named, and why."""
+    async def default_model(self, tenant: str) -> Chosen:
+        """Which model replies where none is named, and why: one for which the tenant has a key of its own, if any."""
+        if own := with_a_key_of_its_own(await self._keys(tenant)):
+            return own
         if self._chosen is None:
             self._chosen = await default_model(self._environ)
         return self._chosen
 
     async def build(self, way: Line | Current, asked: Asked) -> tuple[Context, Asked]:
         """The context, and what was asked: with the default model, where neither it nor a setting names one."""
-        return await self.with_a_model(asked, partial(self.contexts.build, self.log, way))
+        return await self.with_a_model(asked, partial(self.contexts.build, self.log, way), tenant=way.tenant)
 
-    async def with_a_model(self, asked: Asked, work: Callable[[Asked], Awaitable[T]]) -> tuple[T, Asked]:
-        """Do something that needs a model; the default one, where none is named."""
+    async def with_a_model(
+        self, asked: Asked, work: Callable[[Asked], Awaitable[T]], *, tenant: str
+    ) -> tuple[T, Asked]:
+        """Do something that needs a model; the tenant's default one, where none is named."""
         try:
             return await work(asked), asked
         except NoModel:
-            asked = await self._with_default_model(asked)
+            asked = await self._with_default_model(asked, tenant)
             return await work(asked), asked
 
-    async def _with_default_model(self, asked: Asked) -> Asked:
-        chosen = await self.default_model()
+    async def _with_default_model(self, asked: Asked, tenant: str) -> Asked:
+        chosen = await self.default_model(tenant)
         found = Source("the default model", {"model": chosen.model, "address": chosen.address or None})
         return msgspec.structs.replace(asked, sources=(found, *asked.sources))
 
@@ -336,6 +352,11 @@ class Runtime:
         while running := self._running - {asyncio.current_task()}:
             await asyncio.wait(running)
 
+    async def admit(self, conversation: Conversation) -> Callable[[], None]:
+        """Before a turn that nobody asks a service for, a child's or a schedule's: TooMany. To be called when it is
+        over."""
+        return await self.gate(conversation.owner) if self.gate else _nothing
+
     @asynccontextmanager
     async def running(self, conversation: Conversation) -> AsyncIterator[asyncio.Task[Any]]:
         """While a turn runs, in this task: closing the store ends it first. What goes wrong with it is logged: who
@@ -382,6 +403,10 @@ class Runtime:
             for client in self._clients.values():
                 stack.push_async_callback(client.close)
             self._clients = {}
+
+
+def _nothing() -> None:
+    """What ends a turn that nobody counts."""
 
 
 def _imported(name: str) -> Callable[[Access], Client]:

@@ -8,7 +8,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.identity import identity_of, only_one, table
-from everthread.cli.shared import Where, ago, at_store, run, say_json, tell, where_of
+from everthread.cli.shared import Where, ago, at_store, run, say_json, tell, was_said, where_of
 from everthread.core.accounts import SCOPES, ApiKey, Caller, operator
 from everthread.core.values import plain
 from everthread.errors import BadValue, UnknownKey
@@ -33,12 +33,13 @@ def keys_command(make: str | None, revoke: str | None, **given: Any) -> None:
     standard output, terminal or not: whoever makes one wants to keep it somewhere. Services take a revocation up within
     five seconds."""
     what = {name: given.pop(name) for name in ("application", "users", "scopes", "days")}
-    where = where_of(**given)
+    where, names_user = where_of(**given), was_said("user")
 
     async def work(et: Everthread) -> None:
         act = only_one({"make": make, "revoke": revoke})
         if (act is None or act[0] != "make") and any(what.values()):
             raise BadValue("the options", "--application, --users, --scope, --days", "given with --make")
+        _check(what, where.user if names_user else "")
         identity, by = identity_of(et), operator(where.tenant)
         if act is None:
             _show(where, await _all(identity, by))
@@ -50,6 +51,15 @@ def keys_command(make: str | None, revoke: str | None, **given: Any) -> None:
             _show(where, [await _found(identity, by, one.id)])
 
     run(where, work)
+
+
+def _check(what: dict[str, Any], user: str) -> None:
+    """A key is a person's or an application's. `user`: the one that was named with it."""
+    if what["application"] and user:
+        todo = "left out with --application, which names its users by itself; --users PREFIX says which it may"
+        raise BadValue("--user", user, todo)
+    if what["users"] and not what["application"]:
+        raise BadValue("--users", what["users"], "given with --application")
 
 
 async def _make(where: Where, identity: Identity, by: Caller, label: str, what: dict[str, Any]) -> None:

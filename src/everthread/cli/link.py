@@ -8,7 +8,7 @@ import click
 
 from everthread.app import Everthread
 from everthread.cli.identity import OPTION_OF_ADDRESS, OPTION_OF_FORCE, check_terminal, identity_of, link_to
-from everthread.cli.shared import Where, at_store, run, say_json, tell, where_of
+from everthread.cli.shared import Where, at_store, guarded, is_new, run, say_json, tell, where_of
 from everthread.core.accounts import ROLES, USER, operator
 
 
@@ -20,12 +20,16 @@ from everthread.core.accounts import ROLES, USER, operator
 @OPTION_OF_FORCE
 def link_command(invite: str | None, role: Any, address: str, force: bool, **rest: Any) -> None:
     """Print a link by which --user signs in to the service in a browser, once and within ten minutes; or which invites
-    somebody. Where the store has no account yet, --user gets the first one, as an administrator. It is printed to a
+    somebody. Where the store has no account yet, or there is none at all, --user gets the first one, as an
+    administrator. It is printed to a
     terminal only, unless --force is given, with --json too: whoever reads it can use it."""
     where = where_of(**rest)
+    guarded(where.json, lambda: check_terminal(force))  # before a store is made for it
+    new = not invite and is_new(where.store)
 
     async def work(et: Everthread) -> None:
-        check_terminal(force)
+        if new:
+            tell(f"A new store was made at {where.store}.")
         identity, by = identity_of(et), operator(where.tenant)
         if invite:
             show_link(where, address, await identity.invite(by, invite, role=role), invite, "a week")
@@ -34,13 +38,14 @@ def link_command(invite: str | None, role: Any, address: str, force: bool, **res
             tell(f"{where.user!r} has the first account of this store, and administers it.")
         show_link(where, address, await identity.link(by, where.user), where.user, "ten minutes")
 
-    run(where, work)
+    run(where, work, makes_store=not invite)
 
 
-def show_link(where: Where, address: str, token: str, user: str, holds: str) -> None:
+def show_link(where: Where, address: str, token: str, user: str, holds: str, *, again: bool = False) -> None:
+    """Print a link, which works once, or (`again`) until its time is over."""
     link = link_to(address, token)
     if where.json:
         say_json({"link": link, "user": user, "holds": holds})
         return
     click.echo(link)
-    tell(f"It lets in {user!r}, once, within {holds}.")
+    tell(f"It shows what {user!r} sees, for {holds}." if again else f"It lets in {user!r}, once, within {holds}.")

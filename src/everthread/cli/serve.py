@@ -73,14 +73,23 @@ class PortNotAllowed(InputError):
 @click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes; needs PostgreSQL."
 )
-@click.option("--agents", metavar="FOLDER", help="A folder of agents' TOML files; EVERTHREAD_AGENTS names one as well.")
+@click.option(
+    "--agents", metavar="FOLDER", help="A folder of agents' TOML files, for all tenants; also EVERTHREAD_AGENTS."
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
 @click.option("--requests", type=click.IntRange(0), metavar="N", help="A caller's requests a minute; 0 for any number.")
 @click.option("--turns", type=click.IntRange(0), metavar="N", help="A caller's turns at once; 0 for any number.")
 @click.option("--tokens", type=click.IntRange(0), metavar="N", help="A caller's tokens a day; 0, the default, for any.")
 @click.option("--log-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
-    "--proxy", "proxies", default=LOOPBACK[0], show_default=True, help="Whose X-Forwarded headers are believed."
+    "--proxy", "proxies", default=LOOPBACK[0], show_default=True, help="Whose X-Forwarded headers are believed; none."
+)
+@click.option(
+    "--metrics",
+    type=click.Choice(("local", "key")),
+    default="local",
+    show_default=True,
+    help="Who is told /metrics: this machine too, or an administrator's key alone, as behind a balancer here.",
 )
 def serve_command(**given: Any) -> None:
     """Serve conversations over HTTP, server-sent events and WebSocket, with a page to talk on.
@@ -94,6 +103,7 @@ def serve_command(**given: Any) -> None:
 def _serve(
     where: Where, *, workers: int, agents: str | None, settings: Sequence[str], names: Sequence[str], **given: Any
 ) -> None:
+    from everthread.server.logs import to_stderr
     from everthread.server.serve import listening_socket, run
 
     options = _options(where, agents, settings, names, **given)
@@ -104,6 +114,7 @@ def _serve(
     except OSError as problem:
         raise _no_address(options, problem) from None
     with at:
+        to_stderr(options.log_format)  # whoever waits for a store is told so
         address = _address(options.host, at.getsockname()[1])
         first, link = asyncio.run(_prepare(where, options, address))
         run(options, at, workers, began=lambda: _welcome(where, address, workers, first=first, link=link))
@@ -139,7 +150,7 @@ async def _prepare(where: Where, options: Options, address: str) -> tuple[bool, 
     """Make the store and its first account. Whether it is the first, and a link that signs in. BadSetting, NoModelFile:
     what is set for all users is wrong, which is found out here and not by them."""
     _check_settings(options.settings)
-    async with Everthread.open(where.store) as et:
+    async with Everthread.open(where.store, patience=options.patience) as et:
         identity = identity_of(et)
         first = await identity.first(where.user, tenant=where.tenant)
         if options.host not in LOOPBACK and not await identity.any_password():

@@ -92,7 +92,7 @@ def _refuse_url(context: click.Context, _option: click.Parameter, given: str | N
 def where_of(store: str | None, user: str, tenant: str, as_json: bool, url: str | None = None) -> Where:
     """What the options say. A service is asked whose the key is, where no user is named."""
     url = _chosen_url(store, url)
-    if url and not _was_said("user"):
+    if url and not was_said("user"):
         user, tenant = guarded(as_json, lambda: asyncio.run(_caller_at(url, user, tenant)))
     return Where(store or default_store(), user, tenant, as_json, url)
 
@@ -101,12 +101,12 @@ def _chosen_url(store: str | None, url: str | None) -> str:
     """The service that was chosen; none where a store was, and the environment alone names a service."""
     if not (store and url):
         return url or ""
-    if _was_said("url") and _was_said("store"):
+    if was_said("url") and was_said("store"):
         raise click.UsageError("--store names a store, --url a service: give one of them.")
-    return url if _was_said("url") else ""
+    return url if was_said("url") else ""
 
 
-def _was_said(option: str) -> bool:
+def was_said(option: str) -> bool:
     """Whether an option was given on the command line."""
     source = click.get_current_context().get_parameter_source(option)
     return source is click.core.ParameterSource.COMMANDLINE
@@ -136,28 +136,29 @@ def run(
     *,
     makes_store: bool = False,
     agents: Path | None = None,
+    **options: Any,
 ) -> None:
     """Open the store and do the work; an EverthreadError is a sentence on stderr and exit code 1.
 
-    `agents`: the folder whose agents the store should know as they are now.
+    `agents`: the folder whose agents the store should know as they are now. `options`: of `Everthread.open`.
     """
 
     async def worked() -> None:
         if not makes_store and not where.url:
             must_be_there(where.store)
-        async with opened(where, agents) as et:
+        async with opened(where, agents, **options) as et:
             await work(et)
 
     guarded(where.json, lambda: asyncio.run(worked()))
 
 
 @asynccontextmanager
-async def opened(where: Where, agents: Path | None = None) -> AsyncIterator[Everthread]:
+async def opened(where: Where, agents: Path | None = None, **options: Any) -> AsyncIterator[Everthread]:
     if where.url:  # which has agents of its own
         async with _service(where.url) as there:
             yield there
         return
-    async with Everthread.open(where.store, patience=PATIENCE) as et:
+    async with Everthread.open(where.store, **{"patience": PATIENCE, **options}) as et:
         if agents is not None:
             await et.agents.sync(agents, tenant=where.tenant)
         yield et
@@ -199,9 +200,14 @@ def _pair(given: str) -> tuple[str, Any]:
 
 def must_be_there(store: str) -> None:
     """Looking into a store must not make one: a mistyped path would look like an empty store."""
-    path = store.removeprefix("sqlite:///")
-    if path != store and not Path(path).exists():
+    if is_new(store):
         raise NoStore(store)
+
+
+def is_new(store: str) -> bool:
+    """Whether opening a store would make its file."""
+    path = store.removeprefix("sqlite:///")
+    return path != store and not Path(path).exists()
 
 
 class NoStore(NotFound):

@@ -181,7 +181,8 @@ def _in_words(event: Event) -> str:
             return event.reason
         case ScheduleFailed():
             paused = ", and it is paused now" if event.paused else ""
-            return f"{event.schedule}, {event.failures} in a row{paused}: {event.reason}"
+            row = f", {event.failures} in a row" if event.failures else ""
+            return f"{event.schedule}{row}{paused}: {event.reason}"
         case FlowStarted() if child := child_of(event):
             return f"{event.name} (delegated on branch {child})"
         case FlowCompleted() if child_of(event):

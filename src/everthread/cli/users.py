@@ -36,14 +36,18 @@ PAGE = 500
 @click.option("--disable", metavar="NAME", help="Let a user in no more, by whatever.")
 @click.option("--enable", metavar="NAME", help="Let a user in again.")
 @click.option("--password", metavar="NAME", help="Set a password: it is asked for, or piped in as one line.")
+@click.option(
+    "--enter", metavar="NAME", help="Print a link that shows what a user sees, for a quarter of an hour: --why."
+)
+@click.option("--why", metavar="REASON", help="With --enter: for the audit.")
 @click.option("--sign-out", metavar="NAME", help="End all of a user's sign-ins and links.")
 @click.option("--audit", is_flag=True, help="Show what administrators and operators did, newest first.")
 @OPTION_OF_ADDRESS
 @OPTION_OF_FORCE
-def users_command(role: Any, address: str, force: bool, **given: Any) -> None:
+def users_command(role: Any, why: str | None, address: str, force: bool, **given: Any) -> None:
     """List the accounts of --tenant, or change one. Whoever runs this is the operator: --user does not matter here, and
     what is done is written into the audit."""
-    names = ("invite", "change", "disable", "enable", "password", "sign_out", "audit")
+    names = ("invite", "enter", "change", "disable", "enable", "password", "sign_out", "audit")
     acts = {name: given.pop(name) for name in names}
     where = where_of(**given)
 
@@ -51,12 +55,18 @@ def users_command(role: Any, address: str, force: bool, **given: Any) -> None:
         act = only_one(acts)
         if role is not None and (act is None or act[0] not in ("invite", "change")):
             raise BadValue("--role", role, "given with --invite or --change")
+        if bool(why) != (act is not None and act[0] == "enter"):
+            raise BadValue("--why", why or "", "given with --enter, which needs it")
         identity, by = identity_of(et), operator(where.tenant)
         if act is None:
             _show(where, await _all(identity, by))
         elif act[0] == "invite":
             check_terminal(force)
             show_link(where, address, await identity.invite(by, act[1], role=role or USER), act[1], "a week")
+        elif act[0] == "enter":
+            check_terminal(force)
+            entered = await identity.enter(by, act[1], why or "")
+            show_link(where, address, entered.token, act[1], "a quarter of an hour", again=True)
         elif act[0] == "audit":
             _show_audit(where, await identity.audit(by, limit=PAGE))
         else:

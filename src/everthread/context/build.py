@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from everthread.config import Settings, Source, given_source, resolve
+from everthread.context.budget import place_of
 from everthread.context.explain import Explanation, StepLine, explain
 from everthread.context.gaps import Gaps
 from everthread.context.give_way import can_give_way, fit
 from everthread.context.items import BROKEN_UP
 from everthread.context.output import of_setting
 from everthread.context.pack import Packing
-from everthread.context.plan import Asked, Learnt, Plan, as_packed, chosen, foreseen, place_of, plan
+from everthread.context.plan import Asked, Learnt, Plan, as_packed, chosen, foreseen, plan
 from everthread.context.turn_cache import TurnCache
 from everthread.core.branches import Current, Line
 from everthread.core.estimates import Measure, Uncountable

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from everthread.config import (
-    DEFAULT,
     Resolved,
     Settings,
     Source,
@@ -23,6 +22,7 @@ from everthread.config import (
     resolve,
     usable,
 )
+from everthread.context.budget import budget_of, place_of, window_of
 from everthread.context.offer import offer, unfenced, weighed
 from everthread.context.output import TOLD, Output
 from everthread.core.branches import CANVAS
@@ -177,9 +177,9 @@ def plan(
     model = _model(settings, counts=counter is not None)
     measure = _measure(asked, model, settings, learnt.factors.get(place), counter)
     sections = _sections(asked, outlook, settings, fence)
-    window = settings.model_window or asked.window or min(model.window, learnt.windows.get(place, model.window))
+    window = window_of(settings, model, learnt.windows, told=asked.window)
     limit = max(0, window - settings.reply_tokens)
-    budget = _budget(resolved, model, limit)
+    budget = budget_of(resolved, model, limit)
     lookups = asked.lookups if model.looks_up and settings.memory else ()
     offered, left_out = offer(asked.tools, lookups, model, measure, budget=budget)
     strategy, choose = _strategy(asked, settings)
@@ -287,12 +287,6 @@ def _shape(
     return "", [f"the schema of the reply is told in the instructions, because {shape.why}"]
 
 
-def _budget(resolved: Resolved, model: Model, limit: int) -> int:
-    """The budget that was set, else the one that suits the model; never more than the model takes."""
-    usual = model.budget if resolved.source_of["budget"] == DEFAULT else 0
-    return min(usual or resolved.settings.budget or limit, limit)
-
-
 def _strategy(asked: Asked, settings: Settings) -> tuple[str, Strategy]:
     """The strategy by name, and the function that chooses."""
     if asked.uncounted:
@@ -316,11 +310,6 @@ def _pins_passed_over(outlook: Outlook, kept: tuple[Older, ...]) -> Iterator[str
         yield f"pinned turns that do not fit into the share for pins: {left}"
     if outlook.pins.more:
         yield "there may be more pinned turns than were looked at"
-
-
-def place_of(settings: Settings) -> str:
-    """The model at its address: what is learnt of one is not true of another."""
-    return f"{settings.model}@{settings.address}" if settings.address else settings.model
 
 
 def chosen(plan: Plan, outlook: Outlook) -> Lookups[Choice]:

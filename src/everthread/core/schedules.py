@@ -266,6 +266,12 @@ def after_failure(one: Schedule, now: datetime) -> Schedule:
     return msgspec.structs.replace(one, failures=failures, look=look)
 
 
+def after_refusal(one: Schedule, now: datetime, again: datetime) -> Schedule:
+    """The schedule once a run was refused, because it is more than its user may have: on to its next time; a single
+    message is tried `again` then. That is no failure of its own."""
+    return msgspec.structs.replace(one, look=again) if one.at else _moved_on(one, _next_due(one, now))
+
+
 def resumed(one: Schedule, now: datetime) -> Schedule:
     """A schedule that was paused. What a cron expression called for meanwhile is passed over; a single message whose
     time has come meanwhile is said at once."""

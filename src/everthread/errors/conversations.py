@@ -15,7 +15,7 @@ class UnknownConversation(NotFound):
             f"There is no conversation {named} for this user{gone}: list those there are with "
             "`et.conversations` or `everthread conversations`."
         )
-        self.conversation = conversation
+        self.conversation, self.erased = conversation, erased
 
 
 class UnknownBranch(NotFound):

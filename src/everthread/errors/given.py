@@ -42,10 +42,11 @@ class BadSettingsFile(InputError):
 
 
 class NoUser(InputError):
-    """A conversation was asked for without saying whose."""
+    """A conversation was asked for without saying whose. `header`: where the caller of a service says it."""
 
-    def __init__(self) -> None:
-        super().__init__("A conversation belongs to a user: name one, as in user='ana'.")
+    def __init__(self, header: str = "") -> None:
+        acts = f"This API key is an application's, and nobody is named for whom it acts: name a user in {header}."
+        super().__init__(acts if header else "A conversation belongs to a user: name one, as in user='ana'.")
 
 
 class EventTooLarge(InputError):

@@ -6,8 +6,10 @@ lease moves the schedule no more. A schedule moves on only after its turn has en
 lost, and nothing said twice.
 
 It does not wait in line for a branch, but looks again later: the turn that is under way may come to wait for approval,
-and then the message waits behind that, too. What fails is an event on the branch; it is tried again later and later,
-and then paused. A turn that somebody stops has run; one that ends with its process is gone on with by the next.
+and then the message waits behind that, too. Nor does it wait in line for one of the turns that a service lets its user
+have at once. What fails is an event on the branch; it is tried again later and later, and then paused. What a service
+refuses because its user has had the tokens of a day is an event as well, and is tried at its next time. A turn that
+somebody stops has run; one that ends with its process is gone on with by the next.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from everthread.errors import (
     KeyReused,
     StoreError,
     TakenOver,
+    TooMany,
     TurnBusy,
     TurnCancelled,
     UnknownConversation,
@@ -65,7 +68,7 @@ class ScheduleWorker:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._begins: asyncio.TimerHandle | None = None
         self._serving: asyncio.Task[None] | None = None
-        self.closing = self._apart = False
+        self._closing = self._apart = False
 
     # -- from the outside ----------------------------------------------------------------------------------
 
@@ -95,13 +98,20 @@ class ScheduleWorker:
             due = [one for one in found if (one.id, one.look) not in tried]
             tried |= {(one.id, one.look) for one in due}
             self._run_all(due)
-            if not self._running:
+            if not self._running or self._closing:
                 return
             await asyncio.wait(set(self._running.values()))
 
+    def leave(self) -> None:
+        """Begin nothing any more; what runs goes on."""
+        self._closing = True
+
+    def is_closing(self) -> bool:
+        return self._closing
+
     async def close(self) -> None:
         """End what runs: whoever runs the schedule next goes on with its turn."""
-        self.closing = True
+        self.leave()
         if self._begins:
             self._begins.cancel()
         tasks = {*self._running.values(), *([self._serving] if self._serving else [])}
@@ -138,7 +148,7 @@ class ScheduleWorker:
         for one in due:
             together.setdefault(f"{one.tenant}/{one.conversation}", []).append(one)
         for about, own in together.items():
-            if about not in self._running and not self.closing:
+            if about not in self._running and not self._closing:
                 with within(own[0].tenant):
                     self._running[about] = task = asyncio.create_task(self._see_to_all(own))
                 task.add_done_callback(partial(self._ended, about))
@@ -155,7 +165,7 @@ class ScheduleWorker:
 
     async def _see_to(self, one: Schedule) -> bool:
         try:
-            return await self._run(one)
+            return not self._closing and await self._run(one)
         except (UnknownConversation, UnknownSchedule, TakenOver):
             return False  # erased, deleted or run by another meanwhile
         except EverthreadError as problem:
@@ -200,14 +210,18 @@ class _Run:
             return await self._move(one, partial(schedules.skipped, now=now))
         if not said and (seconds := await self._behind()):
             return await self._put_off(one, seconds)
+        if self._worker.is_closing():
+            return False
         try:
             await self._speak(one, said[0] if said else None)
         except TurnBusy:
             return await self._put_off(one, BUSY)
+        except TooMany as problem:
+            return await self._refuse(one, problem)
         except (StoreError, TakenOver, UnknownConversation, UnknownSchedule):
             raise
         except TurnCancelled:
-            if self._worker.closing:
+            if self._worker.is_closing():
                 return False
         except Exception as problem:  # noqa: BLE001 -- whatever it was, the log says so
             return await self._fail(one, problem)
@@ -232,9 +246,13 @@ class _Run:
     async def _speak(self, one: Schedule, said: Event | None) -> None:
         """Say the message, or go on with its turn; where somebody has spoken since, say it anew."""
         message = user(one.text, origin=one.origin)
-        await self._say(said if isinstance(said, User) else message, key=one.key)
-        if await self._has_no_reply(one.key):
-            await self._say(message, key=f"{one.key}/{microseconds(one.look) if one.look else 0}")
+        over = await self._worker.runtime.admit(self._conversation)
+        try:
+            await self._say(said if isinstance(said, User) else message, key=one.key)
+            if await self._has_no_reply(one.key):
+                await self._say(message, key=f"{one.key}/{microseconds(one.look) if one.look else 0}")
+        finally:
+            over()
 
     async def _has_no_reply(self, key: str) -> bool:
         """Whether what was said under a key stands in a turn that was cut short, or on a branch that was left."""
@@ -266,6 +284,18 @@ class _Run:
             target = Target(one.tenant, one.conversation)
             await self._store.append(target, [told], key=f"{one.key}/{one.look}", under=self._lease)
         return await self._move(one, partial(schedules.after_failure, now=now))
+
+    async def _refuse(self, one: Schedule, problem: TooMany) -> bool:
+        """More than the user may have. A turn at once too many ends soon; a day's tokens are told on the branch."""
+        if problem.seconds <= WAITS:
+            return await self._put_off(one, BUSY)
+        now = moment(self._store.now)
+        again = now + timedelta(seconds=problem.seconds)
+        told = ScheduleFailed(schedule=one.id, reason=problem.sentence, failures=one.failures)
+        with suppress(KeyReused):  # as in `_fail`
+            target = Target(one.tenant, one.conversation)
+            await self._store.append(target, [told], key=f"{one.key}/{one.look}", under=self._lease)
+        return await self._move(one, partial(schedules.after_refusal, now=now, again=again))
 
     async def _put_off(self, one: Schedule, seconds: int) -> bool:
         look = moment(self._store.now) + timedelta(seconds=seconds)

@@ -1,7 +1,8 @@
 """Which model replies when none is named, and with which key a provider is reached.
 
-A provider whose key is in the environment comes first, then a server on this machine that lists a model, and at last
-the small model in the process, so that there always is one. Keys come from the settings' [keys] table or from the
+A provider for which there is a key comes first, one that was given or a tenant's own before one of the environment;
+then a server on this machine that lists a model, and at last the small model in the process, so that there always is
+one. Keys come from the settings' [keys] table or from the
 environment. A key is for its provider's own address: a conversation's settings may name any address, so what is sent
 there is only a key that was meant for it.
 """
@@ -64,6 +65,14 @@ def _with_a_key(environ: Mapping[str, str]) -> Chosen | None:
         name = next((name for name in known.keys if environ.get(name, "").strip()), "")
         if name and known.default_model:
             return Chosen(model=known.default_model, why=f"{name} is set.")
+    return None
+
+
+def with_a_key_of_its_own(keys: Mapping[str, str]) -> Chosen | None:
+    """The default model of the first provider for which there is a key among these; None where there is none."""
+    for known in providers():
+        if known.default_model and keys.get(known.name, "").strip():
+            return Chosen(model=known.default_model, why=f"There is a key for {known.name}.")
     return None
 
 

@@ -14,7 +14,7 @@ import msgspec
 from everthread.core.accounts import ADMINISTRATOR, USER, ApiKey, Caller, Role, Scope
 from everthread.core.ids import is_id, make_id
 from everthread.core.times import microseconds, moment
-from everthread.errors import BadValue, Forbidden, KeyRefused, UnknownKey
+from everthread.errors import BadValue, Forbidden, KeyRefused, NoUser, UnknownKey
 from everthread.routes import FOR_USER
 from everthread.server import tokens
 from everthread.server.bound import Bound, is_self, must_administer
@@ -86,7 +86,9 @@ class Keys(Bound):
         check_name("after", after, empty=True)
         if by.may("admin"):
             return await self._accounts.keys(by.tenant, after=after, limit=limit)
-        return await self._accounts.keys(by.tenant, user=by.user, after=after, limit=limit) if by.user else []
+        if not by.user:
+            raise NoUser(FOR_USER)
+        return await self._accounts.keys(by.tenant, user=by.user, after=after, limit=limit)
 
     async def revoke_key(self, by: Caller, id: str) -> None:
         """No longer take a key: one's own, or as an administrator any of the tenant's. In this process at once, in

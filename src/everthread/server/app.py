@@ -25,13 +25,14 @@ from starlette.routing import Route as Served
 from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute
+from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute, StoreError
 from everthread.problems import TYPE, body_of, status_of
 from everthread.routes import PREFIX, ROUTES, TALK, Route
 from everthread.server.by_path import ByPath
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
-from everthread.server.files import blob, export_all, export_one, import_all, upload
+from everthread.server.files import blob, export_all, export_one, upload
+from everthread.server.importing import import_all
 from everthread.server.metrics import metrics
 from everthread.server.office import OFFICE
 from everthread.server.openapi import described
@@ -120,13 +121,21 @@ async def health(service: Service, request: Request) -> Response:
 async def ready(service: Service, request: Request) -> Response:
     """Whether it takes requests: the store answers, and it is not about to end."""
     if service.leaving.is_set():
-        return JSONResponse({"status": "leaving"}, status_code=503)
+        return _not_ready("leaving")
     try:
         async with asyncio.timeout(READY_SECONDS):
             await service.et.log.calibrations.all()  # a small table
     except TimeoutError:
-        return JSONResponse({"status": "the store does not answer"}, status_code=503)
+        full = getattr(service.et.log._engine, "is_full", False)  # which one that has a pool says
+        return _not_ready("all connections to the store are in use" if full else "the store does not answer")
+    except StoreError as problem:  # whose sentence names servers and files
+        service.note(problem)
+        return _not_ready(f"the store cannot be used now ({type(problem).__name__})")
     return JSONResponse({"status": "ready"})
+
+
+def _not_ready(why: str) -> Response:
+    return JSONResponse({"status": why}, status_code=503, headers={"retry-after": "1"})
 
 
 TABLE: tuple[Route, ...] = (*ROUTES, *OFFICE)

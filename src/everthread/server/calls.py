@@ -22,8 +22,9 @@ from everthread.core.accounts import Caller
 from everthread.core.deltas import Delta, Notice
 from everthread.core.logged import Logged
 from everthread.core.told import Told
+from everthread.errors import NoUser
 from everthread.problems import body_of
-from everthread.routes import WARNING, Opened, Route
+from everthread.routes import FOR_USER, WARNING, Opened, Route
 from everthread.server.reading import JSON, Arguments, arguments_of
 from everthread.server.service import Service, Stay
 from everthread.server.sse import EventStream, Sent, wants_events
@@ -70,8 +71,9 @@ async def called(service: Service, route: Route, caller: Caller, target: Any, gi
     if route.of not in ("identity", "vault"):  # which take no settings; an `address` there is the caller's
         service.allow(given.several, given.named)
     if route.verb is Talk.delegate:  # a turn, too
-        await service.meter.begin_child(caller, given.named)
+        service.meter.check_child(given.named)
     if route.verb is Everthread.erase_user:  # the account goes with the conversations
+        user_of(caller)
         return wire.dumps(await service.door.identity.forget_me(caller, service.et))
     value = await route.verb(target, *given.several, **given.named, **_whose(service, route, caller))
     if value is None and route.gives in (None, type(None)):
@@ -89,10 +91,18 @@ def opened(talk: Talk) -> Opened:
 
 def _whose(service: Service, route: Route, caller: Caller) -> dict[str, Any]:
     """What a verb asks for that comes by no request: who calls, and the store."""
-    known: dict[str, Any] = {"user": caller.user, "tenant": caller.tenant}
     if route.of in ("identity", "vault"):
-        known = {"by": caller, "et": service.et}
+        known: dict[str, Any] = {"by": caller, "et": service.et}
+    else:
+        known = {"tenant": caller.tenant} | ({"user": user_of(caller)} if "user" in route.asks else {})
     return {name: value for name, value in known.items() if name in route.asks}
+
+
+def user_of(caller: Caller) -> str:
+    """As whom somebody calls. NoUser: an application that names nobody."""
+    if not caller.user:
+        raise NoUser(FOR_USER)
+    return caller.user
 
 
 async def target_of(
@@ -118,7 +128,7 @@ async def target_of(
 
 async def talk_of(service: Service, caller: Caller, id: str, branch: str = "") -> Talk:
     """The caller's conversation with this id, on a branch by name or number; on the current one where none is named."""
-    talk = await service.et.conversation(user=caller.user, tenant=caller.tenant, id=id, begin=False)
+    talk = await service.et.conversation(user=user_of(caller), tenant=caller.tenant, id=id, begin=False)
     return await talk.on(_branch(branch)) if branch else talk
 
 

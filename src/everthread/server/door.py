@@ -1,6 +1,7 @@
 """Who is at the door: the caller of a request, by an API key or by the cookie of a sign-in, and whether it may come in.
 
-A key stands in the header `Authorization: Bearer evk_…`, never in an address. A browser has a cookie that no script can
+A key stands in the header `Authorization: Bearer evk_…`, never in an address; so may what an administrator has entered
+with. A browser has a cookie that no script can
 read and no other site can use: what changes something also needs the token that the page was told (`X-CSRF-Token`), and
 a WebSocket, to which no page can add a header, must come from this service's own pages (`Origin`).
 """
@@ -16,6 +17,7 @@ from everthread.core.accounts import Caller, Scope
 from everthread.errors import Forbidden, NotSignedIn
 from everthread.routes import FOR_USER
 from everthread.server.identity import Identity
+from everthread.server.tokens import SIGN_IN
 
 COOKIE = "everthread"
 SECURE_COOKIE = "__Host-everthread"  # over https: bound to the host by the browser
@@ -33,13 +35,22 @@ class Door:
         """Who calls. NotSignedIn, or Forbidden where this is more than it may."""
         self.check_host(request)
         if key := _bearer(request):
-            caller = await self.identity.caller_of_key(key, user=_named_in(request))
+            caller = await self._of_bearer(key, request)
         elif token := sign_in_of(request):
             caller = await self.identity.caller_of_sign_in(token)
             self._check_page(request, token)
         else:
             raise NotSignedIn
         must(caller, scope)
+        return caller
+
+    async def _of_bearer(self, token: str, request: HTTPConnection) -> Caller:
+        """Whose API key it is, or who has entered as whom. Other sign-ins are for browsers, which hide them."""
+        if not token.startswith(SIGN_IN):
+            return await self.identity.caller_of_key(token, user=_named_in(request))
+        caller = await self.identity.caller_of_sign_in(token)
+        if not caller.entered_by:
+            raise NotSignedIn
         return caller
 
     def check_host(self, request: HTTPConnection) -> None:

@@ -20,6 +20,7 @@ from everthread.server.door import COOKIE, SECURE_COOKIE, is_ours, sign_in_of
 from everthread.server.identity import SignedIn
 from everthread.server.reading import json_body
 from everthread.server.service import Service
+from everthread.server.tokens import SIGN_IN
 
 MOST = 10_000  # bytes of a body here
 WAYS = 'its body must be {"link": …} or {"user": …, "password": …}'
@@ -41,7 +42,7 @@ async def _signed_in(service: Service, body: dict[str, Any], address: str) -> Si
     identity = service.door.identity
     match body:
         case {"link": str() as token}:
-            return await identity.use_link(token)
+            return await (identity.entered(token) if token.startswith(SIGN_IN) else identity.use_link(token))
         case {"user": str() as user, "password": str() as password}:
             tenant = body.get("tenant", TENANT)
             return await identity.sign_in(str(tenant), user, password, address=address)

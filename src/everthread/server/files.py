@@ -1,8 +1,8 @@
-"""Bytes: images and files of a conversation, exports and imports.
+"""Bytes: images and files of a conversation, and exports.
 
 What is stored is served as what its first bytes say it is, and never as a page: a picture as a picture, everything else
-as bytes to be kept. An export is made whole before its first byte is sent, so that what comes is never half of one; an
-import is read whole before any of it is written.
+as bytes to be kept. An export is made whole before its first byte is sent, so that what comes is never half of one.
+Imports are in `importing`.
 """
 
 from __future__ import annotations
@@ -11,28 +11,23 @@ import asyncio
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import IO
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from everthread import arguments, wire
-from everthread.app import AGENT
+from everthread import wire
 from everthread.core.images import media_type_of
-from everthread.errors import BadRequest, Outdated, TooLarge, TooSlow
-from everthread.server.calls import talk_of
-from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
+from everthread.errors import BadRequest, Outdated
+from everthread.server.calls import talk_of, user_of
+from everthread.server.reading import JSON, whole_body
 from everthread.server.service import Service
-from everthread.store.conversations import check_name, owner_of
-from everthread.transfer import read_all
 
 LINES = "application/x-ndjson"
 AGAIN = 4  # how often an export begins anew when something was redacted meanwhile
 PIECE = 256 * 1024
-IMPORT = 1024 * 1024 * 1024  # bytes of a file at most
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 APART = "sandbox; default-src 'none'"  # should a browser show it after all, it may do nothing
 
@@ -90,7 +85,7 @@ def _range(asked: str, size: int) -> tuple[int, int]:
     return int(found[1]), min(int(found[2] or size), size - 1)
 
 
-# -- exports and imports -----------------------------------------------------------------------------------------
+# -- exports -----------------------------------------------------------------------------------------
 
 
 async def export_one(service: Service, request: Request) -> Response:
@@ -105,7 +100,7 @@ async def export_all(service: Service, request: Request) -> Response:
     """All conversations of the caller's, and MEMORY.md with its versions."""
     caller = await service.enter(request, "read")
     with service.within(caller):
-        return await _exported(partial(service.et.export, user=caller.user, tenant=caller.tenant))
+        return await _exported(partial(service.et.export, user=user_of(caller), tenant=caller.tenant))
 
 
 async def _exported(lines: Callable[[], AsyncIterator[bytes]]) -> Response:
@@ -134,49 +129,3 @@ async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
         file.seek(0)
         while piece := await asyncio.to_thread(file.read, PIECE):
             yield piece
-
-
-async def import_all(service: Service, request: Request) -> Response:
-    """Import conversations from the body: an export of Everthread's, or a history of another program. All becomes the
-    caller's; either all of it is imported or nothing."""
-    caller = await service.enter(request, "write")
-    agent = check_name("agent", request.query_params.get("agent", AGENT))
-    format = arguments.format(request.query_params.get("format"))  # type: ignore[arg-type]
-    with service.within(caller), service.meter.connection(caller):
-        async with _received(request) as path:
-            owner = owner_of(caller.tenant, caller.user)
-            contents = await asyncio.to_thread(read_all, path, owner, agent=agent, format=format)
-        await service.et.log.restore(*contents.unlocked())
-    return Response(wire.dumps(contents.imported), media_type=JSON)
-
-
-@asynccontextmanager
-async def _received(request: Request) -> AsyncIterator[Path]:
-    """The body in a file of its own, which only this account can read and which is gone afterwards."""
-    with tempfile.TemporaryFile() as file:  # without a name, so that nothing of it stays, however we end
-        size = 0
-        check_length(request, IMPORT)
-        async for piece in _coming(request):
-            size += len(piece)
-            if size > IMPORT:
-                raise TooLarge(IMPORT)
-            await asyncio.to_thread(file.write, piece)
-        if not size:
-            raise BadRequest("there is no file in it")
-        file.flush()
-        file.seek(0)
-        yield Path(f"/dev/fd/{file.fileno()}")
-
-
-async def _coming(request: Request) -> AsyncIterator[bytes]:
-    """The pieces of a body, each of which must come in time."""
-    stream = aiter(request.stream())
-    while True:
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                piece = await anext(stream)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise TooSlow(BODY_SECONDS) from None
-        yield piece

@@ -1,6 +1,6 @@
 """Who calls the service, without HTTP: `Identity(log)`.
 
-    coming in    first  link  use_link  sign_in  enter  any_password
+    coming in    first  link  use_link  sign_in  enter  entered  any_password
     being in     caller_of_sign_in  caller_of_key  csrf  csrf_fits
     going out    sign_out  sign_out_everywhere  set_password
     keys         make_key  keys  revoke_key

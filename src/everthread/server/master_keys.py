@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from everthread.errors import NoVaultKey
-from everthread.store.private_files import FILE, make_folders
+from everthread.store.private_files import FILE, make_folders, sync_folder
 
 VARIABLE = "EVERTHREAD_VAULT_KEY"
 BYTES = 32
@@ -58,18 +58,24 @@ def put_first(environ: Mapping[str, str]) -> str:
     written = [added, *(base64.urlsafe_b64encode(key).decode().rstrip("=") for key in before.values())]
     fresh = _written(path, "\n".join(written) + "\n")
     os.replace(fresh, path)
+    sync_folder(path.parent)
     return next(iter(_parsed(added, str(path))))
 
 
 def _make(path: Path) -> None:
-    """A file with a new key, unless another process has just made one: it is whole before it has its name."""
+    """A file with a new key, unless another process has just made one: it is whole before it has its name, and both are
+    on disk before anything is sealed with it."""
+    new = [one for one in (path.parent, *path.parent.parents) if not one.is_dir()]
     make_folders(path.parent)
+    for folder in reversed(new):
+        sync_folder(folder.parent)
     fresh = _written(path, new_key() + "\n")
     try:
         with suppress(FileExistsError):
             os.link(fresh, path)
     finally:
         fresh.unlink()
+    sync_folder(path.parent)
 
 
 def _written(path: Path, text: str) -> Path:

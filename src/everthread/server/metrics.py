@@ -7,7 +7,8 @@ can be a model's name.
 
 Several processes (`--workers`) count together: each writes its figures into a folder that they share, and whichever is
 asked adds them up (prometheus_client's multiprocess mode, by PROMETHEUS_MULTIPROC_DIR). `/metrics` answers callers on
-the machine itself who come by no proxy, and elsewhere those with an administrator's key.
+the machine itself who come by no proxy, and elsewhere those with an administrator's key. A balancer on the machine that
+passes on TCP connections makes everybody look local: then it answers those with a key alone (`--metrics key`).
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ async def look_at_backlog(service: Service) -> None:
 async def metrics(service: Service, request: Request) -> Response:
     """Figures for Prometheus."""
     service.door.check_host(request)
-    if not _is_from_here(request):
+    if not (service.local_metrics and _is_from_here(request)):
         await service.enter(request, "admin")
     body = await asyncio.to_thread(service.metrics.written)
     return Response(body, headers={"content-type": CONTENT_TYPE_LATEST})

@@ -6,6 +6,7 @@ These routes belong to the table as all others do; their verbs are those of `Ide
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -60,6 +61,22 @@ async def link(self: Identity, by: Caller, user: str) -> NewLink:
     return NewLink(str(await self.link(by, user)))
 
 
+class Entered(msgspec.Struct, Value, frozen=True):
+    """An administrator acts as a user until `until`: with `token`, as `Authorization: Bearer …`, or behind `#link=` in
+    the address of the page."""
+
+    token: str
+    caller: Caller
+    until: datetime
+
+
+async def enter(self: Identity, by: Caller, user: str, *, why: str, scopes: Sequence[Scope] = ("read",)) -> Entered:
+    """See what a user sees, for a quarter of an hour: to read, unless `scopes` asks for more. It is written into the
+    audit first, with the reason."""
+    made = await self.enter(by, user, why, scopes=scopes)
+    return Entered(str(made.token), made.caller, made.until)
+
+
 async def me(self: Identity, by: Caller) -> Caller:
     """Who one is here, and what one may do."""
     return by
@@ -93,6 +110,7 @@ OFFICE: tuple[Route, ...] = (
         ("GET", "/users", Identity.users, "admin"),
         ("POST", "/users/{user}/invite", invite, "admin"),
         ("POST", "/users/{user}/link", link, "admin"),
+        ("POST", "/users/{user}/enter", enter, "admin"),
         ("POST", "/users/{user}/disable", Identity.disable, "admin"),
         ("POST", "/users/{user}/enable", Identity.enable, "admin"),
         ("PUT", "/users/{user}/role", Identity.change_role, "admin"),

@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import uvicorn
@@ -59,6 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     settings: GivenSettings = {}
     allowance: Allowance = Allowance()
     proxies: str = LOOPBACK[0]  # whose word on a caller's address and scheme is taken
+    metrics: Literal["local", "key"] = "local"  # who is told figures: callers of this machine too, or by key alone
     log_format: Format = "text"
     canvas: bool = False  # whether agents may draw on the canvas
     drain: float = DRAIN
@@ -90,7 +91,8 @@ async def opened(
     ) as et:
         vaults.append(Vault(et.log))
         door = Door(Identity(et.log, passwords=passwords), hosts=options.hosts)
-        yield Service(et, door, vaults[0], options.allowance, tracing(os.environ))
+        local = options.metrics == "local"
+        yield Service(et, door, vaults[0], options.allowance, tracing(os.environ), local_metrics=local)
 
 
 class Server(uvicorn.Server):

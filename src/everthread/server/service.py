@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
 from everthread.app import Everthread
+from everthread.config import KNOWN, check
 from everthread.core.accounts import Caller, Scope
 from everthread.core.locks import check_event, check_open
 from everthread.errors import EverthreadError
 from everthread.jobs.sweeper import Sweeper
 from everthread.server.door import Door
-from everthread.server.limits import Allowance, Meter
+from everthread.server.limits import Allowance, counted_as, held_to
 from everthread.server.logs import TurnLog
 from everthread.server.metrics import Metrics, look_at_backlog
 from everthread.server.tracing import Tracing
@@ -29,6 +29,7 @@ from everthread.store.reach import as_operator, within
 _log = logging.getLogger("everthread.server")
 
 PAGE_SECONDS = 2.0
+IMPORTS = 2  # that are read into memory at once
 SURE = 1.0  # seconds for which whoever stays is not asked again
 COUNTED = 5.0  # seconds between two counts of what memory has to do
 
@@ -36,7 +37,7 @@ COUNTED = 5.0  # seconds between two counts of what memory has to do
 class Service:
     """`leaving`: set when the process is about to end. `to_tell`: what is called then, for those of whom there are very
     many: each costs less than a task that waits. `page_seconds`: how long a page of events may take before it is
-    made smaller."""
+    made smaller. `local_metrics`: whether figures are told without a key to who calls from this machine."""
 
     def __init__(
         self,
@@ -47,10 +48,12 @@ class Service:
         traces: Tracing | None = None,
         *,
         page_seconds: float = PAGE_SECONDS,
+        local_metrics: bool = True,
     ) -> None:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
-        self.meter = Meter(limits, self._tokens_today)
-        self.leaving = asyncio.Event()
+        self.meter = held_to(et._runtime, limits)
+        self.leaving, self.local_metrics = asyncio.Event(), local_metrics
+        self.importing = asyncio.Semaphore(IMPORTS)
         self.metrics, self.traces = Metrics(), traces
         for observer in (self.metrics, TurnLog(), traces):
             if observer is not None:
@@ -79,8 +82,10 @@ class Service:
             _log.error("A request failed", exc_info=problem)
 
     def leave(self) -> None:
-        """The process is about to end: whoever listens is told to come back elsewhere."""
+        """The process is about to end: whoever listens is told to come back elsewhere, and nothing that is scheduled
+        begins any more."""
         self.leaving.set()
+        self.et._scheduled.leave()
         for tell in tuple(self.to_tell):
             tell()
 
@@ -109,23 +114,24 @@ class Service:
                 await look_at_backlog(self)
             await asyncio.sleep(COUNTED)
 
-    def within(self, caller: Caller) -> AbstractContextManager[None]:
-        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only."""
-        return within(caller.tenant)
+    @contextmanager
+    def within(self, caller: Caller) -> Iterator[None]:
+        """Whatever is done for a caller, tasks that it begins included, reaches its tenant only, and counts as its."""
+        with within(caller.tenant), counted_as(caller):
+            yield
 
     def allow(self, several: list[Any], named: dict[str, Any]) -> None:
         """Forbidden: an argument sets what only operators may. The store would pass it over or refuse it as well; here
-        it is told before anything is written."""
+        it is told before anything is written. BadSetting: there is no such setting."""
         for one in several:
             check_event(one)
         for given in (named, named.get("settings")):
             if isinstance(given, dict):
                 check_open(given)
-
-    async def _tokens_today(self, caller: Caller) -> int:
-        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        rows = await self.et.usage(user=caller.user, tenant=caller.tenant, by="day", since=midnight)
-        return sum(row.input + row.output for row in rows)
+        settings = named.get("settings")
+        for name, value in settings.items() if isinstance(settings, dict) else ():
+            if name not in KNOWN:  # a library's program may keep settings of its own there; here it is a mistake
+                check(name, value, "what was given")
 
 
 class Stay:

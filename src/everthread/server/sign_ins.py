@@ -120,6 +120,17 @@ class SignIns(Bound):
         await self._accounts.enter(row, self._entry(by, "enter", user=user, about=about))
         return _signed_in(made, row, USER)
 
+    async def entered(self, token: str) -> SignedIn:
+        """The sign-in of somebody who has entered, for a page. LinkUsed: its time is over, or it is another's."""
+        try:
+            caller = await self.caller_of_sign_in(token)
+            row = (await self._accounts.signed_in(caller.id)).row
+        except NotSignedIn:
+            raise LinkUsed from None
+        if row.how != ENTERED:
+            raise LinkUsed
+        return _signed_in(Secret(token), row, USER)
+
     def _new(self, whose: Owner, how: str) -> tuple[Secret, SignInRow]:
         made, now = tokens.make(tokens.SIGN_IN), self._log.now
         hash = tokens.hash_of(made, tokens.SIGN_IN)

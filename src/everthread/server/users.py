@@ -55,15 +55,14 @@ class Users(SignIns):
         """Erase a user for ever: conversations, documents, account, sign-ins, links and keys. The audit keeps that it
         was done, by whom and when, with a mark in place of the name. How many conversations. LastAdministrator."""
         must_administer(by)
-        await self._accounts.check_may_go(owner(by, user))
-        await self._accounts.write_down(self._entry(by, "erase", user=user))
         with self._changing():
+            await self._accounts.let_go(owner(by, user), self._entry(by, "erase", user=user))
             return await et.erase_user(user=user, tenant=by.tenant)
 
     async def forget_me(self, by: Caller, et: Everthread) -> int:
         """Erase oneself for ever, as `erase` does: nobody is signed in as this user from now on. LastAdministrator."""
-        await self._accounts.check_may_go(owner(by, by.user))
         with self._changing():
+            await self._accounts.let_go(owner(by, by.user))
             return await et.erase_user(user=by.user, tenant=by.tenant)
 
     async def audit(self, by: Caller, *, before: str = NEWEST, limit: int = 100) -> list[AuditEntry]:

@@ -120,6 +120,7 @@ def _write_line(type: str, scope: Scope, seconds: float, status: int | None = No
     if route in QUIET and status == 200:
         return
     whose: dict[str, Any] = {"tenant": caller.tenant, "user": caller.user, "via": caller.via} if caller else {}
+    whose |= {"entered_by": caller.entered_by} if caller and caller.entered_by else {}
     named = (scope.get("path_params") or {}).get("conversation", "")
     conversation = named if is_id(named) else ""  # a caller may write anything there
     told = {"method": scope.get("method"), "route": route, "status": status, "ms": round(seconds * 1000, 1)}

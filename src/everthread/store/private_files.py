@@ -22,6 +22,17 @@ def make_folders(path: Path) -> None:
         folder.mkdir(mode=FOLDER, exist_ok=True)
 
 
+def sync_folder(path: Path) -> None:
+    """Make sure that the names in a folder outlive a crash of the machine: a file's own bytes do not bring its name."""
+    if os.name != "posix":  # where a folder cannot be opened
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def make_file(path: Path) -> None:
     """An empty file, where there is none."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, FILE))

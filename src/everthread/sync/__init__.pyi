@@ -72,6 +72,11 @@ class Agents:
     def save(self, tenant: str, agent: Agent) -> Versioned:
         """Write an agent's next version; one that says what the newest says already is not written again. Where callers
         are not the operators: Forbidden, if it has MCP servers, or settings that are for operators alone."""
+    def spread(self, folder: Path) -> None:
+        """Have every tenant know the agents of a folder, one that is made later as well: each gets them when it is
+        first met. Nothing is written where any of them is wrong."""
+    def reach(self, tenant: str) -> None:
+        """Write what changed in that folder since, for a tenant that this process has not met yet."""
     def sync(self, folder: Path, *, tenant: str = ...) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""
 
@@ -133,15 +138,15 @@ class Everthread:
 
         `settings`: they win over those of the configuration file and the environment, which hold beside them unless
         `environment` is False; keys are no settings. `tools`: what agents may use: functions with type hints, objects
-        with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files; an agent must then be one
-        of them, or one that was saved. `keys`: by provider, or by host and port for servers of your own; else those of
-        the configuration file and the environment. Or an function that gives them for a tenant, asked before each
-        model call: a tenant's calls are made with its own; one for which it gives none has the file's and the
-        environment's. `importance`: what a message is worth, from 0 to 100, in place of the default scores; it is asked
-        once, when the message is appended. `strategy`: a function of your own that chooses the turns that are sent,
-        wherever no call names another. `summarise`: a function that writes memory's summaries, in place of a model: of
-        the instructions and of what was said. `counters`: functions that count the tokens of a text, by models' names
-        or patterns of these.
+        with name, schema and execute, MCP servers. `agents`: a folder of agents' TOML files, for all tenants; an agent
+        must then be one of them, or one that was saved. `keys`: by provider, or by host and port for servers of your
+        own; else those of the configuration file and the environment. Or an function that gives them for a
+        tenant, asked before each model call: a tenant's calls are made with its own; one for which it gives none has
+        the file's and the environment's. `importance`: what a message is worth, from 0 to 100, in place of the default
+        scores; it is asked once, when the message is appended. `strategy`: a function of your own that chooses the
+        turns that are sent, wherever no call names another. `summarise`: a function that writes memory's summaries, in
+        place of a model: of the instructions and of what was said. `counters`: functions that count the tokens of a
+        text, by models' names or patterns of these.
         `session_gap`: the pause that ends a session, where no setting says. `patience`: seconds to wait for a locked
         file or for a server that is restarting. `bus`: what carries news between the processes of a store in
         PostgreSQL, as redis://host:6379/0; else the one that EVERTHREAD_BUS names, else PostgreSQL itself, which ""
@@ -197,8 +202,9 @@ class Everthread:
     @property
     def agents(self) -> Agents:
         """The agents that are known, and their versions."""
-    def default_model(self) -> Chosen:
-        """The model that replies where none is named, and why it is this one."""
+    def default_model(self, *, tenant: str = ...) -> Chosen:
+        """The model that replies where none is named, and why it is this one. A tenant that has keys of its own gets
+        one of their providers."""
     def usage(
         self,
         *,
@@ -337,7 +343,8 @@ class Talk:
         """The newest steps of the cutoff under these settings, oldest first: when it moved, what left the window."""
     def settings(self) -> Resolved:
         """The settings in force on this branch, and where each was set: default, file, environment, agent, conversation
-        or branch."""
+        or branch. The budget is the one that a context has: where the model takes less than is set, or has one of its
+        own, the model is its source."""
     def count(self, *, extra_headers: Mapping[str, str] | None = None, **asked: Unpack[ForContext]) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes, and
         `extra_headers` as `say` does: `context` sends nothing, so it needs none."""

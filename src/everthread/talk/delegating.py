@@ -17,7 +17,7 @@ from everthread.core.events import SettingsChanged, user
 from everthread.core.outcomes import DELEGATE, in_words
 from everthread.core.parts import Text
 from everthread.core.settings import GivenSettings
-from everthread.errors import Conflict, InputError, NotFound, UnknownChild
+from everthread.errors import Conflict, InputError, NotFound, TooMany, UnknownChild
 from everthread.store.beside.usage import UsageTotal, added
 from everthread.talk.bound import Bound
 from everthread.tools.functions import Approval
@@ -162,7 +162,7 @@ def delegate_tool(
         options = given | ({"agent": arguments["agent"]} if names else {})
         try:
             child = await talk._begin_child(arguments["task"], options, awaited=arguments["wait"])
-        except (Conflict, InputError, NotFound) as refused:
+        except (Conflict, InputError, NotFound, TooMany) as refused:
             raise ToolFailed((Text(text=str(refused)),)) from refused
         return await _awaited(talk, child) if arguments["wait"] else BEGUN.format(child.branch)
 

@@ -73,13 +73,14 @@ class Seeing(Bound):
         whose: Any = {"lookups": lookups, "child": await self._said()}
         async with prepared(self._runtime, self.conversation, asked, told, tools, **whose) as ready:
             steps = partial(self._runtime.contexts.steps, self._log, way, limit=limit)
-            return (await self._runtime.with_a_model(ready.asked, steps))[0]
+            return (await self._runtime.with_a_model(ready.asked, steps, tenant=way.tenant))[0]
 
     async def settings(self) -> Resolved:
         """The settings in force on this branch, and where each was set: default, file, environment, agent, conversation
-        or branch."""
+        or branch. The budget is the one that a context has: where the model takes less than is set, or has one of its
+        own, the model is its source."""
         mine = await self._log.conversations.find(self.conversation.owner, self.id)
-        return await self._runtime.resolved_of(mine, await self.line())
+        return await self._runtime.in_force(await self._runtime.resolved_of(mine, await self.line()), mine.tenant)
 
     async def count(self, *, extra_headers: Mapping[str, str] | None = None, **asked: Unpack[ForContext]) -> int | None:
         """The provider's own count of a context, where it has an endpoint for that. Takes what `context` takes, and

@@ -199,8 +199,9 @@ class AgentKilled(_Event, tag="agent_killed", frozen=True):
 
 
 class ScheduleFailed(_Event, tag="schedule_failed", frozen=True):
-    """A message that was due could not be said, or had no reply: `failures` times in a row. `paused`: it is not tried
-    again until somebody resumes the schedule."""
+    """A message that was due could not be said, or had no reply: `failures` times in a row, 0 where it was refused
+    because its user has had the tokens of a day. `paused`: it is not tried again until somebody resumes the
+    schedule."""
 
     schedule: str
     reason: str = ""

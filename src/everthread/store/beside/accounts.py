@@ -142,11 +142,15 @@ def change(owner: Owner, to: Change, entry: AuditEntry | None, *, ends: str | No
     return Outcome(new.account, [*writes, *audited(entry)])
 
 
-def check_may_go(owner: Owner) -> Script[None]:
-    """Whether an account can be erased: not the last administrator's, while there are others."""
+def let_go(owner: Owner, entry: AuditEntry | None) -> Script[Outcome[None]]:
+    """Before a user is erased: an administrator is none from now on, so that of two who erase each other one stays.
+    Should the rest not be done, it can be asked for again. LastAdministrator."""
     was = yield from find(owner)
+    writes: list[Tell] = []
     if was and was.administers:
         yield from _check_other(owner)
+        writes = [Tell("update_account", [was._replace(role=USER)._asdict()])]
+    return Outcome(None, [*writes, *audited(entry)])
 
 
 def erase(owner: Owner, mark: str) -> Script[Outcome[None]]:

@@ -20,7 +20,7 @@ from everthread.core.turns import Head
 from everthread.core.values import Value
 from everthread.errors import BadValue
 from everthread.store.conversations import Owner, check_name
-from everthread.store.engine import Ask, Row, Script
+from everthread.store.engine import Ask, Row, Script, Tell
 from everthread.store.times import bounded
 
 By = Literal["turn", "session", "branch", "conversation", "day", "model", "user"]
@@ -141,6 +141,21 @@ def of_owner(owner: Owner, conversation: str, span: Span) -> Script[list[UsageTo
     values = {**owner._asdict(), **span._asdict(), "conversation": conversation}
     rows = yield Ask(name, values)
     return [_usage(row, span.by) for row in rows]
+
+
+def tokens(owner: Owner, since: int) -> Script[int]:
+    """Input and output of a user's model calls since then, with those of the day that were forgotten."""
+    [[found]] = yield Ask("tokens_of_user", {**owner._asdict(), "since": bounded(since), "day": bounded(since) // DAY})
+    return int(found)
+
+
+def forgotten(keys: Sequence[Mapping[str, Any]], now: int, *, whole: bool = False) -> list[Tell]:
+    """The statements that keep count of model calls which are about to be forgotten, as far as they are of the day that
+    runs: one each, or all of a conversation (`whole`). Of older days nothing stays."""
+    day = now // DAY
+    name = "count_forgotten_calls" if whole else "count_forgotten_call"
+    older = {"tenant": keys[0]["tenant"], "day": day}
+    return [Tell("forget_older_tokens", [older]), Tell(name, [{**key, "day": day} for key in keys])]
 
 
 class RecentCall(NamedTuple):

@@ -104,6 +104,11 @@ class PostgresEngine:
 
     # -- the contract --------------------------------------------------------------------------------------
 
+    @property
+    def is_full(self) -> bool:
+        """Whether whoever asks now has to wait for a connection."""
+        return self._pool.is_full
+
     async def read(self, script: Callable[[], Script[T]], *, large: bool = False) -> T:
         self._at_home()
 

@@ -23,7 +23,7 @@ POINT = f"SELECT set_config('{TENANT}', $1, false)"
 
 class Pool:
     def __init__(self, url: str, *, most: int, patience: float) -> None:
-        self._url = url
+        self._url, self._patience = url, patience
         self.settings = {
             "synchronous_commit": "on",
             "application_name": "everthread",
@@ -34,6 +34,11 @@ class Pool:
         self._busy: set[Any] = set()
         self._sees: dict[Any, str] = {}  # whose rows, by connection
         self._closed = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all connections that there may be are in use."""
+        return self._room.locked()
 
     def acquire(self) -> Loan:
         """A connection for a while: `async with pool.acquire() as connection`."""
@@ -81,7 +86,9 @@ class Pool:
                 return connection
             else:
                 return await self._told(connection, tenant)
-        connection = await asyncpg.connect(self._url, server_settings={**self.settings, TENANT: tenant})
+        connection = await asyncpg.connect(
+            self._url, server_settings={**self.settings, TENANT: tenant}, timeout=min(60.0, max(1.0, self._patience))
+        )
         self._sees[connection] = tenant
         return connection
 

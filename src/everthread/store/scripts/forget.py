@@ -12,6 +12,8 @@ Within a conversation this is one transaction. The same transaction writes down 
 (`HalfForgotten`): what quotes it in the user's other conversations, and old bytes on the disk. Whoever comes after a
 crash finishes it. An erased conversation leaves one row that says there was one; an erased user's rows do not
 even say whose they were.
+
+What a model call took of the tokens of a day is still counted until that day is over: forgetting gives nothing back.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from everthread.core.turns import Head
 from everthread.core.verdicts import approval_key, changed_arguments, is_verdict
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
 from everthread.language.naming import name_from
-from everthread.store.beside import leases, schedules
+from everthread.store.beside import leases, schedules, usage
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.recall import index
@@ -58,8 +60,9 @@ TABLES = (
     "events",
     "branches",
 )
-FAILURES = ("agent_killed", "schedule_failed", "model_call")  # what says why something failed
-FORGET_USER = ("forget_user", "forget_forgotten_user")
+CALL = "model_call"
+FAILURES = ("agent_killed", "schedule_failed", CALL)  # what says why something failed
+FORGET_USER = ("forget_user", "forget_forgotten_user", "forget_tokens_of_user")
 
 
 class HalfForgotten(NamedTuple):
@@ -128,7 +131,7 @@ def _redaction(line: Line, newest: Head, event: Logged, here: Mapping[Spot, Reda
     # as in a turn's appends, or the two would wait for each other.
     running = leases.forget(line.tenant, line.conversation)
     writes = [running, *mark(line, newest, commands, act), Tell("count_redaction", [key]), *_unnamed(key, event)]
-    return [*writes, *_gone(line.tenant, here), *_unscheduled(line, event, here), *unindexed]
+    return [*writes, *_gone(line.tenant, here, act.now), *_unscheduled(line, event, here), *unindexed]
 
 
 def _with_content(line: Line, seq: int, *, last: int) -> Script[Logged]:
@@ -156,14 +159,16 @@ def _still(tenant: str, spot: Spot, now: int) -> HalfForgotten:
     return HalfForgotten(tenant, *spot, user="", what=EVENT, time=now)
 
 
-def _gone(tenant: str, here: Mapping[Spot, Redacted]) -> list[Tell]:
+def _gone(tenant: str, here: Mapping[Spot, Redacted], now: int) -> list[Tell]:
     """The statements that leave tombstones in place of events, and nothing else of them."""
     spots = [{"tenant": tenant, **spot._asdict()} for spot in here]
     bodies = [{**spot, "body": encode(tombstone)} for spot, tombstone in zip(spots, here.values(), strict=True)]
     names = ("forget_receipts", "forget_blob_uses", "forget_model_call", "forget_quotes")
+    calls = [spot for spot, tombstone in zip(spots, here.values(), strict=True) if tombstone.was == CALL]
     drawn = [spot for spot, tombstone in zip(spots, here.values(), strict=True) if tombstone.was == CANVAS]
     return [
         Tell("redact_event", bodies),
+        *(usage.forgotten(calls, now) if calls else []),
         *(Tell(name, spots) for name in names),
         *([Tell("forget_canvases", drawn)] if drawn else []),
         Tell("forget_unused_blobs", spots[:1]),
@@ -284,7 +289,7 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     copies = yield from _quoting(conversation)
     held = leases.erase(conversation.tenant, conversation.id)  # first, as in `_redaction`
     unindexed = yield from index.erase(conversation.tenant, conversation.id)
-    rest = [Tell(f"erase_{table}", [key]) for table in TABLES]
+    rest = [*usage.forgotten([key], now, whole=True), *(Tell(f"erase_{table}", [key]) for table in TABLES)]
     whole = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
     still = [begun(one) for one in (whole, *(_still(conversation.tenant, copy, now) for copy in copies))]
     return Outcome(None, [held, *unindexed, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])

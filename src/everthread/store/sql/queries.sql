@@ -969,6 +969,30 @@ DELETE FROM blobs WHERE tenant = :tenant AND conversation = :conversation
 DELETE FROM receipts
 WHERE tenant = :tenant AND conversation = :conversation
 
+-- name: count_forgotten_call
+-- What a model call that is about to be forgotten has taken of the day that runs.
+INSERT INTO forgotten_tokens (tenant, "user", day, tokens)
+SELECT tenant, "user", :day, CAST(sum(input + output) AS bigint) FROM model_calls
+WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :seq
+    AND time >= CAST(:day AS bigint) * 86400000000
+GROUP BY tenant, "user"
+ON CONFLICT (tenant, "user", day) DO UPDATE SET tokens = forgotten_tokens.tokens + excluded.tokens
+
+-- name: count_forgotten_calls
+-- The same of all model calls of a conversation.
+INSERT INTO forgotten_tokens (tenant, "user", day, tokens)
+SELECT tenant, "user", :day, CAST(sum(input + output) AS bigint) FROM model_calls
+WHERE tenant = :tenant AND conversation = :conversation AND time >= CAST(:day AS bigint) * 86400000000
+GROUP BY tenant, "user"
+ON CONFLICT (tenant, "user", day) DO UPDATE SET tokens = forgotten_tokens.tokens + excluded.tokens
+
+-- name: forget_older_tokens
+-- Of days that are over nobody asks.
+DELETE FROM forgotten_tokens WHERE tenant = :tenant AND day < :day
+
+-- name: forget_tokens_of_user
+DELETE FROM forgotten_tokens WHERE tenant = :tenant AND "user" = :user
+
 -- name: forget_model_call
 DELETE FROM model_calls
 WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
@@ -1499,6 +1523,14 @@ WHERE tenant = :tenant AND time >= :since AND time < :until
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
 LIMIT :limit
+
+-- name: tokens_of_user
+-- Input and output of a user's model calls since a moment, with those that were forgotten since the beginning of its day.
+SELECT
+    (SELECT coalesce(CAST(sum(input + output) AS bigint), 0) FROM model_calls
+        WHERE tenant = :tenant AND "user" = :user AND time >= :since)
+    + (SELECT coalesce(CAST(sum(tokens) AS bigint), 0) FROM forgotten_tokens
+        WHERE tenant = :tenant AND "user" = :user AND day >= :day)
 
 -- name: calls_of_agent
 -- The model calls that an agent made for a user since then, oldest first.

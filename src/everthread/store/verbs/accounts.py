@@ -55,9 +55,9 @@ class Accounts:
         LastAdministrator: nobody else could administer the tenant."""
         return await self._write(owner.tenant, partial(accounts.change, owner, to, entry, ends=ends))
 
-    async def check_may_go(self, owner: Owner) -> None:
-        """Whether an account may be erased: LastAdministrator."""
-        await self._engine.read(lambda: accounts.check_may_go(owner))
+    async def let_go(self, owner: Owner, entry: AuditEntry | None = None) -> None:
+        """Before a user is erased: it administers nothing any more. LastAdministrator."""
+        await self._write(owner.tenant, partial(accounts.let_go, owner, entry))
 
     # -- links and sign-ins --------------------------------------------------------------------------------
 

@@ -31,6 +31,11 @@ class UsageTotals:
         span = usage.span(by, since, until, limit)
         return await self._engine.read(lambda: usage.of_owner(owner, conversation, span), large=True)
 
+    async def tokens(self, owner: Owner, *, since: int) -> int:
+        """Input and output of a user's model calls since then, with what was forgotten of them on that day: what a
+        service counts against the tokens of a day."""
+        return await self._engine.read(lambda: usage.tokens(owner, since))
+
     async def of_tenant(
         self, tenant: str, *, by: By, since: int = 0, until: int = FOREVER, limit: int = 1000
     ) -> list[UsageTotal]:

@@ -193,6 +193,21 @@ CREATE TABLE model_calls (
 
 CREATE INDEX model_calls_by_user ON model_calls (tenant, "user", time);
 
+-- The tokens of model calls of a `day` (since 1970, UTC) that were forgotten on that day: so that forgetting gives nobody
+-- more tokens a day than a service allows. Figures alone, of the day that runs and of none before; gone with their user.
+CREATE TABLE forgotten_tokens (
+    tenant TEXT   COLLATE "C" NOT NULL,
+    "user" TEXT   COLLATE "C" NOT NULL,
+    day    BIGINT NOT NULL,
+    tokens BIGINT NOT NULL,
+    PRIMARY KEY (tenant, "user", day)
+);
+
+ALTER TABLE forgotten_tokens ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY everthread_tenant ON forgotten_tokens USING (
+    CASE (SELECT nullif(current_setting('everthread.tenant', true), ''))
+        WHEN '*' THEN true WHEN tenant THEN true ELSE false END);
+
 -- What recall finds events by. It follows the log a moment later and can be made from it at any time. All that is in it of
 -- a conversation stands together: its number, then which 512 events it is (number * 2^20 + which) are an event's block,
 -- whichever branch it is on. `slots` is how many are taken, some of them left empty; `events` and `words` is what is there.

@@ -193,6 +193,16 @@ CREATE TABLE model_calls (
 
 CREATE INDEX model_calls_by_user ON model_calls (tenant, user, time);
 
+-- The tokens of model calls of a `day` (since 1970, UTC) that were forgotten on that day: so that forgetting gives nobody
+-- more tokens a day than a service allows. Figures alone, of the day that runs and of none before; gone with their user.
+CREATE TABLE forgotten_tokens (
+    tenant TEXT    NOT NULL,
+    user   TEXT    NOT NULL,
+    day    INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    PRIMARY KEY (tenant, user, day)
+) WITHOUT ROWID, STRICT;
+
 -- What recall finds events by. It follows the log a moment later and can be made from it at any time. All that is in it of
 -- a conversation stands together: its number, then which 512 events it is (number * 2^20 + which) are an event's block,
 -- whichever branch it is on. `slots` is how many are taken, some of them left empty; `events` and `words` is what is there.
