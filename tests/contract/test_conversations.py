@@ -50,7 +50,7 @@ async def test_the_newest_conversation_is_the_one_begun_last_whatever_the_clock_
 
 
 async def test_it_is_begun_with_name_goal_and_settings(et: Everthread, someone: str) -> None:
-    settings: dict[str, Any] = {"budget": 8_000, "instructions": "Help.\0\ud800"}
+    settings: dict[str, Any] = {"budget": 8_000, "instructions": "Help. \0 „Wie?“", "memory": False}
     talk = await et.begin(user=someone, agent="a", name="Cakes", goal="No walnuts", settings=settings)
     found = (await et.conversation(user=someone, id=talk.id)).conversation
     assert found == talk.conversation

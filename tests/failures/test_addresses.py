@@ -14,7 +14,6 @@ import pytest
 
 from everthread import Everthread, EverthreadError, user
 from everthread.errors import BadAddress, NotADatabase, StoreError, Unavailable
-from everthread.store import open
 from tests.failures.aftermath import clear, intact
 from tests.postgres_server import Server, _with_database
 from tests.waiting import PATIENCE
@@ -137,11 +136,8 @@ async def test_no_error_shows_a_password(address: str) -> None:
     assert "walnut" not in str(refused.value)
 
 
-async def test_what_is_waited_for_is_said_before_patience_ends(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_is_waited_for_is_said_before_patience_ends(caplog: pytest.LogCaptureFixture) -> None:
     """Without the password that its address has."""
-    monkeypatch.setattr(open, "SILENT", 0.0)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}/talk"

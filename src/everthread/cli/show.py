@@ -180,9 +180,7 @@ def _in_words(event: Event) -> str:
         case AgentKilled():
             return event.reason
         case ScheduleFailed():
-            paused = ", and it is paused now" if event.paused else ""
-            row = f", {event.failures} in a row" if event.failures else ""
-            return f"{event.schedule}{row}{paused}: {event.reason}"
+            return _failed(event)
         case FlowStarted() if child := child_of(event):
             return f"{event.name} (delegated on branch {child})"
         case FlowCompleted() if child_of(event):
@@ -200,6 +198,12 @@ def _message(event: Event) -> str:
     shown = [f"[{media.media_type or 'image'}]" for media in media_of(event)]
     broken = ["[broken off]"] if isinstance(event, Assistant) and event.interrupted else []
     return " ".join([text_of(event), *shown, *broken]).strip()
+
+
+def _failed(event: ScheduleFailed) -> str:
+    row = f", {event.failures} in a row" if event.failures else ""
+    paused = ", and it is paused now" if event.paused else ""
+    return f"{event.schedule}{row}{paused}: {event.reason}"
 
 
 def _called(call: ModelCall) -> str:

@@ -210,8 +210,6 @@ class _Run:
             return await self._move(one, partial(schedules.skipped, now=now))
         if not said and (seconds := await self._behind()):
             return await self._put_off(one, seconds)
-        if self._worker.is_closing():
-            return False
         try:
             await self._speak(one, said[0] if said else None)
         except TurnBusy:
@@ -246,6 +244,8 @@ class _Run:
     async def _speak(self, one: Schedule, said: Event | None) -> None:
         """Say the message, or go on with its turn; where somebody has spoken since, say it anew."""
         message = user(one.text, origin=one.origin)
+        if self._worker.is_closing():
+            raise TurnCancelled
         over = await self._worker.runtime.admit(self._conversation)
         try:
             await self._say(said if isinstance(said, User) else message, key=one.key)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,10 +13,6 @@ from everthread.store.bus.base import Bus
 from everthread.store.engine import Engine
 from everthread.store.log import Log
 
-SILENT = 1.0  # seconds after which somebody who waits for a store wants to know for what
-
-_log = logging.getLogger("everthread.store")
-
 
 async def open_log(address: str | Engine, *, bus: str = "", patience: float = 30.0, **options: Any) -> Log:
     """Open the log at `sqlite:///path` or `postgresql://…`, creating or migrating it as needed; or on an engine.
@@ -29,24 +22,11 @@ async def open_log(address: str | Engine, *, bus: str = "", patience: float = 30
     if not isinstance(address, str):
         return Log(address, **options)
     scheme, found, rest = address.partition("://")
-    with _told(address, patience):
-        if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
-            return Log(await _sqlite(Path(unquote(rest[1:])), bus, patience), **options)
-        if found and scheme in ("postgresql", "postgres"):
-            return Log(await _postgres(address, bus, patience), **options)
+    if scheme == "sqlite" and rest.startswith("/") and rest not in ("/", "/:memory:"):
+        return Log(await _sqlite(Path(unquote(rest[1:])), bus, patience), **options)
+    if found and scheme in ("postgresql", "postgres"):
+        return Log(await _postgres(address, bus, patience), **options)
     raise BadAddress(address)
-
-
-@contextmanager
-def _told(address: str, patience: float) -> Iterator[None]:
-    """Should it take a while, say for what we wait, and for how long: a service that starts would be silent else."""
-    shown = bus_address.without_password(address)
-    said = "%s is not ready yet: waiting for it, up to %g seconds"
-    notice = asyncio.get_running_loop().call_later(SILENT, _log.warning, said, shown, patience)
-    try:
-        yield
-    finally:
-        notice.cancel()
 
 
 def takes_bus(address: str | Engine) -> bool:

@@ -96,7 +96,7 @@ class PostgresEngine:
         pool = Pool(url, most=connections, patience=patience)
         engine = cls(url, shown, pool, bus=bus or PostgresBus(url, shown=shown), patience=patience)
         try:
-            await engine._patiently(engine._prepare)
+            await engine._patiently(engine._prepare, waits=True)
         except BaseException:
             engine._pool.terminate()
             raise
@@ -279,8 +279,9 @@ class PostgresEngine:
         await connection.executemany(statement.sql, [statement.bind(row) for row in write.rows])
         return ""
 
-    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work, again and again while the server cannot be reached, until patience ends."""
+    async def _patiently(self, work: Callable[[], Awaitable[T]], *, waits: bool = False) -> T:
+        """Do the work, again and again while the server cannot be reached, until patience ends. `waits`: say so, once:
+        whoever starts a service would sit before a silent one."""
         deadline = time.monotonic() + self._patience
         pause = 0.02
         while True:
@@ -293,6 +294,10 @@ class PostgresEngine:
                     raise Closed(self._shown) from None
                 if time.monotonic() > deadline:
                     raise self._translate(problem) from problem
+                if waits:
+                    said = "%s is not ready yet: waiting for it, up to %g seconds"
+                    _log.warning(said, self._shown, self._patience)
+                    waits = False
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))
                 pause = min(1.0, pause * 2)
             except asyncpg.PostgresError as problem:

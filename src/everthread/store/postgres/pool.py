@@ -17,6 +17,7 @@ import asyncpg
 from everthread.errors import EverthreadError
 from everthread.store.reach import reach
 
+CONNECTS = 5.0  # seconds for a connection to be made, before it is tried again
 TENANT = "everthread.tenant"  # the variable that the policies of the tables look at
 POINT = f"SELECT set_config('{TENANT}', $1, false)"
 
@@ -87,7 +88,9 @@ class Pool:
             else:
                 return await self._told(connection, tenant)
         connection = await asyncpg.connect(
-            self._url, server_settings={**self.settings, TENANT: tenant}, timeout=min(60.0, max(1.0, self._patience))
+            self._url,
+            server_settings={**self.settings, TENANT: tenant},
+            timeout=min(CONNECTS, max(1.0, self._patience)),
         )
         self._sees[connection] = tenant
         return connection
