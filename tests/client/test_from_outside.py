@@ -133,8 +133,10 @@ def test_what_is_exported_from_a_service_is_imported_elsewhere_and_back(
     history.write_text('[{"role": "user", "content": "Hello."}]')
     back = everthread("import", str(history), "--agent", "cook", "--format", "openai", **there)
     assert (back.exit_code, back.stdout) == (0, "Imported 1 conversation, 1 event.\n"), back.stderr
-    twice = everthread("import", str(one), **there)
-    assert (twice.exit_code, "There already is a conversation" in twice.stderr) == (1, True)
+    nothing = tmp_path / "nothing.json"
+    nothing.write_text("{}")
+    refused = everthread("import", str(nothing), **there)
+    assert (refused.exit_code, "Nothing was imported." in refused.stderr) == (1, True)
     follow = everthread("export", "--follow", "-o", str(one), **there)
     assert (follow.exit_code, "--follow needs the store itself" in follow.stderr) == (2, True)
 

@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from everthread.providers.choose import LOCAL, TINY, access_of, default_model, host_of, notice, provider_key
+from everthread.core.locks import IN_THE_WHEEL
+from everthread.providers.choose import TINY, access_of, default_model, host_of, notice, provider_key
 
 Serve = Callable[[bytes | None], Awaitable[str]]
 
@@ -56,7 +57,7 @@ def listing(*names: str, length: bool = True) -> bytes:
         ({"OPENAI_API_KEY": "b", "GEMINI_API_KEY": "c"}, "openai:gpt-5"),
         ({"GEMINI_API_KEY": "c"}, "google:gemini-2.5-flash"),
         ({"GOOGLE_API_KEY": "c"}, "google:gemini-2.5-flash"),
-        ({"OPENAI_API_KEY": "  ", "EVERTHREAD_SERVERS": ""}, LOCAL),
+        ({"OPENAI_API_KEY": "  ", "EVERTHREAD_SERVERS": ""}, IN_THE_WHEEL),
     ],
 )
 async def test_the_first_key_decides_the_model(environ: dict[str, str], model: str) -> None:
@@ -94,23 +95,23 @@ async def test_the_order_of_the_servers_decides_not_their_speed(serve: Serve) ->
     ],
 )
 async def test_a_server_of_another_kind_is_passed_over(serve: Serve, answer: bytes) -> None:
-    assert (await default_model({"EVERTHREAD_SERVERS": await serve(answer)})).model == LOCAL
+    assert (await default_model({"EVERTHREAD_SERVERS": await serve(answer)})).model == IN_THE_WHEEL
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for(serve: Serve) -> None:
     """It takes the connection and never answers; the others cannot even be reached."""
     servers = [await serve(None), "http://127.0.0.1:1/v1", "https://127.0.0.1:1/v1", "nonsense"]
-    assert (await default_model({"EVERTHREAD_SERVERS": ",".join(servers)})).model == LOCAL
+    assert (await default_model({"EVERTHREAD_SERVERS": ",".join(servers)})).model == IN_THE_WHEEL
 
 
 async def test_nothing_is_asked_where_nobody_wants_it(serve: Serve) -> None:
     address = await serve(listing("qwen3"))
-    assert (await default_model({"EVERTHREAD_SERVERS": address}, probe=False)).model == LOCAL
+    assert (await default_model({"EVERTHREAD_SERVERS": address}, probe=False)).model == IN_THE_WHEEL
 
 
 def test_the_tiny_model_is_called_tiny() -> None:
     """And the sentence says how to have a better one."""
-    assert notice(LOCAL) == TINY
+    assert notice(IN_THE_WHEEL) == TINY
     assert all(word in TINY for word in ("tiny", "ANTHROPIC_API_KEY", "Ollama", "local:/path/model.gguf"))
     assert notice("local:/models/qwen.gguf") == notice("openai:gpt-5") == ""
 

@@ -21,6 +21,8 @@ OTHERWISE = {
     "blob": "GET …/blobs/HASH",
     "upload": "POST …/blobs",
     "blobs": "GET …/blobs/HASH, one by one",
+    "export": "GET …/export",
+    "import_file": "POST /api/import",
     "on": "?branch= of every address",
     "another": "its own address",
     "child": "GET …/children/BRANCH",

@@ -26,9 +26,9 @@ from everthread.cli.shared import (
     tell,
     where_of,
 )
-from everthread.cli.speaking import LOCAL
 from everthread.config import general_sources, given_source, resolve
 from everthread.core.accounts import operator
+from everthread.core.locks import LOCAL
 from everthread.core.loopback import LOOPBACK
 from everthread.errors import InputError, OneProcessOnly
 from everthread.providers.local.files import find

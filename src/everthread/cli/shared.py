@@ -119,9 +119,9 @@ async def _caller_at(url: str, user: str, tenant: str) -> tuple[str, str]:
 
 def _service(url: str, user: str = "") -> Opening[client.Everthread]:
     """The service at an address, with the key of the environment, or of the settings file under its host and port."""
-    from everthread.client import Everthread
+    from everthread.client.app import KEY, Everthread
 
-    key = os.environ.get("EVERTHREAD_API_KEY") or keys_of(os.environ).get(host_of(url), "")
+    key = os.environ.get(KEY) or keys_of(os.environ).get(host_of(url), "")
     return Everthread.open(url, key=key, user=user)
 
 

@@ -14,11 +14,10 @@ import click
 from everthread.app import AGENT, Everthread
 from everthread.cli.shared import Where, find, how_to_write, pairs_of, tell
 from everthread.config import check
+from everthread.core.locks import LOCAL
 from everthread.errors import BadValue, NotFound, UnknownAgent
 from everthread.providers.choose import notice
 from everthread.talk import Talk
-
-LOCAL = "local:"  # what begins the name of a model that runs in this process
 
 FOLDER = click.option(
     "--agents", "folder", metavar="FOLDER", help="A folder of agents' TOML files; EVERTHREAD_AGENTS names one as well."

@@ -19,7 +19,8 @@ LOCKED = frozenset(
     | {"memory_calls", "memory_dollars"}
 )
 MODELS = frozenset({"model", "fallback", "summary_model"})
-FILES, IN_THE_WHEEL = "local:", "local:smollm2"  # any other name of a model in the process is a path
+LOCAL = "local:"  # begins the name of a model that runs in the process
+IN_THE_WHEEL = f"{LOCAL}smollm2"  # any other name of one is a path
 
 
 class Lock:
@@ -46,7 +47,7 @@ def is_locked(name: str, value: object) -> bool:
 
 def is_file(model: object) -> bool:
     """Whether a model is a file of this machine, by its path."""
-    return isinstance(model, str) and model.strip().startswith(FILES) and model != IN_THE_WHEEL
+    return isinstance(model, str) and model.strip().startswith(LOCAL) and model != IN_THE_WHEEL
 
 
 def refusal(name: str) -> Forbidden:

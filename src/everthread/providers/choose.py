@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from everthread.core.locks import IN_THE_WHEEL
 from everthread.core.loopback import LOOPBACK
 from everthread.core.values import Value
 from everthread.providers.client import Access
@@ -28,7 +29,6 @@ SERVERS = (  # on this machine, by the ports that they have unless told otherwis
     "http://127.0.0.1:8000/v1",  # vLLM
     "http://127.0.0.1:1234/v1",  # LM Studio
 )
-LOCAL = "local:smollm2"
 TINY = (
     "This is SmolLM2, a tiny model of 135 million parameters that runs in this process: it chats, no more. "
     "For a better one set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, start Ollama, or name a GGUF file: "
@@ -56,7 +56,7 @@ async def default_model(environ: Mapping[str, str], *, probe: bool = True) -> Ch
     servers = _servers(environ) if probe else ()
     if named := environ.get("EVERTHREAD_ADDRESS", "").strip():
         servers = (named.rstrip("/"), *servers)
-    last = Chosen(model=LOCAL, why="No key is set, and no server on this machine answers.")
+    last = Chosen(model=IN_THE_WHEEL, why="No key is set, and no server on this machine answers.")
     return _with_a_key(environ) or await _that_answers(servers) or last
 
 
@@ -86,7 +86,7 @@ async def _that_answers(servers: tuple[str, ...]) -> Chosen | None:
 
 def notice(model: str) -> str:
     """What is said about a model before its first reply: that it is tiny, where it is; nothing about others."""
-    return TINY if model == LOCAL else ""
+    return TINY if model == IN_THE_WHEEL else ""
 
 
 # -- keys --------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from everthread.core.told import Told
 from everthread.core.value_schemas import schema_of
 from everthread.problems import TITLES, TYPE
 from everthread.routes import EVENTS, PREFIX, Argument, Route
+from everthread.server.files import LINES
+from everthread.server.reading import JSON
 from everthread.transfer.detect import FORMATS
 from everthread.transfer.read import Imported
 
@@ -49,8 +51,6 @@ PROBLEM = {
 }
 TEXT = {"type": "string"}
 BYTES = {"type": "string", "contentMediaType": "application/octet-stream"}
-NDJSON = "application/x-ndjson"
-JSON = "application/json"
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +85,8 @@ BESIDE: dict[str, Beside] = {
     ),
     "upload": Beside(gives={JSON: schema_of(Logged)}, body={"*/*": BYTES}, takes=(BRANCH, _in("query", "name"))),
     "blob": Beside(gives={"*/*": BYTES}, takes=(_in("header", "Range"), _in("header", "If-None-Match")), also=_RANGES),
-    "export_one": Beside(gives={NDJSON: BYTES}),
-    "export_all": Beside(gives={NDJSON: BYTES}),
+    "export_one": Beside(gives={LINES: BYTES}),
+    "export_all": Beside(gives={LINES: BYTES}),
     "import_all": Beside(
         gives=_IMPORTED,
         body={"*/*": BYTES},
@@ -149,7 +149,7 @@ def _parameters(route: Route, named: dict[str, Any]) -> list[dict[str, Any]]:
 def _parameter(one: Argument, named: dict[str, Any]) -> dict[str, Any]:
     schema, content = _schema(one, named), {}
     if "object" in str(schema.get("type", schema)):  # a JSON object, as text
-        content = {"application/json": {"schema": schema}}
+        content = {JSON: {"schema": schema}}
     told = {"name": one.name, "in": one.where, "required": one.where == "path" or one.required}
     return told | ({"content": content} if content else {"schema": schema})
 
@@ -163,7 +163,7 @@ def _body(arguments: list[Argument], named: dict[str, Any]) -> dict[str, Any]:
     }
     if required:
         schema["required"] = required
-    return {"required": bool(required), "content": {"application/json": {"schema": schema}}}
+    return {"required": bool(required), "content": {JSON: {"schema": schema}}}
 
 
 def _schema(one: Argument, named: dict[str, Any]) -> dict[str, Any]:
@@ -181,13 +181,13 @@ def _responses(route: Route, named: dict[str, Any]) -> dict[str, Any]:
         said = "The message is on disk, and its turn" if says else "The turn"
         accepted = f"{said} runs: listen to hear it."
         return {
-            "202": {"description": accepted, "content": {"application/json": {"schema": message}}},
+            "202": {"description": accepted, "content": {JSON: {"schema": message}}},
             "200": {"description": "The deltas of the turn, where `Accept` asks for them.", "content": streamed},
         }
     if route.gives in (None, type(None)):
         return {"204": {"description": "It is done."}}
     schema = _named_parts(schema_of(route.gives), named)
-    return {"200": {"description": "What the verb gives.", "content": {"application/json": {"schema": schema}}}}
+    return {"200": {"description": "What the verb gives.", "content": {JSON: {"schema": schema}}}}
 
 
 def _beside(method: str, path: str, endpoint: Any, named: dict[str, Any]) -> dict[str, Any]:
