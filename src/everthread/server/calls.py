@@ -20,50 +20,80 @@ from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.core.accounts import Caller
 from everthread.core.deltas import Delta, Notice
+from everthread.core.ids import is_id
 from everthread.core.logged import Logged
 from everthread.core.told import Told
 from everthread.problems import body_of
 from everthread.routes import Opened, Route
-from everthread.server.reading import JSON, Arguments, arguments_of
+from everthread.server.in_time import in_time
+from everthread.server.reading import JSON, Arguments, arguments_of, query_of
 from everthread.server.service import Service, Stay
 from everthread.server.sse import EventStream, Sent, wants_events
+from everthread.store.conversations import owner_of
 from everthread.talk import Talk
+from everthread.talk.reading import page_at_once
 
 PAGES = (Talk.before, Talk.after)
 LIMIT = 50  # events of a page, where the caller names no number
-WARNING = "everthread-warning"
+WARNING = b"everthread-warning"
 
 
 async def answer(service: Service, route: Route, request: Request) -> Response:
     """Answer a request to one of the routes of the table."""
     caller = await service.enter(request, route.scope)
     with service.within(caller):
-        target = await target_of(service, route, caller, request.path_params, request.query_params)
-        given = await arguments_of(route, request, most=service.limits.body)
+        query = query_of(request)
+        if route.verb in PAGES:
+            return await _page(service, route, caller, request, query)
+        target = await target_of(service, route, caller, request.path_params, query)
+        given = await arguments_of(route, request, query, most=service.limits.body)
         if route.of == "identity" and "address" in route.asks:  # from where somebody guesses
             given.named["address"] = request.client.host if request.client else ""
         if route.runs:
             return await _turn(service, route, caller, request, target, given)
-        body, headers = await _in_time(service, route, caller, target, given)
-        return Response(body, media_type=JSON, headers=headers) if body else Response(status_code=204)
+        body = await called(service, route, caller, target, given)
+        return Written(body) if body else Response(status_code=204)
 
 
-async def _in_time(
-    service: Service, route: Route, caller: Caller, target: Any, given: Arguments
-) -> tuple[bytes, dict[str, str]]:
-    """Call a verb. A page of events that takes too long is made smaller, and a header says so."""
-    if route.verb not in PAGES:
-        return await called(service, route, caller, target, given), {}
-    limit, headers = given.named.get("limit", LIMIT), dict[str, str]()
+async def _page(
+    service: Service, route: Route, caller: Caller, request: Request, query: Mapping[str, str]
+) -> Response:
+    """A page of events. One that takes too long is made smaller, and a header says so."""
+    given = (await arguments_of(route, request, query, most=0)).named
+    limit, warning = given.get("limit", LIMIT), b""
     while limit > 1:
         try:
-            async with asyncio.timeout(service.page_seconds):
-                return await called(service, route, caller, target, given), headers
+            body = await in_time(_events(service, route, caller, request, query, given), service.page_seconds)
+            return Written(body, warning)
         except TimeoutError:
-            limit = max(1, limit // 8)
-            given.named["limit"] = limit
-            headers = {WARNING: f"This page was made smaller ({limit}), because it took too long"}
-    return await called(service, route, caller, target, given), headers
+            given["limit"] = limit = max(1, limit // 8)
+            warning = f"This page was made smaller ({limit}), because it took too long".encode()
+    return Written(await _events(service, route, caller, request, query, given), warning)
+
+
+async def _events(
+    service: Service, route: Route, caller: Caller, request: Request, query: Mapping[str, str], given: dict[str, Any]
+) -> bytes:
+    """A page of events: by one question that asks whose the conversation is as well, where that is enough; else the
+    conversation is found first."""
+    id, found = request.path_params["conversation"], None
+    if "branch" not in query and is_id(id):
+        owner = owner_of(caller.tenant, caller.user)
+        found = await page_at_once(service.et.log, owner, id, forward=route.verb is Talk.after, **given)
+    if found is None:
+        talk = await target_of(service, route, caller, request.path_params, query)
+        found = await route.verb(talk, **given)
+    return wire.dumps(found)
+
+
+class Written(Response):
+    """JSON that is written already, for what is asked most: without what Starlette's own looks at."""
+
+    def __init__(self, body: bytes, warning: bytes = b"") -> None:
+        self.status_code, self.body, self.background = 200, body, None
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        if warning:
+            self.raw_headers.append((WARNING, warning))
 
 
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.branches import Branch, Current, Line
+from everthread.core.branches import ENDLESS, Branch, Current, Line
 from everthread.core.ids import is_id, make_id, time_of
+from everthread.core.logged import Logged, logged
 from everthread.core.metadata import check_metadata
 from everthread.core.times import EPOCH, microseconds, moment
 from everthread.core.values import Value
@@ -166,6 +167,17 @@ def find(owner: Owner, id: str) -> Script[Conversation]:
     if found.erased is not None:
         raise UnknownConversation(id, erased=f"{found.erased:%Y-%m-%d}")
     return found
+
+
+def said(
+    owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_first: bool
+) -> Script[list[Logged] | None]:
+    """Events of the current branch, if the conversation is this owner's and has not been erased. Of the main branch
+    those are all there are; of another one only where they fill the page, since what came before it is another's."""
+    values = {**owner._asdict(), "conversation": id, "first": first, "last": min(last, ENDLESS), "limit": limit}
+    rows = yield Ask("said_up" if oldest_first else "said_down", values)
+    whole = rows and (rows[0][0] == MAIN or (len(rows) == limit and not oldest_first))
+    return logged(rows if oldest_first else reversed(rows)) if whole else None
 
 
 def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Conversation]]:

@@ -10,9 +10,8 @@ A file of SQLite has the first wall only, and no scope changes what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 
 from everthread.store.conversations import OPERATOR, check_tenant
 
@@ -24,24 +23,27 @@ def scope() -> str:
     return _scope.get()
 
 
-@contextmanager
-def within(tenant: str) -> Iterator[None]:
+def within(tenant: str) -> AbstractContextManager[None]:
     """Whatever is done meanwhile, and in tasks that are begun meanwhile, reaches the rows of this tenant only."""
-    with _scoped(check_tenant(tenant)):
-        yield
+    return _Scoped(check_tenant(tenant))
 
 
-@contextmanager
-def as_operator() -> Iterator[None]:
+def as_operator() -> AbstractContextManager[None]:
     """Whatever is done meanwhile may reach all rows: for what serves all tenants, whoever happens to begin it."""
-    with _scoped(OPERATOR):
-        yield
+    return _Scoped(OPERATOR)
 
 
-@contextmanager
-def _scoped(scope: str) -> Iterator[None]:
-    before = _scope.set(scope)
-    try:
-        yield
-    finally:
-        _scope.reset(before)
+class _Scoped:
+    """A class and no generator: every request comes through here."""
+
+    __slots__ = ("_before", "_scope")
+    _before: Token[str]
+
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        self._before = _scope.set(self._scope)
+
+    def __exit__(self, *_: object) -> None:
+        _scope.reset(self._before)

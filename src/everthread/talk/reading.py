@@ -16,12 +16,14 @@ from everthread.core.partial import place_of
 from everthread.core.told import Told, items
 from everthread.core.turns import Session, Turn
 from everthread.store.beside.usage import By, UsageTotal
-from everthread.store.conversations import Totals
+from everthread.store.conversations import Owner, Totals
+from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.times import FOREVER
 from everthread.talk.bound import Bound
 
 LOOKED = 500  # messages that are looked at together where metadata is asked for
+AT_ONCE = 1_000  # events of a page that is read with one question
 WITHIN = 100_000  # events among which they are looked for, unless told otherwise: half a second at most
 
 
@@ -171,6 +173,22 @@ class Reading(Bound):
             until=arguments.micros("until", until, FOREVER),
             session=session,
         )
+
+
+async def page_at_once(
+    log: Log, owner: Owner, id: str, seq: int | None = None, *, forward: bool, limit: int = 50, **more: Any
+) -> list[Logged] | None:
+    """What `before` or, `forward`, `after` gives of the branch of somebody's conversation that is current, found with
+    one question. None where that question does not tell: then the conversation is to be found first, or is not there.
+    """
+    limit = arguments.count("limit", limit)
+    if more or limit > AT_ONCE:
+        return None
+    if forward:
+        first, last = arguments.seq("seq", seq or 0) + 1, ENDLESS
+    else:
+        first, last = 1, arguments.seq("seq", ENDLESS if seq is None else seq) - 1
+    return await log.conversations.said(owner, id, first=first, last=last, limit=limit, oldest_first=forward)
 
 
 def _having(wanted: dict[str, Any], page: list[Logged]) -> list[Logged]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -22,6 +22,7 @@ from everthread.errors import BadValue
 
 _MEDIA = (Image, File)
 _SAYING = (System, User, Assistant, ToolResult)
+_SAID = frozenset(_SAYING)
 
 
 def text_of(event: Event) -> str:
@@ -31,6 +32,16 @@ def text_of(event: Event) -> str:
             return event.parts[0].text
         return "\n".join([part.text for part in event.parts if isinstance(part, Text)])
     return f"{event.name}({event.arguments})" if isinstance(event, ToolCall) else ""
+
+
+def texts_of(events: Iterable[Event]) -> list[str]:
+    """The same of many, without a call for those that are one text."""
+    return [
+        event.parts[0].text
+        if type(event) in _SAID and len(event.parts) == 1 and type(event.parts[0]) is Text  # type: ignore[union-attr]
+        else text_of(event)
+        for event in events
+    ]
 
 
 def bare(event: Event) -> Event:

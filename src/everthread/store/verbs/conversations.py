@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from everthread.core.logged import Logged
 from everthread.core.times import moment
 from everthread.errors import UnknownConversation
 from everthread.store import conversations, listing
@@ -47,6 +48,15 @@ class Conversations:
         """The owner's conversation with this alias, if there is one."""
         found = await self._engine.read(lambda: conversations.by_alias(owner, alias))
         return self._owners.know(found) if found else None
+
+    async def said(
+        self, owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_first: bool = False
+    ) -> list[Logged] | None:
+        """Events of the current branch of the conversation with this id, if it is this owner's, oldest first: with one
+        question. `limit`: how many, the newest of them or, `oldest_first`, the oldest. None where it takes more to tell:
+        there are none here, or some belong to an earlier branch."""
+        script = partial(conversations.said, owner, id, first=first, last=last, limit=limit, oldest_first=oldest_first)
+        return await self._engine.read(script)
 
     async def mine(self, conversation: Conversation) -> Conversation:
         """The same, if there is one that is this owner's, with this agent; else UnknownConversation.
