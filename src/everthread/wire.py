@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 import msgspec
+from msgspec.structs import astuple
 
 from everthread.context.frozen import FrozenContext
 from everthread.core.logged import Logged, as_json
@@ -36,7 +37,7 @@ def dumps(value: object) -> bytes:
     """The form of a value, or of a list or dict of values, as JSON in UTF-8."""
     if isinstance(value, list) and set(map(type, value)) == {Logged}:
         with suppress(ValueError):  # of lone surrogates, or of damage, which is told of below
-            return as_json(value)
+            return as_json(map(astuple, value))
     form = plain(value)
     try:
         return msgspec.json.encode(form)

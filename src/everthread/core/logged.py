@@ -9,14 +9,13 @@ of an event is its form, so a page is written as JSON without taking its events 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import starmap
 from typing import Any
 
 import msgspec
-from msgspec.structs import astuple
 
 from everthread.core.events import Event, Marker, Message, Other, decode, decode_all, encode, is_unremembered, text_of, texts_of
 from everthread.core.happenings import Happening
@@ -116,10 +115,10 @@ class _Written(msgspec.Struct, gc=False):
     event: msgspec.Raw
 
 
-def as_json(page: Sequence[Logged]) -> bytes:
-    """The forms of events as one JSON list, quickly. ValueError: there are lone surrogates or damaged events, which
-    take longer (`everthread.wire.dumps`)."""
-    branch, seq, id, kind, micros, turn, session, tokens, settled, bodies = zip(*map(astuple, page), strict=True)
+def as_json(rows: Iterable[Iterable[Any]]) -> bytes:
+    """The forms of events as one JSON list, quickly, from the columns of each. ValueError: there are lone surrogates or
+    damaged events, which take longer (`everthread.wire.dumps`); or there are none at all."""
+    branch, seq, id, kind, micros, turn, session, tokens, settled, bodies = zip(*rows, strict=True)
     b"".join(bodies).decode()
     texts, times = texts_of(decode_all(bodies)), moments(micros)
     # Column by column, because a call for each event would take longer than all else.

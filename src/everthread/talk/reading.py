@@ -17,6 +17,7 @@ from everthread.core.told import Told, items
 from everthread.core.turns import Session, Turn
 from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import Owner, Totals
+from everthread.store.engine import Row
 from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.times import FOREVER
@@ -177,10 +178,10 @@ class Reading(Bound):
 
 async def page_at_once(
     log: Log, owner: Owner, id: str, seq: int | None = None, *, forward: bool, limit: int = 50, **more: Any
-) -> list[Logged] | None:
-    """What `before` or, `forward`, `after` gives of the branch of somebody's conversation that is current, found with
-    one question. None where that question does not tell: then the conversation is to be found first, or is not there.
-    """
+) -> list[Row] | None:
+    """What `before` or, `forward`, `after` gives of the branch of somebody's conversation that is current, as columns and
+    with one question. None where that question does not tell: then the conversation is to be found first, or is not
+    there."""
     limit = arguments.count("limit", limit)
     if more or limit > AT_ONCE:
         return None

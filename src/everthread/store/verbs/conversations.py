@@ -7,14 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from everthread.core.logged import Logged
 from everthread.core.times import moment
 from everthread.errors import UnknownConversation
 from everthread.store import conversations, listing
 from everthread.store.beside import leases
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Owners, Totals
-from everthread.store.engine import Engine
+from everthread.store.engine import Engine, Row
 from everthread.store.listing import ListedConversation
 
 MANY = 200  # conversations in a page from which reading it would be felt on the event loop
@@ -51,10 +50,10 @@ class Conversations:
 
     async def said(
         self, owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_first: bool = False
-    ) -> list[Logged] | None:
-        """Events of the current branch of the conversation with this id, if it is this owner's, oldest first: with one
-        question. `limit`: how many, the newest of them or, `oldest_first`, the oldest. None where it takes more to tell:
-        there are none here, or some belong to an earlier branch."""
+    ) -> list[Row] | None:
+        """Events of the current branch of the conversation with this id, if it is this owner's, oldest first and as the
+        columns of `Logged`: with one question. `limit`: how many, the newest of them or, `oldest_first`, the oldest.
+        None where it takes more to tell: there are none here, or some belong to an earlier branch."""
         script = partial(conversations.said, owner, id, first=first, last=last, limit=limit, oldest_first=oldest_first)
         return await self._engine.read(script)
 
