@@ -7,7 +7,7 @@ conversation is found as that user's, and what is somebody else's is not found.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import ExitStack, aclosing, suppress
 from typing import Any
 
@@ -196,7 +196,7 @@ async def taken(route: Route, reply: Reply) -> Logged | None:
     return None
 
 
-async def _deltas(stay: Stay, reply: Reply) -> AsyncGenerator[Sent, None]:
+async def _deltas(stay: Stay, reply: Reply) -> AsyncGenerator[bytes, None]:
     """The message of a turn, its deltas, and last of all what went wrong, if anything did. A turn that still waits for
     its place when its caller goes is not begun any more."""
     begun = False
@@ -206,11 +206,11 @@ async def _deltas(stay: Stay, reply: Reply) -> AsyncGenerator[Sent, None]:
                 begun = begun or not isinstance(item, Notice)
                 await stay.check()
                 if isinstance(item, Logged):
-                    yield Sent("accepted", wire.dumps(item), str(item.seq))
+                    yield Sent("accepted", wire.dumps(item), str(item.seq)).written()
                 else:
-                    yield Sent("delta", wire.dumps(item))
+                    yield Sent("delta", wire.dumps(item)).written()
     except Exception as problem:  # noqa: BLE001 -- told to the caller; it was logged where the turn ran
-        yield Sent("problem", body_of(problem))
+        yield Sent("problem", body_of(problem)).written()
     finally:
         if not begun:
             await reply.cancel()
@@ -244,23 +244,26 @@ async def listen(service: Service, request: Request) -> Response:
         where = request.path_params["conversation"], request.query_params.get("branch", "")
         talk = await talk_of(service, caller, *where)
         after = request.headers.get("last-event-id") or request.query_params.get("after", "0")
-        told = talk.told(after=after)  # refuses what is no place
+        told = talk._told_together(after=after)  # refuses what is no place
         with ExitStack() as held:
             held.enter_context(service.meter.connection(caller))
             return EventStream(_told(service, service.stay(request), talk, told), service.leaving, held.pop_all())
 
 
-async def _told(service: Service, stay: Stay, talk: Talk, heard: AsyncIterator[Told]) -> AsyncGenerator[Sent, None]:
+async def _told(
+    service: Service, stay: Stay, talk: Talk, heard: AsyncGenerator[list[Told], None]
+) -> AsyncGenerator[bytes, None]:
+    """What is told, as events: all that is there at a moment is sent at once."""
     try:
-        yield Sent("snapshot", wire.dumps(await snapshot_of(talk)))
-        async with aclosing(heard) as told:  # type: ignore[type-var]
-            async for one in told:
+        yield Sent("snapshot", wire.dumps(await snapshot_of(talk))).written()
+        async with aclosing(heard) as told:
+            async for some in told:
                 await stay.check()
-                yield Sent("told", wire.dumps(one), one.place)
-                del one  # it may be large, and nothing more may come for days
+                yield b"".join([Sent("told", wire.dumps(one), one.place).written() for one in some])
+                del some  # it may be large, and nothing more may come for days
     except Exception as problem:  # noqa: BLE001 -- told to the caller
         service.note(problem)
-        yield Sent("problem", body_of(problem))
+        yield Sent("problem", body_of(problem)).written()
 
 
 async def snapshot_of(talk: Talk) -> dict[str, Any]:

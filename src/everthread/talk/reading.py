@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -103,6 +103,10 @@ class Reading(Bound):
         """As `listen`, each item with its place: give the last one as `after`, and you go on just behind it, in the
         middle of a reply as well."""
         return self._runtime.live.listen(self.line, after=place_of(after))
+
+    def _told_together(self, *, after: int | str = 0) -> AsyncGenerator[list[Told], None]:
+        """The same, all that is there at a moment together."""
+        return self._runtime.live.listen_together(self.line, after=place_of(after))
 
     async def turns(self, *, limit: int = 50) -> list[Turn]:
         """The newest turns, oldest first, with their sizes and states."""
