@@ -17,7 +17,18 @@ from typing import Any
 
 import msgspec
 
-from everthread.core.events import Event, Marker, Message, Other, decode, decode_all, encode, is_unremembered, text_of, texts_of
+from everthread.core.events import (
+    Event,
+    Marker,
+    Message,
+    Other,
+    decode,
+    decode_all,
+    encode,
+    is_unremembered,
+    text_of,
+    texts_of,
+)
 from everthread.core.happenings import Happening
 from everthread.core.times import microseconds, moment, moments
 from everthread.core.values import Value, inner_form, inside

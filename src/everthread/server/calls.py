@@ -55,9 +55,7 @@ async def answer(service: Service, route: Route, request: Request) -> Response:
         return Written(body) if body else Response(status_code=204)
 
 
-async def _page(
-    service: Service, route: Route, caller: Caller, request: Request, query: Mapping[str, str]
-) -> Response:
+async def _page(service: Service, route: Route, caller: Caller, request: Request, query: Mapping[str, str]) -> Response:
     """A page of events. One that takes too long is made smaller, and a header says so."""
     given = (await arguments_of(route, request, query, most=0)).named
     limit, warning = given.get("limit", LIMIT), b""

@@ -90,7 +90,7 @@ class Metrics:
         self._reminders = gauge("reminders_due", "Reminders for a worker apart; 1000 at most.", mode="mostrecent")
         self._store = counter("store_errors", "Errors of the store that a request or a turn met.", "error")
         self._takeovers = counter("takeovers", "Turns closed because the process that ran them is gone.")
-        # Looking a figure up by its labels takes longer than counting. There are as many as routes, methods and statuses.
+        # To look a figure up by its labels takes longer than to count. There are as many as routes and statuses.
         self._counter_of, self._histogram_of = cache(self._requests.labels), cache(self._request_seconds.labels)
         build = gauge("build_info", "The version that runs.", "version", "python", mode="livemax")
         build.labels(version("everthread"), platform.python_version()).set(1)

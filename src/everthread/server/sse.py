@@ -45,7 +45,9 @@ def wants_events(request: Request) -> bool:
 class EventStream(Response):
     """A response that lasts until there is nothing more to tell, the caller has gone or the service ends."""
 
-    def __init__(self, told: AsyncGenerator[bytes, None], leaving: asyncio.Event, held: ExitStack | None = None) -> None:
+    def __init__(
+        self, told: AsyncGenerator[bytes, None], leaving: asyncio.Event, held: ExitStack | None = None
+    ) -> None:
         """`told`: events as they are sent, one or several at once. `held`: what is let go of at its end. It is told in
         the context in which this was made: the caller's scope of the store holds there as well."""
         super().__init__(media_type=EVENTS)

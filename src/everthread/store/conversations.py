@@ -168,9 +168,7 @@ def find(owner: Owner, id: str) -> Script[Conversation]:
     return found
 
 
-def said(
-    owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_first: bool
-) -> Script[list[Row] | None]:
+def said(owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_first: bool) -> Script[list[Row] | None]:
     """Events of the current branch, if the conversation is this owner's and has not been erased. Of the main branch
     those are all there are; of another one only where they fill the page, since what came before it is another's."""
     values = {**owner._asdict(), "conversation": id, "first": first, "last": min(last, ENDLESS), "limit": limit}

@@ -183,9 +183,8 @@ class Reading(Bound):
 async def page_at_once(
     log: Log, owner: Owner, id: str, seq: int | None = None, *, forward: bool, limit: int = 50, **more: Any
 ) -> list[Row] | None:
-    """What `before` or, `forward`, `after` gives of the branch of somebody's conversation that is current, as columns and
-    with one question. None where that question does not tell: then the conversation is to be found first, or is not
-    there."""
+    """What `before` or, `forward`, `after` gives of the current branch of somebody's conversation, as columns: with one
+    question. None where that question does not tell; then the conversation is to be found first, or is not there."""
     limit = arguments.count("limit", limit)
     if more or limit > AT_ONCE:
         return None

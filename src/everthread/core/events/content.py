@@ -22,7 +22,6 @@ from everthread.errors import BadValue
 
 _MEDIA = (Image, File)
 _SAYING = (System, User, Assistant, ToolResult)
-_SAID = frozenset(_SAYING)
 
 
 def text_of(event: Event) -> str:
@@ -37,8 +36,8 @@ def text_of(event: Event) -> str:
 def texts_of(events: Iterable[Event]) -> list[str]:
     """The same of many, without a call for those that are one text."""
     return [
-        event.parts[0].text
-        if type(event) in _SAID and len(event.parts) == 1 and type(event.parts[0]) is Text  # type: ignore[union-attr]
+        parts[0].text
+        if isinstance(event, _SAYING) and len(parts := event.parts) == 1 and isinstance(parts[0], Text)
         else text_of(event)
         for event in events
     ]
