@@ -37,6 +37,7 @@ from everthread.store.log import Log
 
 KEEP = 1.0  # seconds after which what has come of a reply is kept
 TOGETHER = 100  # events that are read together for one who catches up
+LARGE = 256 * 1024  # bytes of events from which they are told in several messages
 LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
 ASKED = 60_000_000  # microseconds before a turn began in which nobody can have asked for its end: clocks differ
 STOP = "stop"  # the command by which a turn is ended from anywhere
@@ -113,24 +114,25 @@ class Live:
         with self._joined(line) as ear:
             ear.known = after
             while True:  # a listener that fell far behind begins anew from where it is
-                async for event in self._between(line, place.seq, await ear.begin(place.seq)):
-                    place = Place(event.seq)
-                    yield [Told(str(place), event)]
-                    del event
+                async for events in self._between(line, place.seq, await ear.begin(place.seq)):
+                    place = Place(events[-1].seq)
+                    yield [Told(str(Place(event.seq)), event) for event in events]
+                    del events
                 while items := await ear.hear():
                     told, place = _placed(items, place, ear)
                     items.clear()
-                    yield told
-                    del told
+                    if told:
+                        yield told
+                    del told  # it may be large, and nothing more may come for days
 
-    async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
+    async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[list[Logged]]:
+        """The events between two, as many together as are not too large."""
         while after < last:
             page = await self.log.after(line, after, limit=TOGETHER)
-            for event in page:
-                if event.seq <= last:
-                    yield event
+            for some in _not_too_large([event for event in page if event.seq <= last]):
+                yield some
+                await asyncio.sleep(0)  # who catches up with much is not to keep others waiting, or has gone meanwhile
             after = page[-1].seq if page else last
-            await asyncio.sleep(0)  # whoever catches up with much is not to keep the others waiting
 
     @contextmanager
     def _joined(self, line: Line) -> Iterator[Ear]:
@@ -187,6 +189,18 @@ class Live:
         """Let go of everybody who listens."""
         for channel in tuple(self._channels.values()):
             channel.fail(Closed("The store"))
+
+
+def _not_too_large(events: Sequence[Logged]) -> Iterator[list[Logged]]:
+    some, size = list[Logged](), 0
+    for event in events:
+        some.append(event)
+        size += len(event.body)
+        if size > LARGE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _placed(items: Sequence[ChannelItem], place: Place, ear: Ear) -> tuple[list[Told], Place]:
