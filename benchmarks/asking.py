@@ -150,11 +150,12 @@ class Stream(Connection):
         if not self._headed and (end := self._heard.find(b"\r\n\r\n")) >= 0:
             self._headed = True
             del self._heard[: end + 4]
-        while self._headed and (event := self._next()) is not None:
-            self._take(event, came)
+        while self._headed and (chunk := self._next()) is not None:
+            for event in chunk.split(b"\n\n"):
+                self._take(event, came)
 
     def _next(self) -> bytes | None:
-        """The next chunk, which is one event."""
+        """The next chunk: an event, or several."""
         end = self._heard.find(b"\r\n")
         if end < 0:
             return None

@@ -7,8 +7,8 @@ and is little more than a socket (`benchmarks.asking`).
 
     page     a page of 50 events by an API key, against the empty handler
     talk     contexts, and turns of a scripted model to their end, at 1, 100 and 1,000 connections
-    deltas   from the provider's piece to the client's byte, one each 50 ms: 200 streams of 200 replies that begin one
-             after another, and of one reply; on PostgreSQL also from one process to listeners of another
+    deltas   from the provider's piece to the client's byte, one each 50 ms: 200 streams of 200 replies that begin all
+             at once, and of one reply; on PostgreSQL also from one process to listeners of another
     idle     memory of an open WebSocket that shows a conversation, above that of a bare one
     soak     memory while all of this goes on (`--soak SECONDS`; none without)
 """
@@ -218,10 +218,9 @@ class _Measuring:
             for stream in streams:
                 await stream.joined.wait()
             wires = await connected(runner.port, [Wire() for _ in set(ids)])
-            for wire, id in zip(wires, dict.fromkeys(ids), strict=True):  # nobody has them all begin in one moment
-                answer = await wire.ask(self._of(id, "POST", "say", asking).written())
-                assert answer.status == 202, answer.body[:500]
-                await asyncio.sleep(self._options.seconds / len(wires) / 4)
+            said = [self._of(id, "POST", "say", asking).written() for id in dict.fromkeys(ids)]
+            answers = await asyncio.gather(*(wire.ask(one) for wire, one in zip(wires, said, strict=True)))
+            assert {answer.status for answer in answers} == {202}, answers[0].body[:500]
             for stream in streams:
                 await stream.done.wait()
         for one in (*streams, *wires):

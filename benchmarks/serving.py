@@ -70,10 +70,13 @@ class Clock:
                 yield pieces
 
     async def _told(self, pieces: int, apart: float) -> AsyncIterator[StreamPiece]:
-        said = ""
+        """Each piece with the moment at which it is due: a provider elsewhere would have sent it then, whether or not
+        this process had time to look."""
+        said, due = "", now()
         for _ in range(pieces):
-            await asyncio.sleep(apart)
-            text = f"{now():012x} "
+            due += round(apart * 1_000_000)
+            await asyncio.sleep(max(0, due - now()) / 1_000_000)
+            text = f"{due:012x} "
             said += text
             yield TextDelta(text=text)
         whole = Assistant(parts=(Text(text=said),), model=f"scripted:{CLOCK}")

@@ -20,7 +20,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any
 
 from everthread.core.branches import Line
@@ -30,13 +30,14 @@ from everthread.core.logged import Logged, readable
 from everthread.core.partial import LiveDelta, Partial, Place, Placed, frame, frames, write_partial
 from everthread.core.told import Told
 from everthread.errors import BadValue, Closed, EverthreadError, NotFound
-from everthread.listening import JOIN, LOOK, BranchTopic, Channel, Ear, topic_of
+from everthread.listening import JOIN, LOOK, BranchTopic, Channel, ChannelItem, Ear, topic_of
 from everthread.store.beside.leases import Held
-from everthread.store.bus.base import INTERVAL, LARGEST
+from everthread.store.bus.base import INTERVAL, LARGEST, NoBus
 from everthread.store.log import Log
 
 KEEP = 1.0  # seconds after which what has come of a reply is kept
 TOGETHER = 100  # events that are read together for one who catches up
+LARGE = 256 * 1024  # bytes of events from which they are told in several messages
 LONGEST = LARGEST // 14 - 50  # characters of a frame: each may be fourteen once it is written as JSON twice
 ASKED = 60_000_000  # microseconds before a turn began in which nobody can have asked for its end: clocks differ
 STOP = "stop"  # the command by which a turn is ended from anywhere
@@ -98,37 +99,40 @@ class Live:
     async def listen(self, branch: Callable[[], Awaitable[Line]], *, after: Place) -> AsyncGenerator[Told, None]:
         """The events after a place, then the reply that runs, from its first word or from that place, then whatever
         comes; each with the place after it. It stays on the branch that is given when somebody begins to listen."""
-        # What was told last may be large, and nothing more may come for days: it is not held meanwhile.
-        line, place, event = await branch(), after, None
+        async with aclosing(self.listen_together(branch, after=after)) as several:
+            async for some in several:
+                for one in some:
+                    yield one
+                del some, one  # what was told last may be large, and nothing more may come for days
+
+    async def listen_together(
+        self, branch: Callable[[], Awaitable[Line]], *, after: Place
+    ) -> AsyncGenerator[list[Told], None]:
+        """The same, all that is there at a moment together: whoever has fallen behind is told with one message what
+        would else take many."""
+        line, place = await branch(), after
         with self._joined(line) as ear:
             ear.known = after
             while True:  # a listener that fell far behind begins anew from where it is
-                async for event in self._between(line, place.seq, await ear.begin(place.seq)):
-                    place = Place(event.seq)
-                    yield Told(str(place), event)
-                event = None
+                async for events in self._between(line, place.seq, await ear.begin(place.seq)):
+                    place = Place(events[-1].seq)
+                    yield [Told(str(Place(event.seq)), event) for event in events]
+                    del events
                 while items := await ear.hear():
-                    for item in items:
-                        if isinstance(item, Placed):
-                            ear.known = place = Place(place.seq, item.id, item.end)
-                            yield Told(str(place), item.piece)
-                        elif isinstance(item, Done):
-                            ear.after = item.seq
-                            yield Told(str(place), item)
-                        elif item.seq > place.seq:
-                            place = Place(item.seq)
-                            yield Told(str(place), item)
+                    told, place = _placed(items, place, ear)
                     items.clear()
-                    del item
+                    if told:
+                        yield told
+                    del told  # it may be large, and nothing more may come for days
 
-    async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[Logged]:
+    async def _between(self, line: Line, after: int, last: int) -> AsyncIterator[list[Logged]]:
+        """The events between two, as many together as are not too large."""
         while after < last:
             page = await self.log.after(line, after, limit=TOGETHER)
-            for event in page:
-                if event.seq <= last:
-                    yield event
+            for some in _not_too_large([event for event in page if event.seq <= last]):
+                yield some
+                await asyncio.sleep(0)  # who catches up with much is not to keep others waiting, or has gone meanwhile
             after = page[-1].seq if page else last
-            await asyncio.sleep(0)  # whoever catches up with much is not to keep the others waiting
 
     @contextmanager
     def _joined(self, line: Line) -> Iterator[Ear]:
@@ -187,6 +191,34 @@ class Live:
             channel.fail(Closed("The store"))
 
 
+def _not_too_large(events: Sequence[Logged]) -> Iterator[list[Logged]]:
+    some, size = list[Logged](), 0
+    for event in events:
+        some.append(event)
+        size += len(event.body)
+        if size > LARGE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _placed(items: Sequence[ChannelItem], place: Place, ear: Ear) -> tuple[list[Told], Place]:
+    """What was heard, each with the place after it, and the last place. Events that are known are left out."""
+    told = []
+    for item in items:
+        if isinstance(item, Placed):
+            ear.known = place = Place(place.seq, item.id, item.end)
+            told.append(Told(str(place), item.piece))
+        elif isinstance(item, Done):
+            ear.after = item.seq
+            told.append(Told(str(place), item))
+        elif item.seq > place.seq:
+            place = Place(item.seq)
+            told.append(Told(str(place), item))
+    return told, place
+
+
 class LiveTurn:
     """A turn that runs in this process. Its `partial` is what has been told since it last appended something."""
 
@@ -200,6 +232,7 @@ class LiveTurn:
         self.stopped = False
         self._forgotten = 0
         self._model = ""
+        self._alone = isinstance(live.log.bus, NoBus)  # nobody elsewhere would hear it
         self._sent = 0  # the offset up to which the bus was told
         self._pause: asyncio.TimerHandle | None = None
         self._kept = 0
@@ -253,7 +286,7 @@ class LiveTurn:
 
     def send(self) -> None:
         """Tell other processes now what they have not been told, and then not for a moment: texts are joined."""
-        if self.partial is None or self.partial.length == self._sent or not self.is_ours:
+        if self._alone or self.partial is None or self.partial.length == self._sent or not self.is_ours:
             return
         for one in frames(self.partial, self._sent, longest=LONGEST):
             with suppress(BadValue):  # longer than the bus takes: those elsewhere read it from the row

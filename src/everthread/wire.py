@@ -20,9 +20,12 @@ from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 import msgspec
+from msgspec.structs import astuple
 
 from everthread.context.frozen import FrozenContext
+from everthread.core.deltas import ReasoningDelta, TextDelta
 from everthread.core.logged import Logged, as_json
+from everthread.core.told import Told
 from everthread.core.value_schemas import schema_of
 from everthread.core.values import plain, read
 from everthread.errors import BadValue
@@ -30,13 +33,17 @@ from everthread.errors import BadValue
 __all__ = ["FrozenContext", "dumps", "loads", "plain", "read", "schema_of"]
 
 T = TypeVar("T")
+_WORDS = (TextDelta, ReasoningDelta)  # whose form is what msgspec makes of them
 
 
 def dumps(value: object) -> bytes:
     """The form of a value, or of a list or dict of values, as JSON in UTF-8."""
     if isinstance(value, list) and set(map(type, value)) == {Logged}:
         with suppress(ValueError):  # of lone surrogates, or of damage, which is told of below
-            return as_json(value)
+            return as_json(map(astuple, value))
+    if type(value) is Told and type(value.item) in _WORDS:  # of which very many are written
+        with suppress(UnicodeEncodeError):
+            return msgspec.json.encode(value)
     form = plain(value)
     try:
         return msgspec.json.encode(form)

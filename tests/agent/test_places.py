@@ -51,6 +51,30 @@ async def test_a_listener_that_comes_back_again_and_again_hears_everything_once(
     assert len([one.place for one in found]) == len({one.place for one in found})
 
 
+async def test_who_has_fallen_behind_is_told_at_once_all_that_is_there(talk: Talk, speak: Speak) -> None:
+    speak(WORDS, pace=0.01)
+    async with asyncio.timeout(PATIENCE), aclosing(talk._told_together()) as told:
+        listening = asyncio.ensure_future(anext(told))
+        reply = talk.say("Go on.", detached=True)
+        found, some = [*await listening], list[Told]()
+        await reply
+        while not any(_is_end(one.item) for one in found):
+            found += (some := await anext(told))
+    assert len(some) > 1
+    kinds = [one.item.kind for one in found if isinstance(one.item, Logged)]
+    assert kinds == ["user", "assistant", "model_call"]
+
+
+async def test_what_was_said_before_is_told_in_few_messages_and_large_ones_by_themselves(talk: Talk) -> None:
+    await talk.append(*(user(str(number)) for number in range(250)))
+    await talk.append(*(user("x" * 300_000) for _ in range(2)))
+    sizes = list[int]()
+    async with asyncio.timeout(PATIENCE), aclosing(talk._told_together()) as told:
+        while sum(sizes) < 252:
+            sizes.append(len(await anext(told)))
+    assert sizes == [100, 100, 51, 1]
+
+
 async def test_a_place_in_a_reply_that_is_over_stands_for_its_event(talk: Talk, speak: Speak) -> None:
     speak(WORDS, pace=0.01)
     reply = talk.say("Go on.", detached=True)

@@ -26,9 +26,10 @@ class _Listener:
         self.body: dict[str, Any] = {}
         self.observers = Observers()
 
-    async def reach(self, _model: str, _settings: Settings, *, tenant: str) -> _Listener:
+    @asynccontextmanager
+    async def reach(self, _model: str, _settings: Settings, *, tenant: str) -> AsyncIterator[_Listener]:
         assert tenant == "acme"
-        return self
+        yield self
 
     @asynccontextmanager
     async def reply(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Replied]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from everthread.store.reach import within
 
 from everthread import Everthread
 from everthread.errors import BadAgent, UnknownAgent
+from everthread.store.reach import within
 from everthread.testing import scripted
 from tests.server.serving import serving
 

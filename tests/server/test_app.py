@@ -12,6 +12,7 @@ from everthread import Everthread, Talk
 from everthread.routes import ROUTES
 from everthread.server.pages import TYPES
 from everthread.store.log import Log
+from everthread.store.verbs.conversations import Conversations
 from tests.server.serving import PASSWORD, Served
 
 # What has no address of its own, and how it is reached instead.
@@ -79,23 +80,26 @@ async def test_settings_are_told_with_where_they_were_set(served: Served) -> Non
     assert told["source_of"]["step"] == "the default"
 
 
+@pytest.mark.parametrize(
+    ("owner", "verb", "query"), [(Conversations, "said", ""), (Log, "before", "?branch=main")], ids=["at once", "found"]
+)
 async def test_a_page_that_takes_too_long_is_answered_with_a_smaller_one(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch, owner: type, verb: str, query: str
 ) -> None:
     ana = served.people["ana"]
     id = await served.begin(ana, *(str(number) for number in range(60)))
     asked: list[int] = []
-    whole = Log.before
+    whole = getattr(owner, verb)
 
-    async def slow(self: Log, *given: Any, limit: int, **named: Any) -> Any:
+    async def slow(self: Any, *given: Any, limit: int, **named: Any) -> Any:
         asked.append(limit)
         if limit > 6:
             await asyncio.Event().wait()
         return await whole(self, *given, limit=limit, **named)
 
-    monkeypatch.setattr(Log, "before", slow)
+    monkeypatch.setattr(owner, verb, slow)
     served.service.page_seconds = 0.05
-    answer = await served.http.get(f"/api/conversations/{id}/before", headers=ana.bearer)
+    answer = await served.http.get(f"/api/conversations/{id}/before{query}", headers=ana.bearer)
     assert asked == [50, 6]
     assert [one["text"] for one in answer.json()] == [str(number) for number in range(54, 60)]
     assert "smaller" in answer.headers["everthread-warning"]

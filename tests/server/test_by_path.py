@@ -11,7 +11,7 @@ from starlette.routing import Match, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from everthread.server.app import routes_of
-from everthread.server.by_path import FOUND, ByPath
+from everthread.server.by_path import ByPath
 
 
 async def _nothing(request: Request) -> Response:
@@ -56,8 +56,11 @@ ROUTES: list[Any] = [
 def test_the_same_route_is_found_as_one_by_one(method: str, path: str) -> None:
     scope = _scope(method, path)
     match, route = _one_by_one(ROUTES, scope)
-    found, more = ByPath(ROUTES).matches(scope)
-    assert (found, more.get(FOUND)) == (match, route)
+    found = ByPath(ROUTES).find(scope)
+    if match is Match.NONE:
+        assert found is None
+    else:
+        assert found == (route, route.matches(scope)[1]["path_params"], match is Match.FULL)
 
 
 def test_every_route_of_the_service_is_found() -> None:
@@ -65,9 +68,18 @@ def test_every_route_of_the_service_is_found() -> None:
     by_path = ByPath(routes)
     for route in routes:
         method = "WS" if isinstance(route, WebSocketRoute) else sorted(route.methods or ())[0]
-        match, more = by_path.matches(_scope(method, route.path.replace("{", "a").replace("}", "b")))
-        assert (match, more[FOUND]) == (Match.FULL, route)
+        found = by_path.find(_scope(method, route.path.replace("{", "a").replace("}", "b")))
+        assert found is not None
+        assert (found.route, found.fits) == (route, True)
 
 
 def test_what_is_no_request_is_no_route_s() -> None:
-    assert ByPath(ROUTES).matches({"type": "lifespan"}) == (Match.NONE, {})
+    assert ByPath(ROUTES).find({"type": "lifespan"}) is None
+
+
+@pytest.mark.parametrize("path", ["/below/things/3", "/below", "/belowthings/3", "/things/3"])
+def test_a_service_that_is_mounted_below_a_path_is_found_there(path: str) -> None:
+    scope = {**_scope("GET", path), "root_path": "/below"}
+    _, route = _one_by_one(ROUTES, scope)
+    found = ByPath(ROUTES).find(scope)
+    assert (found.route if found else None) == route

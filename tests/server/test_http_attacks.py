@@ -16,9 +16,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from everthread.errors import StoreError
 from everthread.server import reading
-from everthread.server.app import HEADERS, TABLE, routes_of
+from everthread.server.app import TABLE, routes_of
 from everthread.server.door import CSRF
 from everthread.server.limits import Allowance
+from everthread.server.watched import HEADERS
 from tests.server.attacks import served_by
 from tests.server.serving import PASSWORD, Served, asked, serving
 from tests.waiting import PATIENCE

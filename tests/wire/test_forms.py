@@ -26,7 +26,7 @@ from everthread.config import Resolved
 from everthread.context.build import Context
 from everthread.context.explain import Explanation, StepLine
 from everthread.core.branches import Branch, Line
-from everthread.core.deltas import Delta, Done, TextDelta, Usage
+from everthread.core.deltas import Delta, Done, ReasoningDelta, TextDelta, Usage
 from everthread.core.events import Event, Other, Redacted, User
 from everthread.core.logged import Logged
 from everthread.core.parts import Part
@@ -126,6 +126,15 @@ def _without_servers(value: Any) -> Any:
 @given(st.lists(logged(values(Event)), max_size=4))
 def test_a_page_says_what_its_events_say_one_by_one(page: list[Logged]) -> None:
     assert json.loads(wire.dumps(page)) == [json.loads(wire.dumps(one)) for one in page]
+
+
+@pytest.mark.parametrize("kind", [TextDelta, ReasoningDelta])
+@given(st.text(st.characters(codec=None), max_size=20))
+def test_words_that_are_told_are_written_as_any_other_value_is(
+    kind: type[TextDelta] | type[ReasoningDelta], text: str
+) -> None:
+    told = Told("3.5.ab/1", kind(text=text))
+    assert wire.dumps(told) == msgspec.json.encode(wire.plain(told))
 
 
 def test_a_page_with_a_damaged_event_is_refused_as_the_event_is() -> None:

@@ -98,7 +98,10 @@ class Calling:
             return await self._whole()
 
     async def _whole(self) -> Replied:
-        client = await self._runtime.reach(self.model, self._sent.settings, tenant=self._sent.tenant)
+        async with self._runtime.reach(self.model, self._sent.settings, tenant=self._sent.tenant) as client:
+            return await self._tried(client)
+
+    async def _tried(self, client: Client) -> Replied:
         while True:
             self._tries += 1
             try:
@@ -184,9 +187,9 @@ class Calling:
 
 async def counted(runtime: Runtime, context: Context, headers: Headers) -> int | None:
     """The provider's own count of a context, where it has an endpoint for that. Raises ModelError."""
-    client = await runtime.reach(context.model, context.settings, tenant=context.line.tenant)
     try:
-        return await client.count(context.request, **_beside(headers))
+        async with runtime.reach(context.model, context.settings, tenant=context.line.tenant) as client:
+            return await client.count(context.request, **_beside(headers))
     except ModelError as problem:
         problem.args = (headers.hidden_in(problem.sentence),)
         raise

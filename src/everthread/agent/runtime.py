@@ -21,6 +21,7 @@ import msgspec
 
 from everthread.agent.abandoned import close
 from everthread.agent.children import Children
+from everthread.agent.clients import Clients
 from everthread.agent.lease import Queues
 from everthread.agent.observer import Observers
 from everthread.agent.personas import Agents, Versioned, kept_as, servers, source, versioned
@@ -46,9 +47,9 @@ from everthread.core.strategies import Strategy
 from everthread.errors import Conflict, EverthreadError, NoModel
 from everthread.live import Live
 from everthread.providers.choose import Chosen, access_of, default_model, notice, with_a_key_of_its_own
-from everthread.providers.client import Access, Client
+from everthread.providers.client import Client
 from everthread.providers.models import Model
-from everthread.providers.prices import price_of, prices_known
+from everthread.providers.prices import price_of
 from everthread.providers.registry import provider
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Conversation, Owner
@@ -116,7 +117,7 @@ class Runtime:
         self._toolboxes: dict[tuple[str, str], tuple[str, Toolbox]] = {}
         self._environ, self._keys = environ, keys
         self.memory: MemoryWorker | None = None
-        self._clients: dict[Access, Client] = {}
+        self._clients = Clients(self.beside)
         self._chosen: Chosen | None = None
         self.replies_from: dict[str, dict[str, Any]] = {}
         self._told: set[str] = set()
@@ -239,9 +240,10 @@ class Runtime:
 
     # -- models ------------------------------------------------------------------------------------------------
 
-    async def reach(self, model: str, settings: Settings, *, tenant: str) -> Client:
-        """The client for a model, with the tenant's key, and the address and the patience of these settings. Clients
-        are told apart by the key as well: nobody calls with another tenant's."""
+    @asynccontextmanager
+    async def reach(self, model: str, settings: Settings, *, tenant: str) -> AsyncIterator[Client]:
+        """The client for a model, with the tenant's key, and the address and the patience of these settings: for as
+        long as the block lasts. Clients are told apart by the key as well: nobody calls with another tenant's."""
         access = access_of(
             model,
             settings.address,
@@ -251,10 +253,8 @@ class Runtime:
             threads=settings.threads,
             window=settings.model_window,
         )
-        if access not in self._clients:
-            connect = await asyncio.to_thread(_imported, access.provider)
-            self._clients.setdefault(access, connect(access))
-        return self._clients[access]
+        async with self._clients.lend(access) as client:
+            yield client
 
     async def default_model(self, tenant: str) -> Chosen:
         """Which model replies where none is named, and why: one for which the tenant has a key of its own, if any."""
@@ -286,6 +286,8 @@ class Runtime:
     def news_of(self, model: str) -> str:
         """What must be said of a model before it first replies; nothing the second time."""
         news = notice(model) if model not in self._told else ""
+        if len(self._told) >= KNOWN:  # any text can be a model's name
+            self._told.clear()
         self._told.add(model)
         return news
 
@@ -400,19 +402,12 @@ class Runtime:
         async with AsyncExitStack() as stack:
             for toolbox in (self._toolbox, *(toolbox for _, toolbox in self._toolboxes.values())):
                 stack.push_async_callback(toolbox.close)
-            for client in self._clients.values():
+            for client in self._clients.take_all():
                 stack.push_async_callback(client.close)
-            self._clients = {}
 
 
 def _nothing() -> None:
     """What ends a turn that nobody counts."""
-
-
-def _imported(name: str) -> Callable[[Access], Client]:
-    """A provider's way to connect. Off the event loop: an SDK takes a second to import, prices a fifth of one."""
-    prices_known()
-    return provider(name).client()
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:

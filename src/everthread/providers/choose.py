@@ -112,6 +112,8 @@ def access_of(
     """How a model is reached. An address from the settings gets the key that was meant for it, never the provider's. A
     base address in the environment gets the key in the environment: whoever set one set the other."""
     name, foreign = model.partition(":")[0], bool(address)
+    if name != "local":  # elsewhere they make no difference, and would only make more clients
+        threads, window = 1, 0
     if foreign:
         key = _key_for(address, environ, keys)
     else:

@@ -126,7 +126,7 @@ def model(spec: str) -> Model:
     return Model(provider=provider, name=name, known=False, calibrate=True, hears=hears, limits=_limits(provider))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def warn(spec: str) -> None:
     """Warn once that nothing is known of a model, and say which settings to state."""
     _log.warning(

@@ -17,18 +17,17 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as Served
 from starlette.routing import WebSocketRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from everthread.errors import EverthreadError, NoSuchMethod, NoSuchRoute, StoreError
 from everthread.problems import TYPE, body_of, status_of
 from everthread.routes import PREFIX, ROUTES, TALK, Route
-from everthread.server.by_path import ByPath
+from everthread.server.by_path import ByPath, Found
 from everthread.server.calls import answer, listen
 from everthread.server.entrance import sign_in, sign_out, who
 from everthread.server.files import blob, export_all, export_one, upload
@@ -45,29 +44,48 @@ _log = logging.getLogger("everthread.server")
 
 Endpoint = Callable[[Service, Request], Awaitable[Response]]
 
-POLICY = (
-    "default-src 'self'; img-src 'self' blob:; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
-)
-HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
-NOT_KEPT = (b"cache-control", b"no-store")
 READY_SECONDS = 2.0  # for the store to answer
 
 
 def application(service: Service) -> ASGIApp:
     """The service as an ASGI application."""
-    routes = ByPath(routes_of(service))
-    app = Starlette(routes=[routes], exception_handlers={Exception: _failed, HTTPException: _refused})
-    app.add_exception_handler(EverthreadError, _failed)
-    app.router.redirect_slashes = False  # a redirection names the host by which it was asked, whatever that is
-    app.state.service, app.state.routes = service, routes
-    return _Headed(Watched(app, service))
+    return Watched(Routed(service), service)
+
+
+class Routed:
+    """Hands each request to its route, and tells what went wrong as problem details. It stands in for Starlette's own
+    application, whose layers take longer than most answers of ours."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._routes = service, ByPath(routes_of(service))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._routes.find(scope)
+        scope["path_params"] = found.parameters if found else {}
+        if scope["type"] == "websocket":
+            await (found.route.app if found else WebSocketClose())(scope, receive, send)
+            return
+        request, answers = Request(scope, receive, send), False
+        try:
+            response = await self._answered(request, found)
+            answers = True
+            await response(scope, receive, send)
+        except Exception as problem:  # ours, or that of a caller who went away in the middle
+            response = _failed(self._service, request, problem)
+            if not answers:
+                await response(scope, receive, send)
+            raise
+
+    async def _answered(self, request: Request, found: Found | None) -> Response:
+        try:
+            if found is None:
+                raise NoSuchRoute(request.url.path)
+            if not found.fits:
+                raise NoSuchMethod(request.method, self._routes.allowed(request.scope))
+            response: Response = await found.route.endpoint(request)
+        except EverthreadError as problem:
+            return _failed(self._service, request, problem)
+        return response
 
 
 def routes_of(service: Service) -> list[Served | WebSocketRoute]:
@@ -158,13 +176,13 @@ BESIDE: tuple[tuple[str, str, Endpoint], ...] = (
 )
 
 
-# -- errors, and headers -----------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
-async def _failed(request: Request, problem: Exception) -> Response:
+def _failed(service: Service, request: Request, problem: Exception) -> Response:
     """What went wrong, as problem details."""
     status = status_of(problem)
-    request.app.state.service.metrics.problem(problem)
+    service.metrics.problem(problem)
     if not isinstance(problem, EverthreadError) or status == 500:
         _log.error("%s failed", request.scope.get(ROUTE, request.method), exc_info=problem)
     headers = {}
@@ -175,32 +193,3 @@ async def _failed(request: Request, problem: Exception) -> Response:
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     return Response(body_of(problem), status_code=status, media_type=TYPE, headers=headers)
-
-
-async def _refused(request: Request, problem: Exception) -> Response:
-    """What the router itself refuses."""
-    assert isinstance(problem, HTTPException)
-    if problem.status_code == 405:
-        return await _failed(request, NoSuchMethod(request.method, request.app.state.routes.allowed(request.scope)))
-    return await _failed(request, NoSuchRoute(request.url.path))
-
-
-class _Headed:
-    """Gives every response the headers that browsers ask for safety's sake."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def headed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message["headers"]}
-                more = [one for one in (*HEADERS, NOT_KEPT) if one[0] not in there]
-                message["headers"] = [*message["headers"], *more]
-            await send(message)
-
-        await self._app(scope, receive, headed)

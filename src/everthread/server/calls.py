@@ -7,8 +7,8 @@ conversation is found as that user's, and what is somebody else's is not found.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, aclosing, suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -20,15 +20,19 @@ from everthread.agent.reply import Reply
 from everthread.app import Everthread
 from everthread.core.accounts import Caller
 from everthread.core.deltas import Delta, Notice
-from everthread.core.logged import Logged
+from everthread.core.ids import is_id
+from everthread.core.logged import Logged, as_json
 from everthread.core.told import Told
 from everthread.errors import NoUser
 from everthread.problems import body_of
 from everthread.routes import FOR_USER, WARNING, Opened, Route
-from everthread.server.reading import JSON, Arguments, arguments_of
+from everthread.server.in_time import in_time
+from everthread.server.reading import JSON, Arguments, arguments_of, query_of
 from everthread.server.service import Service, Stay
 from everthread.server.sse import EventStream, Sent, wants_events
+from everthread.store.conversations import owner_of
 from everthread.talk import Talk
+from everthread.talk.reading import page_at_once
 
 PAGES = (Talk.before, Talk.after)
 LIMIT = 50  # events of a page, where the caller names no number
@@ -38,32 +42,57 @@ async def answer(service: Service, route: Route, request: Request) -> Response:
     """Answer a request to one of the routes of the table."""
     caller = await service.enter(request, route.scope)
     with service.within(caller):
-        target = await target_of(service, route, caller, request.path_params, request.query_params)
-        given = await arguments_of(route, request, most=service.limits.body)
+        query = query_of(request)
+        if route.verb in PAGES:
+            return await _page(service, route, caller, request, query)
+        target = await target_of(service, route, caller, request.path_params, query)
+        given = await arguments_of(route, request, query, most=service.limits.body)
         if route.of == "identity" and "address" in route.asks:  # from where somebody guesses
             given.named["address"] = request.client.host if request.client else ""
         if route.runs:
             return await _turn(service, route, caller, request, target, given)
-        body, headers = await _in_time(service, route, caller, target, given)
-        return Response(body, media_type=JSON, headers=headers) if body else Response(status_code=204)
+        body = await called(service, route, caller, target, given)
+        return Written(body) if body else Response(status_code=204)
 
 
-async def _in_time(
-    service: Service, route: Route, caller: Caller, target: Any, given: Arguments
-) -> tuple[bytes, dict[str, str]]:
-    """Call a verb. A page of events that takes too long is made smaller, and a header says so."""
-    if route.verb not in PAGES:
-        return await called(service, route, caller, target, given), {}
-    limit, headers = given.named.get("limit", LIMIT), dict[str, str]()
+async def _page(service: Service, route: Route, caller: Caller, request: Request, query: Mapping[str, str]) -> Response:
+    """A page of events. One that takes too long is made smaller, and a header says so."""
+    given = (await arguments_of(route, request, query, most=0)).named
+    limit, warning = given.get("limit", LIMIT), b""
     while limit > 1:
         try:
-            async with asyncio.timeout(service.page_seconds):
-                return await called(service, route, caller, target, given), headers
+            body = await in_time(_events(service, route, caller, request, query, given), service.page_seconds)
+            return Written(body, warning)
         except TimeoutError:
-            limit = max(1, limit // 8)
-            given.named["limit"] = limit
-            headers = {WARNING: f"This page was made smaller ({limit}), because it took too long"}
-    return await called(service, route, caller, target, given), headers
+            given["limit"] = limit = max(1, limit // 8)
+            warning = f"This page was made smaller ({limit}), because it took too long".encode()
+    return Written(await _events(service, route, caller, request, query, given), warning)
+
+
+async def _events(
+    service: Service, route: Route, caller: Caller, request: Request, query: Mapping[str, str], given: dict[str, Any]
+) -> bytes:
+    """A page of events: by one question that asks whose the conversation is as well, where that is enough; else the
+    conversation is found first."""
+    id = request.path_params["conversation"]
+    if "branch" not in query and is_id(id):
+        owner = owner_of(caller.tenant, caller.user)
+        rows = await page_at_once(service.et.log, owner, id, forward=route.verb is Talk.after, **given)
+        if rows is not None:
+            with suppress(ValueError):  # of what takes longer to write
+                return as_json(rows)
+    talk = await target_of(service, route, caller, request.path_params, query)
+    return wire.dumps(await route.verb(talk, **given))
+
+
+class Written(Response):
+    """JSON that is written already, for what is asked most: without what Starlette's own looks at."""
+
+    def __init__(self, body: bytes, warning: bytes = b"") -> None:
+        self.status_code, self.body, self.background = 200, body, None
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        if warning:
+            self.raw_headers.append((WARNING.lower().encode(), warning))
 
 
 async def called(service: Service, route: Route, caller: Caller, target: Any, given: Arguments) -> bytes:
@@ -175,7 +204,7 @@ async def taken(route: Route, reply: Reply) -> Logged | None:
     return None
 
 
-async def _deltas(stay: Stay, reply: Reply) -> AsyncGenerator[Sent, None]:
+async def _deltas(stay: Stay, reply: Reply) -> AsyncGenerator[bytes, None]:
     """The message of a turn, its deltas, and last of all what went wrong, if anything did. A turn that still waits for
     its place when its caller goes is not begun any more."""
     begun = False
@@ -185,11 +214,11 @@ async def _deltas(stay: Stay, reply: Reply) -> AsyncGenerator[Sent, None]:
                 begun = begun or not isinstance(item, Notice)
                 await stay.check()
                 if isinstance(item, Logged):
-                    yield Sent("accepted", wire.dumps(item), str(item.seq))
+                    yield Sent("accepted", wire.dumps(item), str(item.seq)).written()
                 else:
-                    yield Sent("delta", wire.dumps(item))
+                    yield Sent("delta", wire.dumps(item)).written()
     except Exception as problem:  # noqa: BLE001 -- told to the caller; it was logged where the turn ran
-        yield Sent("problem", body_of(problem))
+        yield Sent("problem", body_of(problem)).written()
     finally:
         if not begun:
             await reply.cancel()
@@ -223,23 +252,26 @@ async def listen(service: Service, request: Request) -> Response:
         where = request.path_params["conversation"], request.query_params.get("branch", "")
         talk = await talk_of(service, caller, *where)
         after = request.headers.get("last-event-id") or request.query_params.get("after", "0")
-        told = talk.told(after=after)  # refuses what is no place
+        told = talk._told_together(after=after)  # refuses what is no place
         with ExitStack() as held:
             held.enter_context(service.meter.connection(caller))
             return EventStream(_told(service, service.stay(request), talk, told), service.leaving, held.pop_all())
 
 
-async def _told(service: Service, stay: Stay, talk: Talk, heard: AsyncIterator[Told]) -> AsyncGenerator[Sent, None]:
+async def _told(
+    service: Service, stay: Stay, talk: Talk, heard: AsyncGenerator[list[Told], None]
+) -> AsyncGenerator[bytes, None]:
+    """What is told, as events: all that is there at a moment is sent at once."""
     try:
-        yield Sent("snapshot", wire.dumps(await snapshot_of(talk)))
-        async with aclosing(heard) as told:  # type: ignore[type-var]
-            async for one in told:
+        yield Sent("snapshot", wire.dumps(await snapshot_of(talk))).written()
+        async with aclosing(heard) as told:
+            async for some in told:
                 await stay.check()
-                yield Sent("told", wire.dumps(one), one.place)
-                del one  # it may be large, and nothing more may come for days
+                yield b"".join([Sent("told", wire.dumps(one), one.place).written() for one in some])
+                del some  # it may be large, and nothing more may come for days
     except Exception as problem:  # noqa: BLE001 -- told to the caller
         service.note(problem)
-        yield Sent("problem", body_of(problem))
+        yield Sent("problem", body_of(problem)).written()
 
 
 async def snapshot_of(talk: Talk) -> dict[str, Any]:

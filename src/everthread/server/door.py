@@ -23,6 +23,7 @@ COOKIE = "everthread"
 SECURE_COOKIE = "__Host-everthread"  # over https: bound to the host by the browser
 CSRF = "x-csrf-token"
 SAFE = ("GET", "HEAD", "OPTIONS")
+_USER = FOR_USER.lower().encode()
 
 
 class Door:
@@ -55,8 +56,11 @@ class Door:
 
     def check_host(self, request: HTTPConnection) -> None:
         """Whoever resolves a name of its own to this machine (DNS rebinding) is not let in."""
-        host = _host(request)
-        if self._hosts and (host not in self._hosts or len(request.headers.getlist("host")) > 1):
+        if not self._hosts:
+            return
+        given = [value for name, value in request.scope["headers"] if name == b"host"]
+        host = _host(given[0].decode("latin-1") if given else "")
+        if host not in self._hosts or len(given) > 1:
             raise Forbidden(f"This service is not called {host[:80]!r}", "name it with `everthread serve --name`")
 
     def _check_page(self, request: HTTPConnection, token: str) -> None:
@@ -89,9 +93,9 @@ def is_ours(request: HTTPConnection) -> bool:
     return fits and bool(origin.netloc) and origin.netloc.lower() == request.headers.get("host", "").lower()
 
 
-def _host(request: HTTPConnection) -> str:
+def _host(given: str) -> str:
     """By which name the service was called, without the port."""
-    given = request.headers.get("host", "").lower()
+    given = given.lower()
     if given.startswith("["):
         return given[1:].partition("]")[0]
     return given.partition(":")[0].removesuffix(".")
@@ -104,13 +108,21 @@ def sign_in_of(request: HTTPConnection) -> str:
 
 def _named_in(request: HTTPConnection) -> str:
     """The user whom an application names: a header's bytes, which are UTF-8 here."""
-    raw = request.headers.get(FOR_USER, "")
+    raw = _header(request, _USER)
     try:
-        return raw.encode("latin-1").decode()
+        return raw.decode()
     except UnicodeError:
-        return raw
+        return raw.decode("latin-1")
 
 
 def _bearer(request: HTTPConnection) -> str:
-    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    kind, _, key = _header(request, b"authorization").decode("latin-1").partition(" ")
     return key.strip() if kind.lower() == "bearer" else ""
+
+
+def _header(request: HTTPConnection, wanted: bytes) -> bytes:
+    """A header as it came: what is asked of every request is looked for without reading all of them."""
+    for name, value in request.scope["headers"]:
+        if name == wanted:
+            return bytes(value)
+    return b""

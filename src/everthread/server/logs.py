@@ -49,9 +49,14 @@ def to_stderr(format: Format = "text", stream: TextIO | None = None) -> None:
     logging.captureWarnings(True)
 
 
+def notes(level: int = logging.INFO) -> bool:
+    """Whether a line of this level is written at all."""
+    return _log.isEnabledFor(level)
+
+
 def note(type: str, fields: Mapping[str, object], level: int = logging.INFO) -> None:
     """Write a line of a type, with fields; those that are empty are left out."""
-    if _log.isEnabledFor(level):
+    if notes(level):
         _log.log(level, type, extra={FIELDS: {"type": type, **fields}})
 
 

@@ -18,6 +18,7 @@ from everthread.core.locks import check_event, check_open
 from everthread.errors import EverthreadError
 from everthread.jobs.sweeper import Sweeper
 from everthread.server.door import Door
+from everthread.server.freed import give_back_now_and_then
 from everthread.server.limits import Allowance, counted_as, held_to
 from everthread.server.logs import TurnLog
 from everthread.server.metrics import Metrics, look_at_backlog
@@ -97,8 +98,10 @@ class Service:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        """While the process serves: turns of processes that are gone are closed, and figures kept up to date."""
-        beside = [asyncio.create_task(work) for work in (Sweeper(self.et._runtime).serve(), self._count())]
+        """While the process serves: turns of processes that are gone are closed, figures kept up to date, and memory
+        given back that is free."""
+        work = (Sweeper(self.et._runtime).serve(), self._count(), give_back_now_and_then())
+        beside = [asyncio.create_task(each) for each in work]
         try:
             yield
         finally:

@@ -46,9 +46,11 @@ def wants_events(request: Request) -> bool:
 class EventStream(Response):
     """A response that lasts until there is nothing more to tell, the caller has gone or the service ends."""
 
-    def __init__(self, told: AsyncGenerator[Sent, None], leaving: asyncio.Event, held: ExitStack | None = None) -> None:
-        """`held`: what is let go of at its end. It is told in the context in which this was made: the caller's reach
-        of the store holds there as well."""
+    def __init__(
+        self, told: AsyncGenerator[bytes, None], leaving: asyncio.Event, held: ExitStack | None = None
+    ) -> None:
+        """`told`: events as they are sent, one or several at once. `held`: what is let go of at its end. It is told in
+        the context in which this was made: the caller's reach of the store holds there as well."""
         super().__init__(media_type=EVENTS)
         self._told, self._leaving, self._held = told, leaving, held or ExitStack()
         self._context = copy_context()
@@ -76,7 +78,7 @@ class EventStream(Response):
     async def _tell(self, send: Send) -> None:
         async with aclosing(self._told):
             async for one in self._told:
-                await _send(send, one.written())
+                await _send(send, one)
                 del one  # it may be large, and nothing more may come for days
 
     async def _until_gone(self, receive: Receive, send: Send) -> None:

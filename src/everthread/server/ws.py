@@ -142,11 +142,13 @@ class _OpenSocket:
 
     async def _tell(self, talk: Talk, after: str) -> None:
         try:
-            async with aclosing(talk.told(after=after)) as told:  # type: ignore[type-var]
-                async for one in told:
+            async with aclosing(talk._told_together(after=after)) as told:
+                async for some in told:
                     await self._stay.check()
-                    await self._send({"kind": "told", **plain(one)})
-                    del one  # it may be large, and nothing more may come for days
+                    for one in some:
+                        await self._send({"kind": "told", **plain(one)})
+                        await asyncio.sleep(0)  # to notice that it has gone: else all of a history is sent to nobody
+                    del some, one  # they may be large, and nothing more may come for days
         except Exception as problem:  # noqa: BLE001 -- told to the caller
             await self._refuse(problem, {})
 

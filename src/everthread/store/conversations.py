@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from everthread.core.branches import Branch, Current, Line
+from everthread.core.branches import ENDLESS, Branch, Current, Line
 from everthread.core.ids import is_id, make_id, time_of
 from everthread.core.metadata import check_metadata
 from everthread.core.times import EPOCH, microseconds, moment
@@ -166,6 +166,16 @@ def find(owner: Owner, id: str) -> Script[Conversation]:
     if found.erased is not None:
         raise UnknownConversation(id, erased=f"{found.erased:%Y-%m-%d}")
     return found
+
+
+def said(owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_first: bool) -> Script[list[Row] | None]:
+    """Events of the current branch, if the conversation is this owner's and has not been erased. Of the main branch
+    those are all there are; of another one only where they fill the page, since what came before it is another's."""
+    values = {**owner._asdict(), "conversation": id, "first": first, "last": min(last, ENDLESS), "limit": limit}
+    rows = list((yield Ask("said_up" if oldest_first else "said_down", values)))
+    if not rows or (rows[0][0] != MAIN and (oldest_first or len(rows) < limit)):
+        return None
+    return rows if oldest_first else rows[::-1]
 
 
 def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Conversation]]:

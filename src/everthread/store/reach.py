@@ -10,9 +10,8 @@ A file of SQLite has the first wall only, and no reach changes what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 
 from everthread.store.conversations import OPERATOR, check_tenant
 
@@ -24,24 +23,27 @@ def reach() -> str:
     return _reach.get()
 
 
-@contextmanager
-def within(tenant: str) -> Iterator[None]:
+def within(tenant: str) -> AbstractContextManager[None]:
     """Whatever is done meanwhile, and in tasks that are begun meanwhile, reaches the rows of this tenant only."""
-    with _reaching(check_tenant(tenant)):
-        yield
+    return _Reaching(check_tenant(tenant))
 
 
-@contextmanager
-def as_operator() -> Iterator[None]:
+def as_operator() -> AbstractContextManager[None]:
     """Whatever is done meanwhile may reach all rows: for what serves all tenants, whoever happens to begin it."""
-    with _reaching(OPERATOR):
-        yield
+    return _Reaching(OPERATOR)
 
 
-@contextmanager
-def _reaching(tenant: str) -> Iterator[None]:
-    before = _reach.set(tenant)
-    try:
-        yield
-    finally:
-        _reach.reset(before)
+class _Reaching:
+    """A class and no generator: every request comes through here."""
+
+    __slots__ = ("_before", "_tenant")
+    _before: Token[str]
+
+    def __init__(self, tenant: str) -> None:
+        self._tenant = tenant
+
+    def __enter__(self) -> None:
+        self._before = _reach.set(self._tenant)
+
+    def __exit__(self, *_: object) -> None:
+        _reach.reset(self._before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -16,13 +16,16 @@ from everthread.core.partial import place_of
 from everthread.core.told import Told, items
 from everthread.core.turns import Session, Turn
 from everthread.store.beside.usage import By, UsageTotal
-from everthread.store.conversations import Totals
+from everthread.store.conversations import Owner, Totals
+from everthread.store.engine import Row
+from everthread.store.log import Log
 from everthread.store.recall.hits import TOKENS, Branches, Hit, Scope, recall
 from everthread.store.times import FOREVER
 from everthread.talk.bound import Bound
 from everthread.transfer import export_lines
 
 LOOKED = 500  # messages that are looked at together where metadata is asked for
+AT_ONCE = 1_000  # events of a page that is read with one question
 WITHIN = 100_000  # events among which they are looked for, unless told otherwise: half a second at most
 
 
@@ -107,6 +110,10 @@ class Reading(Bound):
         middle of a reply as well."""
         return self._runtime.live.listen(self.line, after=place_of(after))
 
+    def _told_together(self, *, after: int | str = 0) -> AsyncGenerator[list[Told], None]:
+        """The same, all that is there at a moment together."""
+        return self._runtime.live.listen_together(self.line, after=place_of(after))
+
     async def turns(self, *, limit: int = 50) -> list[Turn]:
         """The newest turns, oldest first, with their sizes and states."""
         return await self._log.turns(await self.line(), limit=arguments.count("limit", limit))
@@ -177,6 +184,21 @@ class Reading(Bound):
             until=arguments.micros("until", until, FOREVER),
             session=session,
         )
+
+
+async def page_at_once(
+    log: Log, owner: Owner, id: str, seq: int | None = None, *, forward: bool, limit: int = 50, **more: Any
+) -> list[Row] | None:
+    """What `before` or, `forward`, `after` gives of the current branch of somebody's conversation, as columns: with one
+    question. None where that question does not tell; then the conversation is to be found first, or is not there."""
+    limit = arguments.count("limit", limit)
+    if more or limit > AT_ONCE:
+        return None
+    if forward:
+        first, last = arguments.seq("seq", seq or 0) + 1, ENDLESS
+    else:
+        first, last = 1, arguments.seq("seq", ENDLESS if seq is None else seq) - 1
+    return await log.conversations.said(owner, id, first=first, last=last, limit=limit, oldest_first=forward)
 
 
 def _having(wanted: dict[str, Any], page: list[Logged]) -> list[Logged]:

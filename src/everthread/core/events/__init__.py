@@ -28,6 +28,7 @@ from everthread.core.events.content import (
     redacted,
     stand_in,
     text_of,
+    texts_of,
 )
 from everthread.core.events.kinds import (
     KINDS,
@@ -124,6 +125,7 @@ __all__ = [
     "stand_in",
     "system",
     "text_of",
+    "texts_of",
     "tool_call",
     "tool_result",
     "unremembered",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -31,6 +31,16 @@ def text_of(event: Event) -> str:
             return event.parts[0].text
         return "\n".join([part.text for part in event.parts if isinstance(part, Text)])
     return f"{event.name}({event.arguments})" if isinstance(event, ToolCall) else ""
+
+
+def texts_of(events: Iterable[Event]) -> list[str]:
+    """The same of many, without a call for those that are one text."""
+    return [
+        parts[0].text
+        if isinstance(event, _SAYING) and len(parts := event.parts) == 1 and isinstance(parts[0], Text)
+        else text_of(event)
+        for event in events
+    ]
 
 
 def bare(event: Event) -> Event:

@@ -361,6 +361,26 @@ WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch
     AND seq BETWEEN :first AND :last
 ORDER BY seq DESC LIMIT :limit
 
+-- name: said_up
+-- The current branch of a user's conversation, oldest first: whose it is and a page of it, in one question.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation
+    AND branch = (SELECT current FROM conversations
+        WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user AND erased IS NULL)
+    AND seq BETWEEN :first AND :last
+ORDER BY seq LIMIT :limit
+
+-- name: said_down
+-- The same, newest first.
+SELECT branch, seq, id, kind, time, turn, session, tokens, settled, body
+FROM events
+WHERE tenant = :tenant AND conversation = :conversation
+    AND branch = (SELECT current FROM conversations
+        WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user AND erased IS NULL)
+    AND seq BETWEEN :first AND :last
+ORDER BY seq DESC LIMIT :limit
+
 -- name: messages_up
 -- Only messages. `spoken` never exceeds seq; said with >=, because PostgreSQL takes an equality for rare, and
 -- would read and sort the whole branch.

@@ -13,7 +13,7 @@ from everthread.store import conversations, listing
 from everthread.store.beside import leases
 from everthread.store.beside.leases import Lease
 from everthread.store.conversations import BranchTotals, Conversation, Owner, Owners, Totals
-from everthread.store.engine import Engine
+from everthread.store.engine import Engine, Row
 from everthread.store.listing import ListedConversation
 
 MANY = 200  # conversations in a page from which reading it would be felt on the event loop
@@ -47,6 +47,15 @@ class Conversations:
         """The owner's conversation with this alias, if there is one."""
         found = await self._engine.read(lambda: conversations.by_alias(owner, alias))
         return self._owners.know(found) if found else None
+
+    async def said(
+        self, owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_first: bool = False
+    ) -> list[Row] | None:
+        """Events of the current branch of the conversation with this id, if it is this owner's, oldest first and as the
+        columns of `Logged`: with one question. `limit`: how many, the newest of them or, `oldest_first`, the oldest.
+        None where it takes more to tell: there are none here, or some belong to an earlier branch."""
+        script = partial(conversations.said, owner, id, first=first, last=last, limit=limit, oldest_first=oldest_first)
+        return await self._engine.read(script)
 
     async def mine(self, conversation: Conversation) -> Conversation:
         """The same, if there is one that is this owner's, with this agent; else UnknownConversation.
