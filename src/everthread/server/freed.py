@@ -15,7 +15,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-EVERY = 30.0  # seconds
+EVERY = 10.0  # seconds
 LARGE = 128 * 1024  # bytes from which a piece is taken from the system by itself; glibc's own, but it would let it grow
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as malloc.h numbers them
 
