@@ -35,9 +35,11 @@ from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
-from everthread.errors import BadSetting, UnknownConversation
+from everthread.errors import BadSetting, BadSettingsFile, UnknownConversation
 from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
+from everthread.jobs.mirror import MirrorWorker
+from everthread.jobs.retention import RetentionWorker
 from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
 from everthread.opening import Opening
@@ -104,6 +106,8 @@ class Everthread:
         self.memory = self._runtime.memory = memory_worker(self._runtime)
         self._scheduled = ScheduleWorker(self._runtime, self.talk)
         self._left = ChildWorker(self._runtime)
+        self._mirror: MirrorWorker | None = None
+        self._retained: RetentionWorker | None = None
 
     @staticmethod
     def open(
@@ -181,6 +185,7 @@ class Everthread:
                 raise
             et._scheduled.begin_soon()
             et._left.begin_soon()
+            et._begin_moving()
             return et
 
         return Opening(opened)
@@ -350,6 +355,18 @@ class Everthread:
                 task.cancel()
             await asyncio.wait(beside)
 
+    def _begin_moving(self) -> None:
+        """Mirror the store and keep to its retention, where operators have set that. A bad setting is told when it is
+        used for a turn."""
+        with suppress(BadSetting, BadSettingsFile):
+            around = general_sources(os.environ) if self._environment else ()
+            settings = resolve(*around, Source(arguments.OPENED, self._settings)).settings
+            if settings.mirror:
+                self._mirror = MirrorWorker(self.log, Path(settings.mirror))
+                self._mirror.begin()
+            self._retained = RetentionWorker(self.log, settings.retention, self._runtime.contexts)
+            self._retained.begin_soon()
+
     async def idle(self) -> None:
         """Wait until no turn of this process is under way."""
         await self._runtime.idle()
@@ -359,6 +376,8 @@ class Everthread:
         self._home.loop()
         await self._left.close()
         await self._scheduled.close()
+        if self._retained:
+            await self._retained.close()
         try:
             with suppress(BadSetting):  # which was told when it was used
                 await self.memory.close(resolve(*self._sources()).settings.memory_seconds)
@@ -366,5 +385,7 @@ class Everthread:
         finally:
             try:
                 await self._runtime.close()
+                if self._mirror:
+                    await self._mirror.close()
             finally:
                 await self.log.close()

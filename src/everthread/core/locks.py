@@ -16,7 +16,7 @@ from everthread.errors import Forbidden
 
 LOCKED = frozenset(
     {"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"}
-    | {"memory_calls", "memory_dollars"}
+    | {"memory_calls", "memory_dollars", "mirror", "retention"}
 )
 MODELS = frozenset({"model", "fallback", "summary_model"})
 FILES, IN_THE_WHEEL = "local:", "local:smollm2"  # any other name of a model in the process is a path
