@@ -107,7 +107,7 @@ class Everthread:
         self._scheduled = ScheduleWorker(self._runtime, self.talk)
         self._left = ChildWorker(self._runtime)
         self._mirror: MirrorWorker | None = None
-        self._retained: RetentionWorker | None = None
+        self.retention = RetentionWorker(log, 0.0, self._runtime.contexts)
 
     @staticmethod
     def open(
@@ -364,8 +364,8 @@ class Everthread:
             if settings.mirror:
                 self._mirror = MirrorWorker(self.log, Path(settings.mirror))
                 self._mirror.begin()
-            self._retained = RetentionWorker(self.log, settings.retention, self._runtime.contexts)
-            self._retained.begin_soon()
+            self.retention.days = settings.retention
+            self.retention.begin_soon()
 
     async def idle(self) -> None:
         """Wait until no turn of this process is under way."""
@@ -376,8 +376,7 @@ class Everthread:
         self._home.loop()
         await self._left.close()
         await self._scheduled.close()
-        if self._retained:
-            await self._retained.close()
+        await self.retention.close()
         try:
             with suppress(BadSetting):  # which was told when it was used
                 await self.memory.close(resolve(*self._sources()).settings.memory_seconds)

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import click
 from click.core import ParameterSource
 
 from everthread.app import AGENT, Everthread
+from everthread.cli.bars import bar
 from everthread.cli.shared import (
     Scope,
     console,
     counted,
     every_conversation,
     find,
+    printable,
     progress,
     run,
     say_json,
     scope_of,
     scoped,
+    tell,
 )
+from everthread.core.values import plain
 from everthread.errors import Outdated
-from everthread.store.conversations import Conversation, Owner, check_name, owner_of
+from everthread.store.conversations import Conversation, check_name, owner_of
 from everthread.store.private_files import private_file
-from everthread.transfer import document_lines, export_lines, mirror, read_all
+from everthread.transfer import document_lines, export_lines, mirror
 from everthread.transfer.detect import FORMATS, Format
-from everthread.transfer.read import Contents
+from everthread.transfer.importing import Imported, import_path
+from everthread.transfer.lines import Keeps
+from everthread.transfer.listed import ListForm, listed
+from everthread.transfer.mirrored import is_mirror
+from everthread.transfer.shown import Look, shown
+from everthread.transfer.whole_store import LEFT_OUT, NEVER, store_lines
 from everthread.transfer.write import part_of
 
 AGAIN = 4  # how often an export into a file begins anew when something was redacted meanwhile
 
 
 @click.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @scoped
 @click.option(
     "--format",
@@ -46,55 +55,70 @@ AGAIN = 4  # how often an export into a file begins anew when something was reda
     help="Found out by default.",
 )
 @click.option("--agent", default=AGENT, show_default=True, help="With whom, for histories of other programs.")
-def import_command(file: Path, given: str | None, agent: str, **scope: Any) -> None:
+def import_command(path: Path, given: str | None, agent: str, **scope: Any) -> None:
     """Import conversations from FILE: an Everthread export (same ids and times), a data export of ChatGPT or Claude
-    (conversations.json), or message lists in OpenAI's format, Anthropic's, the Responses API's or Gemini's, one
-    conversation a line or in one JSON value. Either all of it is imported or nothing. An Everthread export goes back to
-    the users it came from, with their MEMORY.md, unless --user names another."""
+    (the zip file, or its conversations.json), message lists in OpenAI's format, Anthropic's, the Responses API's or
+    Gemini's, one conversation a line or in one JSON value; or a folder of these, such as a mirror. A file with a fault
+    anywhere imports nothing. The same file again adds nothing, and finishes what was cut short. An Everthread export
+    goes back to the tenants and users it came from, with their MEMORY.md, unless --tenant or --user names another."""
     where = scope_of(**scope)
-    keep_users = click.get_current_context().get_parameter_source("user") is ParameterSource.DEFAULT
+    keeps = Keeps(users=not _is_given("user"), tenants=not _is_given("tenant"))
 
     async def work(et: Everthread) -> None:
-        owner = owner_of(where.tenant, where.user)
-        with progress(where, "reading") as step:
-            format = cast("Format | None", given)
-            options: dict[str, Any] = {"format": format, "keep_users": keep_users, "progress": step}
-            contents = await asyncio.to_thread(read_all, file, owner, agent=check_name("agent", agent), **options)
-        imported = _imported(contents)
-        with progress(where, f"writing {imported['events']:,} events"):
-            await et.log.restore(contents.wholes, contents.documents)
+        with bar(where) as tell:
+            imported = await import_path(
+                et.log,
+                path,
+                owner_of(where.tenant, where.user),
+                agent=check_name("agent", agent),
+                format=cast("Format | None", given),
+                keeps=keeps,
+                torn=path.is_dir() and is_mirror(path),
+                tell=tell,
+            )
         if where.json:
-            say_json(imported)
+            say_json(plain(imported))
         else:
-            _say(where.user, **imported)
+            _say(where.user, imported)
 
     run(where, work, makes_store=True)
 
 
-def _imported(contents: Contents) -> dict[str, Any]:
-    """What was imported, as JSON tells it."""
-    wholes, documents = contents
-    users = {*(whole.conversation.user for whole in wholes), *(one.owner.user for one in documents)}
-    return {
-        "conversations": [whole.conversation.id for whole in wholes],
-        "events": sum(len(drafts) for whole in wholes for _, drafts in whole.branches),
-        "documents": len({(one.owner, one.document.name) for one in documents}),
-        "users": sorted(users),
-    }
+def _is_given(option: str) -> bool:
+    """Whether somebody has said it, on the command line or in the environment."""
+    return click.get_current_context().get_parameter_source(option) is not ParameterSource.DEFAULT
 
 
-def _say(user: str, *, conversations: list[str], events: int, documents: int, users: list[str]) -> None:
-    counts = [counted(len(conversations), "conversation"), counted(events, "event")]
-    counts += [counted(documents, "document")] if documents else []
-    others = [one for one in users if one != user]
-    whose = f", of {', '.join(map(repr, others))} (see them with --user)" if others else ""
-    console().print(f"Imported {', '.join(counts)}{whose}.")
+def _say(user: str, imported: Imported) -> None:
+    counts = [counted(imported.added, "conversation"), counted(imported.events, "event")]
+    counts += [counted(imported.documents, "document")] if imported.documents else []
+    counts += [counted(imported.records, "record")] if imported.records else []
+    others = [one for one in imported.users if one not in (user, "")]
+    shown = ", ".join(map(repr, others[:10])) + (" …" if len(others) > 10 else "")
+    whose = f", of {shown} (see them with --user)" if others else ""
+    there = f" {counted(imported.already, 'conversation')} there already." if imported.already else ""
+    console().print(printable(f"Imported {', '.join(counts)}{whose}.{there}"))
+
+
+FORMS = ("jsonl", "markdown", "html", "openai", "anthropic")
 
 
 @click.command("export")
 @click.argument("conversation", required=False)
 @scoped
 @click.option("--all", "everything", is_flag=True, help="All conversations of the user, and MEMORY.md.")
+@click.option("--whole-tenant", is_flag=True, help="All that the tenant has, agents and accounts too. JSON Lines only.")
+@click.option("--whole-store", is_flag=True, help="All that the store has. JSON Lines only.")
+@click.option("--secrets", is_flag=True, help="With --whole-store: passwords' hashes, API keys' and the vault, too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="jsonl",
+    show_default=True,
+    help="Only jsonl comes back whole.",
+)
+@click.option("--branch", help="For markdown, html, openai and anthropic: which; the current one by default.")
 @click.option(
     "-o",
     "--output",
@@ -102,73 +126,131 @@ def _say(user: str, *, conversations: list[str], events: int, documents: int, us
     help="A file; standard output by default.",
 )
 @click.option("--follow", is_flag=True, help="Keep the file equal to the conversation until interrupted.")
-def export_command(conversation: str | None, everything: bool, output: Path | None, follow: bool, **scope: Any) -> None:
-    """Export a CONVERSATION (the newest by default) as JSON Lines, with all its branches, images and files."""
-    where = scope_of(**scope)
-    if follow and (everything or output is None):
-        raise click.UsageError("--follow mirrors one conversation into a file: name it with -o.")
-    if where.json and output is None:
-        raise click.UsageError("An export is JSON Lines already; --json reports on one that goes into a file (-o).")
+def export_command(conversation: str | None, output: Path | None, follow: bool, **given: Any) -> None:
+    """Export a CONVERSATION (the newest by default): as JSON Lines, with all its branches, images and files; as a page
+    of HTML that needs nothing else, or Markdown, to read; or as a message list of OpenAI or Anthropic. Secrets are never
+    exported, unless --secrets asks for them with the whole store."""
+    asked = _Asked(**{name: given.pop(name) for name in _Asked._fields})
+    where = scope_of(**given)
+    _check_export(asked, output, follow, where.json, conversation)
 
     async def work(et: Everthread) -> None:
-        if everything:
-            found = await every_conversation(et, where)
-            await _export(et, where, found, output, whose=owner_of(where.tenant, where.user))
+        if asked.whole_store or asked.whole_tenant:
+            await _export(et, where, asked, [], output)
+            return
+        if asked.everything:
+            await _export(et, where, asked, await every_conversation(et, where), output)
             return
         talk = await find(et, where, conversation)
         if follow and output:
             await mirror(et.log, talk.conversation, output)
-        await _export(et, where, [talk.conversation], output)
+        await _export(et, where, asked, [talk.conversation], output)
 
     run(where, work)
 
 
-async def _export(
-    et: Everthread, scope: Scope, found: list[Conversation], output: Path | None, *, whose: Owner | None = None
-) -> None:
-    """Export conversations, and the documents of a user; into a file, also say how much that was."""
+class _Asked(NamedTuple):
+    """What is to be exported, and in which form."""
+
+    everything: bool
+    whole_tenant: bool
+    whole_store: bool
+    secrets: bool
+    form: str
+    branch: str | None
+
+    @property
+    def wholly(self) -> bool:
+        return self.whole_tenant or self.whole_store
+
+
+def _check_export(asked: _Asked, output: Path | None, follow: bool, as_json: bool, conversation: str | None) -> None:
+    """What does not go together is refused."""
+    many = asked.everything or asked.wholly
+    refused = {
+        "--follow mirrors one conversation into a file, as JSON Lines: name it with -o.": follow
+        and (many or output is None or asked.form != "jsonl"),
+        "An export is JSON Lines already; --json reports on one that goes into a file (-o).": as_json
+        and output is None,
+        "A whole tenant or store is exported as JSON Lines only.": asked.wholly and asked.form != "jsonl",
+        "--secrets is for --whole-store alone.": asked.secrets and not asked.whole_store,
+        "Name a CONVERSATION, or take --all, --whole-tenant or --whole-store.": (conversation is not None)
+        + asked.everything
+        + asked.whole_tenant
+        + asked.whole_store
+        > 1,
+        "JSON Lines have all branches: --branch is for the other formats.": asked.branch is not None
+        and asked.form == "jsonl",
+    }
+    for reason, wrong in refused.items():
+        if wrong:
+            raise click.UsageError(reason)
+
+
+async def _export(et: Everthread, scope: Scope, asked: _Asked, found: list[Conversation], output: Path | None) -> None:
+    """Export into a file, and say how much that was; or to standard output."""
+    if asked.wholly and not asked.secrets:
+        tell(f"Left out: {LEFT_OUT}; and always {NEVER}.")
     if output is None:
-        async for line in _lines(et, found, whose):
+        async for line in _lines(et, scope, asked, found):
             sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
         return
-    lines = await _export_into(output, et, scope, found, whose)
+    lines = await _export_into(output, et, scope, asked, found)
     if scope.json:
         say_json({"file": str(output), "conversations": len(found), "lines": lines})
+    elif asked.wholly:
+        console().print(printable(f"Exported {counted(lines, 'line')} to {output}."))
     else:
-        console().print(f"Exported {counted(len(found), 'conversation')}, {counted(lines, 'line')}, to {output}.")
+        many = f", {counted(lines, 'line')}," if asked.form == "jsonl" else ""
+        console().print(printable(f"Exported {counted(len(found), 'conversation')}{many} to {output}."))
 
 
-async def _export_into(
-    output: Path, et: Everthread, scope: Scope, found: list[Conversation], whose: Owner | None
-) -> int:
+async def _export_into(output: Path, et: Everthread, scope: Scope, asked: _Asked, found: list[Conversation]) -> int:
     """Export into a file, anew where something was redacted meanwhile. Gives the number of lines."""
     for _ in range(AGAIN):
         with suppress(Outdated):
-            return await _export_once(output, et, scope, found, whose)
-    return await _export_once(output, et, scope, found, whose)
+            return await _export_once(output, et, scope, asked, found)
+    return await _export_once(output, et, scope, asked, found)
 
 
-async def _export_once(
-    output: Path, et: Everthread, scope: Scope, found: list[Conversation], whose: Owner | None
-) -> int:
+async def _export_once(output: Path, et: Everthread, scope: Scope, asked: _Asked, found: list[Conversation]) -> int:
     # Into a file beside the goal first: an export that is interrupted does not replace a good one.
     part = part_of(output)
     lines = 0
     with progress(scope, "exporting") as step, _passing(part) as file:
-        async for line in _lines(et, found, whose):
+        async for line in _lines(et, scope, asked, found):
             file.write(line)
             lines += 1
             step(1)
+        file.flush()
+        os.fsync(file.fileno())
     part.replace(output)
     return lines
 
 
-async def _lines(et: Everthread, found: list[Conversation], whose: Owner | None) -> AsyncIterator[bytes]:
-    documents = [document_lines(et.log, whose)] if whose else []
-    for source in (*documents, *(export_lines(et.log, conversation) for conversation in found)):
+async def _lines(et: Everthread, scope: Scope, asked: _Asked, found: list[Conversation]) -> AsyncIterator[bytes]:
+    log, branch = et.log, int(asked.branch) if asked.branch and asked.branch.isdigit() else asked.branch
+    sources: list[AsyncIterator[bytes]]
+    if asked.wholly:
+        tenant = scope.tenant if asked.whole_tenant else ""
+        sources = [store_lines(log, tenant=tenant, secrets=asked.secrets)]
+    elif asked.form in ("html", "markdown"):
+        title = f"{scope.user}'s conversations" if asked.everything else found[0].name or "A conversation"
+        sources = [shown(log, _each(found), cast("Look", asked.form), title=title, branch=branch)]
+    elif asked.form in ("openai", "anthropic"):
+        sources = [listed(log, _each(found), cast("ListForm", asked.form), branch=branch)]
+    else:
+        documents = [document_lines(log, owner_of(scope.tenant, scope.user))] if asked.everything else []
+        sources = [*documents, *(export_lines(log, conversation) for conversation in found)]
+    for source in sources:
         async for line in source:
             yield line
+
+
+async def _each(found: list[Conversation]) -> AsyncIterator[Conversation]:
+    for one in found:
+        yield one
 
 
 @contextmanager

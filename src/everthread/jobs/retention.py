@@ -47,7 +47,7 @@ class Retained(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 class RetentionWorker:
     def __init__(self, log: Log, days: float, contexts: Contexts) -> None:
-        self._store, self._days, self._contexts = log, days, contexts
+        self._store, self.days, self._contexts = log, days, contexts
         self._begins: asyncio.TimerHandle | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -81,7 +81,7 @@ class RetentionWorker:
         """After how many days a tenant's conversations are erased; 0 for never."""
         found = await self._store.documents.get(Owner(tenant, ""), DOCUMENT)
         if found is None or not found.body:
-            return self._days
+            return self.days
         with suppress(ValueError):
             return check_days(float(found.body))
         _log.warning("The retention of tenant %s cannot be read: nothing of it is erased", tenant)

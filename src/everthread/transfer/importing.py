@@ -147,9 +147,10 @@ class _Writing:
     async def take(self, one: Read) -> None:
         if isinstance(one, OwnedDocument):
             await self._flush()
-            await self._log.restore([], [one])
+            if not await self._log.documents.get(one.owner, one.document.name, version=one.document.version):
+                await self._log.restore([], [one])
+                self._documents.add((one.owner, one.document.name))
             self._users.add(one.owner.user)
-            self._documents.add((one.owner, one.document.name))
         elif isinstance(one, Record):
             await self._flush()
             added = await write_record(self._log, one)
