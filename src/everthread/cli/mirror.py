@@ -23,8 +23,9 @@ from everthread.transfer.mirrored import MirrorBusy, is_mirror
 
 @click.group("mirror")
 def mirror_command() -> None:
-    """A mirror is a folder with a file of JSON Lines for each conversation, which grows with it and forgets with it. With
-    the setting `mirror` (EVERTHREAD_MIRROR=FOLDER) every process that has the store open keeps it, one at a time."""
+    """A mirror is a folder with a file of JSON Lines for each conversation, which grows with it and forgets with it.
+    With the setting `mirror` (EVERTHREAD_MIRROR=FOLDER) the processes that have the store open keep it, one at a
+    time."""
 
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -36,10 +37,10 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--once", is_flag=True, help="Bring it up to date, and end.")
 def keep_command(folder: Path, once: bool, **scope: Any) -> None:
     """Mirror the store into FOLDER until interrupted: all tenants and users."""
-    where = scope_of(**scope)
+    where, folder = scope_of(**scope), folder.absolute()
 
     async def work(et: Everthread) -> None:
-        worker = MirrorWorker(et.log, folder.absolute())
+        worker = MirrorWorker(et.log, folder)
         if not once:
             worker.begin()
             tell(f"Mirroring {where.store} into {folder}; ctrl-C ends.")
@@ -126,8 +127,8 @@ def rebuild_command(folder: Path, **scope: Any) -> None:
 @click.argument("mark")
 @scoped
 def forget_command(mark: str, **scope: Any) -> None:
-    """Strike out the mirror with this MARK (or its beginning), of a folder that is gone: nothing is owed to it any more.
-    The folder itself is left alone."""
+    """Strike out the mirror with this MARK (or its beginning), of a folder that is gone: nothing is owed to it any
+    more. The folder itself is left alone."""
     where = scope_of(**scope)
 
     async def work(et: Everthread) -> None:

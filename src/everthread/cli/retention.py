@@ -19,8 +19,8 @@ from everthread.errors import BadValue
 @click.option("--set", "days", metavar="DAYS", help="For --tenant: a number, 0 for never, or `default`.")
 def retention_command(dry_run: bool, days: str | None, **scope: Any) -> None:
     """Erase the conversations in which nothing has happened for longer than the setting `retention` says, or what the
-    tenant says itself (--set); of --tenant, or of all tenants. Off unless it is set. A process that serves does the same
-    every hour. What is erased is gone for good: look first with --dry-run."""
+    tenant says itself (--set); of --tenant, or of all tenants. Off unless it is set. A process that has the store open
+    does the same every hour. What is erased is gone for good: look first with --dry-run."""
     where = scope_of(**scope)
     is_named = click.get_current_context().get_parameter_source("tenant") is not ParameterSource.DEFAULT
     tenant = where.tenant if is_named else ""

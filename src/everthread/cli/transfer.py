@@ -63,6 +63,7 @@ def import_command(path: Path, given: str | None, agent: str, **scope: Any) -> N
     goes back to the tenants and users it came from, with their MEMORY.md, unless --tenant or --user names another."""
     where = scope_of(**scope)
     keeps = Keeps(users=not _is_given("user"), tenants=not _is_given("tenant"))
+    torn = path.is_dir() and is_mirror(path)
 
     async def work(et: Everthread) -> None:
         with bar(where) as tell:
@@ -73,7 +74,7 @@ def import_command(path: Path, given: str | None, agent: str, **scope: Any) -> N
                 agent=check_name("agent", agent),
                 format=cast("Format | None", given),
                 keeps=keeps,
-                torn=path.is_dir() and is_mirror(path),
+                torn=torn,
                 tell=tell,
             )
         if where.json:
@@ -128,8 +129,8 @@ FORMS = ("jsonl", "markdown", "html", "openai", "anthropic")
 @click.option("--follow", is_flag=True, help="Keep the file equal to the conversation until interrupted.")
 def export_command(conversation: str | None, output: Path | None, follow: bool, **given: Any) -> None:
     """Export a CONVERSATION (the newest by default): as JSON Lines, with all its branches, images and files; as a page
-    of HTML that needs nothing else, or Markdown, to read; or as a message list of OpenAI or Anthropic. Secrets are never
-    exported, unless --secrets asks for them with the whole store."""
+    of HTML that needs nothing else, or Markdown, to read; or as a message list of OpenAI or Anthropic. Secrets are
+    never exported, unless --secrets asks for them with the whole store."""
     asked = _Asked(**{name: given.pop(name) for name in _Asked._fields})
     where = scope_of(**given)
     _check_export(asked, output, follow, where.json, conversation)

@@ -3,7 +3,8 @@
     {"id": …, "name": …, "messages": […]}                     and "system" for Anthropic
 
 A long one is written some turns at a time: it is divided before a user's message that comes after a reply, where both
-forms would begin another message anyhow. What these forms cannot tell is left out, as `to_openai` and `to_anthropic` say.
+forms would begin another message anyhow. What these forms cannot tell is left out, as `to_openai` and `to_anthropic`
+say.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ async def _converted(
 ) -> AsyncIterator[tuple[Any, list[dict[str, Any]]]]:
     first = True
     async for part in _parts(log, conversation, branch):
-        blobs = await _blobs(log, conversation, part)
+        blob = (await _blobs(log, conversation, part)).__getitem__
         if form == "openai":
-            yield None, to_openai(part, blob=lambda hash: blobs.get(hash, b""))
+            yield None, to_openai(part, blob=blob)
         else:
-            body = to_anthropic(part, blob=lambda hash: blobs.get(hash, b""))
+            body = to_anthropic(part, blob=blob)
             yield body.get("system"), body["messages"]
         first = False
     if first:

@@ -185,7 +185,8 @@ class _Html:
         name = "You" if kind == "user" and who == "You" else who or "Assistant"
         stamp = f'<time datetime="{time.isoformat()}">{time:%H:%M}</time>'
         told = f'<p class="who"><b>{_escaped(name)}</b> {stamp}</p>'
-        return f'<article class="{kind}" id="e{shown.logged.seq}">{told}<div class="said" dir="auto">{said}</div></article>\n'
+        body = f'{told}<div class="said" dir="auto">{said}</div>'
+        return f'<article class="{kind}" id="e{shown.logged.seq}">{body}</article>\n'
 
     def _parts(self, parts: tuple[Part, ...], shown: Shown, text: Any) -> str:
         return "".join(self._part(part, shown, text) for part in parts)
