@@ -119,7 +119,7 @@ def _clean(text: str) -> str:
 
 class _Html:
     def __init__(self, title: str) -> None:
-        self._title, self._day, self._who = title, "", ""
+        self._title, self._day, self._names = title, "", ("", "")
 
     def begin(self) -> str:
         style = _style()
@@ -137,7 +137,7 @@ class _Html:
         return "<footer>Exported by Everthread</footer>\n</body>\n</html>\n"
 
     def open(self, one: Conversation, branch: str) -> str:
-        self._day = self._who = ""
+        self._day, self._names = "", (one.user, one.agent)
         facts = [f"{one.user} and {one.agent}", f"begun {one.began:%d %B %Y}".replace(" 0", " ")]
         facts += [f"branch {branch}"] if branch != "main" else []
         goal = f"<p>{_escaped(one.goal)}</p>\n" if one.goal else ""
@@ -161,30 +161,30 @@ class _Html:
         event = shown.logged.event
         match event:
             case User():
-                who = "You" if not event.origin else event.origin
-                return self._said("user", who, shown, self._parts(event.parts, shown, _plain))
+                said = self._parts(event.parts, shown, _plain)
+                return self._said("user", event.origin or self._names[0], "", shown, said)
             case Assistant():
                 more = '<p class="gone">The reply broke off here.</p>' if event.interrupted else ""
-                return self._said("assistant", event.model, shown, self._parts(event.parts, shown, _rendered) + more)
+                said = self._parts(event.parts, shown, _rendered) + more
+                return self._said("assistant", self._names[1], event.model, shown, said)
             case System():
                 return _folded("Instructions", self._parts(event.parts, shown, _plain))
             case ToolCall():
-                self._who = "tool"
                 return _folded(f"Tool call <b>{_escaped(event.name)}</b>", _preformatted(event.arguments))
             case ToolResult():
                 said = self._parts(event.parts, shown, _preformatted) or '<p class="gone">Nothing</p>'
-                what = "Failed" if event.error else "Result"
+                what = "Failure" if event.error else "Result"
                 return _folded(f"{what} of <b>{_escaped(event.name or 'a tool')}</b>", said, bad=event.error)
             case Redacted():
                 return '<p class="note">Something was redacted here.</p>\n'
         note = _note(event)
         return f'<p class="note">{_escaped(note)}</p>\n' if note else ""
 
-    def _said(self, kind: str, who: str, shown: Shown, said: str) -> str:
+    def _said(self, kind: str, who: str, model: str, shown: Shown, said: str) -> str:
         time = shown.logged.time
-        name = "You" if kind == "user" and who == "You" else who or "Assistant"
         stamp = f'<time datetime="{time.isoformat()}">{time:%H:%M}</time>'
-        told = f'<p class="who"><b>{_escaped(name)}</b> {stamp}</p>'
+        by = f"<span>{_escaped(model)}</span>" if model else ""
+        told = f'<p class="who"><b>{_escaped(who)}</b>{by}{stamp}</p>'
         body = f'{told}<div class="said" dir="auto">{said}</div>'
         return f'<article class="{kind}" id="e{shown.logged.seq}">{body}</article>\n'
 
@@ -240,7 +240,15 @@ def _markdown() -> Any:
         tokens[index].attrSet("rel", "noopener noreferrer nofollow")
         return str(self.renderToken(tokens, index, options, env))
 
+    def cell(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        """How a cell is aligned, as a class: the policy of the page lets no element have a style of its own."""
+        if "style" in tokens[index].attrs:
+            tokens[index].attrs = {"class": str(tokens[index].attrs["style"]).rpartition(":")[2]}
+        return str(self.renderToken(tokens, index, options, env))
+
     reader.add_render_rule("link_open", link)
+    for name in ("td_open", "th_open"):
+        reader.add_render_rule(name, cell)
     return reader
 
 
@@ -267,6 +275,9 @@ def _size(count: int) -> str:
 
 
 class _Markdown:
+    def __init__(self) -> None:
+        self._names = ("", "")
+
     def begin(self) -> str:
         return ""
 
@@ -274,6 +285,7 @@ class _Markdown:
         return ""
 
     def open(self, one: Conversation, branch: str) -> str:
+        self._names = (one.user, one.agent)
         facts = [f"{one.user} and {one.agent}", f"begun {one.began:%Y-%m-%d %H:%M} UTC"]
         facts += [f"branch {branch}"] if branch != "main" else []
         goal = f"{_line(one.goal)}\n\n" if one.goal else ""
@@ -286,16 +298,16 @@ class _Markdown:
         event, time = shown.logged.event, f"{shown.logged.time:%Y-%m-%d %H:%M}"
         match event:
             case User():
-                return f"## {_line(event.origin or 'You')} · {time}\n\n{self._parts(event.parts, shown)}"
+                return f"## {_line(event.origin or self._names[0])} · {time}\n\n{self._parts(event.parts, shown)}"
             case Assistant():
                 more = "*The reply broke off here.*\n\n" if event.interrupted else ""
-                return f"## {_line(event.model or 'Assistant')} · {time}\n\n{self._parts(event.parts, shown)}{more}"
+                return f"## {_line(self._names[1])} · {time}\n\n{self._parts(event.parts, shown)}{more}"
             case System():
                 return f"## Instructions · {time}\n\n{self._parts(event.parts, shown)}"
             case ToolCall():
                 return f"**Tool call** {_code(event.name)}\n\n{_fenced(event.arguments)}"
             case ToolResult():
-                what = "Failed" if event.error else "Result"
+                what = "Failure" if event.error else "Result"
                 return f"**{what}** {_code(event.name or 'tool')}\n\n{self._parts(event.parts, shown, fenced=True)}"
             case Redacted():
                 return "*Something was redacted here.*\n\n"
