@@ -25,7 +25,10 @@ from everthread.store.scope import as_operator
 from everthread.store.verbs.mirrors import Owed
 from everthread.transfer.mirrored import MirrorBusy, MirrorFolder
 
-LOOK = 2.0  # seconds between two looks
+TAKE = 2.0  # seconds between two tries to take a folder that another process keeps
+MOMENT = 0.1  # seconds in which more may come, before what came is written
+LOOK = 30.0  # seconds between two looks for what no bell has told of
+ALL = 600.0  # seconds between two looks at every conversation
 FAULT = 30.0  # seconds between two looks while something is wrong
 WAIT = 5.0  # seconds that somebody who forgets waits for the process that keeps the mirror
 MARGIN = 120_000_000  # microseconds: how far before the last look something new may be dated
@@ -51,7 +54,7 @@ class MirrorWorker:
         self._bell = asyncio.Event()
         self._busy = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
-        self._looked = 0  # when we looked last for what is new
+        self._looked = self._all = 0  # when we looked last for what is new, and at everything
         self._failed: set[str] = set()
 
     # -- from the outside --------------------------------------------------------------------------------------
@@ -119,14 +122,14 @@ class MirrorWorker:
         with self._store.bells.hear_all(self._hear):
             await self._store.watch()
             while not await self._guarded(self._open):  # noqa: ASYNC110 -- another process has it
-                await asyncio.sleep(LOOK)
-            seconds = 0.0 if await self._guarded(self._look_first) else FAULT
+                await asyncio.sleep(TAKE)
             while True:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(seconds or LOOK):
-                        await self._bell.wait()
-                self._bell.clear()
                 seconds = LOOK if await self._guarded(self._look) else FAULT
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._bell.wait()
+                        await asyncio.sleep(MOMENT)
+                self._bell.clear()
 
     def _hear(self, about: str) -> None:
         self._dirty[about] = None
@@ -157,10 +160,6 @@ class MirrorWorker:
 
     # -- what --------------------------------------------------------------------------------------------------
 
-    async def _look_first(self) -> None:
-        self._looked = self._store.now
-        await self._look_at_all(lambda _: None)
-
     async def _look_at_all(self, tell: Callable[[int], None]) -> int:
         await self._pay()
         added = 0
@@ -180,6 +179,10 @@ class MirrorWorker:
         return [(row["tenant"], row["conversation"]) for row in rows if row["conversation"] in ids]
 
     async def _look(self) -> None:
+        if not self._all or self._store.now - self._all > ALL * 1e6:
+            now = self._store.now
+            await self._look_at_all(lambda _: None)
+            self._all = self._looked = now
         await self._follow_dirty()
         await self._pay()
 
@@ -187,19 +190,24 @@ class MirrorWorker:
         dirty, self._dirty = self._dirty, {}
         since, now = self._looked - MARGIN, self._store.now
         if not dirty or "" in dirty:  # nobody says what: look for what is new
+            owners = set[Owner]()
             async for conversation in self._store.mirrors.active_since(since):
                 await self._follow(conversation)
+                owners.add(conversation.owner)
+            for owner in owners:
+                await self._mirror.follow_documents(self._store, owner)
             self._looked = now
         for about in dirty:
-            if about.startswith("documents/"):
-                _, tenant, user = about.split("/", 2)
-                await self._mirror.follow_documents(self._store, Owner(tenant, user))
-            elif (conversation := await self._about(about)) is not None:
-                await self._follow(conversation)
+            await self._follow_about(about)
 
-    async def _about(self, about: str) -> Conversation | None:
-        tenant, _, id = about.rpartition("/")
-        return await self._store.mirrors.conversation(tenant, id) if is_id(id) else None
+    async def _follow_about(self, about: str) -> None:
+        """Follow what a bell has told of: a conversation, or a user, whose documents may have changed."""
+        tenant, _, name = about.removeprefix("documents/").rpartition("/")
+        conversation = await self._store.mirrors.conversation(tenant, name) if is_id(name) else None
+        if conversation is not None:
+            await self._follow(conversation)
+        elif tenant:
+            await self._mirror.follow_documents(self._store, Owner(tenant, name))
 
     async def _follow(self, conversation: Conversation, *, anew: bool = False) -> int:
         """Bring one up to date; where that fails, the others are."""
