@@ -13,7 +13,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, cast
 
@@ -126,9 +126,11 @@ def _entry(path: Path, one: zipfile.ZipInfo) -> Input:
     name = f"{path}, {one.filename!r}"
 
     def opened() -> BinaryIO:
-        with _unzipping(path):
-            file = zipfile.ZipFile(path)
-            return cast(BinaryIO, io.BufferedReader(_Unpacked(file, one, name), 256 * 1024))
+        with _unzipping(path), ExitStack() as if_it_fails:
+            file = if_it_fails.enter_context(zipfile.ZipFile(path))
+            unpacked = _Unpacked(file, one, name)
+            if_it_fails.pop_all()
+            return cast(BinaryIO, io.BufferedReader(unpacked, 256 * 1024))
 
     return Input(name, one.file_size, opened, one.filename.endswith(".jsonl"))
 
@@ -139,7 +141,11 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, file: zipfile.ZipFile, one: zipfile.ZipInfo, name: str) -> None:
         self._file, self._name, self._left = file, name, one.file_size
         self._entry = file.open(one)
-        _check_nested(self._entry.peek(4)[:4], name)
+        try:
+            _check_nested(cast(zipfile.ZipExtFile, self._entry).peek(4)[:4], name)
+        except BaseException:
+            self._entry.close()
+            raise
 
     def readable(self) -> bool:
         return True
@@ -169,5 +175,13 @@ def _check_nested(first: bytes, name: str) -> None:
 def _unzipping(path: Path) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as problem:
+    except (
+        zipfile.BadZipFile,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        zlib.error,
+    ) as problem:
         raise BadFormat(f"the zip file is damaged ({problem})", where=str(path)) from None

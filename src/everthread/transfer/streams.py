@@ -166,7 +166,8 @@ class _Text:
             except RecursionError:
                 raise BadFormat("nested too deeply", where=self._name) from None
             else:
-                if end < len(self._window) or self._ended:  # else a number may go on
+                may_go_on = isinstance(found, int | float) and end >= len(self._window) - _NEAR
+                if not may_go_on or self._ended:  # of a number the end of the window may have cut off the rest
                     self._at = end
                     return found
             if len(self._window) - self._at > LARGEST:
