@@ -287,6 +287,16 @@ async def test_a_record_that_is_none_imports_nothing(tmp_path: Path, other: Ever
     assert await other.conversations(user="ana") == []
 
 
+async def test_records_of_a_whole_store_are_for_operators(tmp_path: Path, other: Everthread) -> None:
+    """Whoever may import conversations could else make an account."""
+    path = tmp_path / "account.jsonl"
+    account = {"user": "eve", "role": "administrator", "made": 1, "disabled": None}
+    path.write_text(json.dumps({"everthread": 1, "tenant": TENANT, "account": account}))
+    with pytest.raises(BadFormat, match="operators"):
+        await taken(other, path, "ana", keeps=Keeps(users=True))
+    assert await other.log.accounts.of(TENANT) == []
+
+
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lives)
 def test_any_conversation_comes_back_from_an_export(

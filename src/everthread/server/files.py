@@ -2,7 +2,7 @@
 
 What is stored is served as what its first bytes say it is, and never as a page: a picture as a picture, everything else
 as bytes to be kept. An export is made whole before its first byte is sent, so that what comes is never half of one; an
-import is read whole before any of it is written.
+import is checked whole before any of it is written, and the same again adds nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from msgspec import structs
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from everthread import wire
 from everthread.app import AGENT
@@ -29,8 +29,8 @@ from everthread.server.calls import talk_of
 from everthread.server.reading import BODY_SECONDS, JSON, check_length, whole_body
 from everthread.server.service import Service
 from everthread.store.conversations import NEWEST, Conversation, check_name, owner_of
-from everthread.store.scripts.restore import Whole
-from everthread.transfer import document_lines, export_lines, read_all
+from everthread.store.scripts.restore import Portion
+from everthread.transfer import document_lines, export_lines, import_path
 
 LINES = "application/x-ndjson"
 AGAIN = 4  # how often an export begins anew when something was redacted meanwhile
@@ -158,27 +158,24 @@ async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 async def import_all(service: Service, request: Request) -> Response:
     """Import conversations from the body: an export of Everthread's, or a history of another program. All becomes the
-    caller's; either all of it is imported or nothing."""
+    caller's; a fault anywhere imports nothing, and the same file again adds nothing."""
     caller = await service.enter(request, "write")
     agent = check_name("agent", request.query_params.get("agent", AGENT))
     with service.within(caller), service.meter.connection(caller):
         async with _received(request) as path:
-            contents = await asyncio.to_thread(read_all, path, owner_of(caller.tenant, caller.user), agent=agent)
-        wholes = [_unlocked(whole) for whole in contents.wholes]
-        await service.et.log.restore(wholes, contents.documents)
-    told: dict[str, Any] = {"conversations": [whole.conversation.id for whole in contents.wholes]}
-    told["events"] = sum(len(drafts) for whole in contents.wholes for _, drafts in whole.branches)
-    return JSONResponse(told)
+            owner = owner_of(caller.tenant, caller.user)
+            done = await import_path(service.et.log, path, owner, agent=agent, adapt=_unlocked)
+    return Response(wire.dumps(done), media_type=JSON)
 
 
-def _unlocked(whole: Whole) -> Whole:
+def _unlocked(portion: Portion) -> Portion:
     """What came from elsewhere, without what is for this service's operators alone to set."""
-    conversation = structs.replace(whole.conversation, settings=kept(whole.conversation.settings))
-    branches = [
-        (branch, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
-        for branch, drafts in whole.branches
+    conversation = structs.replace(portion.conversation, settings=kept(portion.conversation.settings))
+    pieces = [
+        (branch, first, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
+        for branch, first, drafts in portion.pieces
     ]
-    return structs.replace(whole, conversation=conversation, branches=branches)
+    return structs.replace(portion, conversation=conversation, pieces=pieces)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from everthread.core.values import Value
-from everthread.errors import AlreadyExists
+from everthread.errors import AlreadyExists, BadFormat
 from everthread.store.conversations import OWN_ID, Owner
 from everthread.store.log import Log
 from everthread.store.scripts.restore import OwnedDocument, Portion
@@ -70,7 +70,7 @@ async def import_path(
     how = Reading(owner, agent, format, keeps, await log.imports.key(), torn)
     found = await asyncio.to_thread(inputs, path)
     total = sum(one.size for one in found)
-    checks = _Checks(log)
+    checks = _Checks(log, whole=keeps.tenants)
     async for one in _read(path, how, "checking", total, tell):
         await checks.check(one)
     writing = _Writing(log, adapt)
@@ -109,14 +109,16 @@ def _some(pieces: Iterator[Read]) -> list[Read]:
 class _Checks:
     """Whether the store has something else where something is to be written."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, *, whole: bool) -> None:
+        self._log, self._whole = log, whole
         self._aliases: set[tuple[Owner, str]] = set()
 
     async def check(self, one: Read) -> None:
         if isinstance(one, OwnedDocument):
             await self._log.imports.check_document(one)
         elif isinstance(one, Record):
+            if not self._whole:  # or whoever may import could make accounts
+                raise BadFormat("it is of a whole store, which operators import with its tenants", where=one.where)
             check_record(one)
         elif not one.source:
             await self._log.imports.check(one)

@@ -21,6 +21,7 @@ from everthread.errors import BadFormat
 
 ENTRIES = 100_000  # of a zip file
 UNPACKED = 64 * 1024**3  # bytes of all that is read of one
+DAMAGE = (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error)
 RATIO, SMALL = 200, 16 * 1024**2  # how many times its size an entry may unpack to, if it is not small
 
 
