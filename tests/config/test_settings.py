@@ -386,7 +386,7 @@ def _texts(name: str) -> st.SearchStrategy[str]:
     if name == "address":
         host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[1-9][0-9]{1,3})?(/v1)?\Z")
         return st.just("") | host
-    assert name == "instructions", f"say how a valid {name} is made"
+    assert name in ("instructions", "mirror"), f"say how a valid {name} is made"
     return anything
 
 

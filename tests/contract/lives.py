@@ -57,6 +57,7 @@ async def picture(log: Log, id: str, someone: str, tenant: str = TENANT) -> dict
     for one in branches:
         line = await log.line(conversation, one.branch.number)
         events[one.branch.number] = await log.after(line, one.branch.at, limit=10_000)
+    line = await log.line(conversation)
     blobs = {hash: await log.blob(line, hash) for hash in await log.blobs(line)}
     checked = await log.check(tenant, id)
     return {"conversation": conversation, "branches": branches, "events": events, "blobs": blobs, "checked": checked}

@@ -137,7 +137,7 @@ async def test_an_export_into_a_file_begins_anew_without_what_was_redacted(
     await talk.append(user("plum"), user("pear"))
     redacting(1)
     out = tmp_path / "out.jsonl"
-    await transfer._export(et, _scope(someone), [talk.conversation], out)
+    await transfer._export(et, _scope(someone), LINES, [talk.conversation], out)
     assert len(out.read_bytes().splitlines()) == 4
     assert not holds(out, "plum")
     assert holds(out, "pear")
@@ -151,7 +151,7 @@ async def test_an_export_that_never_comes_to_an_end_leaves_the_old_file(
     out = tmp_path / "out.jsonl"
     out.write_text("good")
     with pytest.raises(Outdated):
-        await transfer._export(et, _scope(someone), [talk.conversation], out)
+        await transfer._export(et, _scope(someone), LINES, [talk.conversation], out)
     assert out.read_text() == "good"
     assert not write.part_of(out).exists()
 
@@ -162,7 +162,12 @@ async def test_an_export_to_standard_output_cannot_begin_anew(
     await talk.append(user("plum"))
     redacting(1)
     with pytest.raises(Outdated):
-        await transfer._export(et, _scope(someone), [talk.conversation], None)
+        await transfer._export(et, _scope(someone), LINES, [talk.conversation], None)
+
+
+LINES = transfer._Asked(
+    everything=False, whole_tenant=False, whole_store=False, secrets=False, form="jsonl", branch=None
+)
 
 
 def _scope(someone: str) -> Scope:

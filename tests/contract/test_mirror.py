@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from everthread import Everthread, Talk, assistant, image, user
 from everthread.core.events import Clear
+from everthread.core.settings import GivenSettings
 from everthread.jobs.mirror import MirrorWorker
 from everthread.store.conversations import Owner
 from everthread.transfer import mirrored
@@ -24,7 +25,7 @@ from tests.contract.lives import PNG, TENANT, live, lives, picture
 from tests.examples import examples
 from tests.waiting import PATIENCE, until
 
-QUIET: Any = {"memory": False}
+QUIET: GivenSettings = {"memory": False}
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 async def mirrors(address: str, folder: Path) -> AsyncIterator[Everthread]:
     """A store that is mirrored."""
-    async with Everthread.open(address, settings={**QUIET, "mirror": str(folder)}) as et:
+    async with Everthread.open(address, settings={"memory": False, "mirror": str(folder)}) as et:
         yield et
         if is_mirror(folder):  # the store is shared, and would owe it what other tests forget
             for one in await et.log.mirrors.all():
@@ -227,7 +228,9 @@ async def test_what_the_store_never_had_stays(own: Everthread, folder: Path, tmp
     talk = await own.begin(user="ana")
     await talk.append(user("plum"))
     await synced(own, folder)
-    async with Everthread.open(f"sqlite:///{tmp_path}/empty.db", settings={**QUIET, "mirror": str(folder)}) as empty:
+    async with Everthread.open(
+        f"sqlite:///{tmp_path}/empty.db", settings={"memory": False, "mirror": str(folder)}
+    ) as empty:
         await until(lambda: _is_known(empty))
         worker = MirrorWorker(empty.log, folder)
         assert (await worker.status()).unknown == 1
@@ -293,7 +296,7 @@ async def test_a_mirror_that_cannot_be_written_stops_nothing(
     address: str, tmp_path: Path, someone: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    async with Everthread.open(address, settings={**QUIET, "mirror": str(tmp_path / "file")}) as et:
+    async with Everthread.open(address, settings={"memory": False, "mirror": str(tmp_path / "file")}) as et:
         talk: Talk = await et.begin(user=someone)
         await talk.append(user("plum"))
         await until(lambda: "is behind" in caplog.text)

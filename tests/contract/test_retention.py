@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from everthread import Everthread, Talk, assistant, tool_call, user
+from everthread.core.events import Event
 from everthread.errors import BadValue, UnknownConversation
 from everthread.jobs.retention import RetentionWorker
 from everthread.store.conversations import Owner
@@ -24,9 +25,9 @@ class Aged:
     def __init__(self, log: Log, clock: Clock) -> None:
         self.et, self.clock = Everthread(log, {"memory": False}), clock
 
-    async def begin(self, tenant: str, *said: object) -> Talk:
+    async def begin(self, tenant: str, *said: Event) -> Talk:
         talk = await self.et.begin(user="ana", tenant=tenant)
-        await talk.append(*said)  # type: ignore[arg-type]
+        await talk.append(*said)
         return talk
 
     def worker(self, days: float) -> RetentionWorker:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from everthread import Everthread, Talk, assistant, file, image, system, tool_call, tool_result, user
-from everthread.core.events import Clear, Mark
+from everthread.core.events import Clear, Event, Mark
 from everthread.core.parts import Image, Reasoning, Text
 from everthread.formats import from_anthropic, from_openai
 from everthread.store.conversations import Conversation
@@ -117,7 +117,7 @@ async def test_a_long_list_is_the_same_as_a_short_one(
     et: Everthread, form: ListForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = await et.begin(user="ana")
-    said = [system("Be kind.")]
+    said: list[Event] = [system("Be kind.")]
     for number in range(9):
         said += [user(f"Q{number}", image(PNG)), tool_call("look", id=f"c{number}")]
         said += [tool_result("found", id=f"c{number}", name="look"), assistant(f"A{number}"), user("And?"), user("So?")]

@@ -89,7 +89,7 @@ async def _read(path: Path, how: Reading, what: str, total: int, tell: Tell) -> 
         tell(what, min(done, total), total)
 
     pieces = read(path, how, read_more)
-    with closing(pieces):  # type: ignore[type-var]
+    with closing(pieces):
         while batch := await asyncio.to_thread(_some, pieces):
             for one in batch:
                 yield one

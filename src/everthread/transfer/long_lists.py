@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from everthread.core.events import Event
 from everthread.errors import BadFormat
 from everthread.store.log import now
-from everthread.transfer.detect import FORMATS, Format, detect
+from everthread.transfer.detect import Format, detect
 from everthread.transfer.streams import JsonLine
 from everthread.transfer.times import times_of
 
@@ -58,8 +58,7 @@ class LongList(NamedTuple):
             found.add(detect([value]))
             written = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
             digest.update(len(written).to_bytes(8, "big") + written)
-        assert set(_BEFORE) <= set(FORMATS)
-        chosen = format or next((one for one in _BEFORE if one in found), "openai")
+        chosen: Format = format or next((one for one in _BEFORE if one in found), _BEFORE[-1])
         return cls(chosen, hashlib.sha256(chosen.encode() + digest.digest()).digest())
 
     def events(self, values: Iterable[JsonLine], where: str, convert: Convert) -> Iterator[Part]:

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -116,7 +116,7 @@ def _whole(portions: list[Portion]) -> Whole:
     return Whole(conversation=portions[-1].conversation, branches=ordered, blobs=blobs)
 
 
-def read(path: Path, how: Reading, progress: Progress = lambda _: None) -> Iterator[Read]:
+def read(path: Path, how: Reading, progress: Progress = lambda _: None) -> Generator[Read, None, None]:
     """All that a file, a zip file or a folder holds, piece by piece. BadFormat where any of it cannot be understood."""
     for one in inputs(path):
         yield from _Input(one, how, progress).read()
@@ -138,7 +138,7 @@ class _Input:
             else:
                 yield from self._foreign(format, values)
 
-    def _values(self, progress: Progress) -> Iterator[JsonLine]:
+    def _values(self, progress: Progress) -> Generator[JsonLine, None, None]:
         is_lines = self._input.lines or self._how.torn
         if not is_lines:
             with self._input.open() as file:

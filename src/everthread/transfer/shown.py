@@ -202,7 +202,6 @@ class _Html:
             case Image() | File():
                 what = "An image" if isinstance(part, Image) else "A file"
                 return f'<p class="gone">{what} elsewhere: {_escaped(part.url or "unknown")}</p>'
-        return ""
 
 
 @cache

@@ -176,13 +176,5 @@ def _check_nested(first: bytes, name: str) -> None:
 def _unzipping(path: Path) -> Iterator[None]:
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        OSError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-        zlib.error,
-    ) as problem:
+    except DAMAGE as problem:
         raise BadFormat(f"the zip file is damaged ({problem})", where=str(path)) from None

@@ -31,17 +31,22 @@ async def store_lines(log: Log, *, tenant: str = "", secrets: bool = False) -> A
     """The lines of a whole store, or of one tenant. Outdated: as for `export_lines`."""
     what = f"tenant {tenant}" if tenant else "the whole store"
     audit.info("an operator exports %s%s", what, ", with secrets" if secrets else "")
-    for owner in [one for one in await log.mirrors.everybody() if not tenant or one.tenant == tenant]:
+    for owner in [one for one in await log.mirrors.everybody() if tenant in ("", one.tenant)]:
         async for line in document_lines(log, owner, tenant=True):
             yield line
     async for conversation in log.mirrors.conversations():
-        if not tenant or conversation.tenant == tenant:
+        if tenant in ("", conversation.tenant):
             async for line in export_lines(log, conversation, tenant=True, receipts=True):
                 yield line
     for what in KINDS:
-        for row in await log.imports.records(what):
-            if (not tenant or row.get("tenant") == tenant) and (line := _line(what, row, secrets=secrets)):
-                yield line
+        async for line in _records(log, what, tenant, secrets=secrets):
+            yield line
+
+
+async def _records(log: Log, what: str, tenant: str, *, secrets: bool) -> AsyncIterator[bytes]:
+    for row in await log.imports.records(what):
+        if tenant in ("", row.get("tenant")) and (line := _line(what, row, secrets=secrets)):
+            yield line
 
 
 def _line(what: str, row: dict[str, Any], *, secrets: bool) -> bytes:

@@ -461,8 +461,7 @@ CREATE TABLE mirrors_owe (
     conversation TEXT   COLLATE "C" NOT NULL,
     mirror       TEXT   COLLATE "C" NOT NULL,
     time         BIGINT NOT NULL,
-    PRIMARY KEY (tenant, conversation, mirror, time),
-    FOREIGN KEY (mirror) REFERENCES mirrors (mirror)
+    PRIMARY KEY (tenant, conversation, mirror, time)
 );
 
 CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);

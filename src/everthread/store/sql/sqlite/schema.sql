@@ -461,8 +461,7 @@ CREATE TABLE mirrors_owe (
     conversation TEXT    NOT NULL,
     mirror       TEXT    NOT NULL,
     time         INTEGER NOT NULL,
-    PRIMARY KEY (tenant, conversation, mirror, time),
-    FOREIGN KEY (mirror) REFERENCES mirrors (mirror)
+    PRIMARY KEY (tenant, conversation, mirror, time)
 ) WITHOUT ROWID, STRICT;
 
 CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);
