@@ -58,7 +58,8 @@ class LongList(NamedTuple):
             found.add(detect([value]))
             written = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
             digest.update(len(written).to_bytes(8, "big") + written)
-        chosen: Format = format or next((one for one in _BEFORE if one in found), _BEFORE[-1])
+        known = [one for one in _BEFORE if one in found]
+        chosen: Format = format or (known[0] if known else "openai")
         return cls(chosen, hashlib.sha256(chosen.encode() + digest.digest()).digest())
 
     def events(self, values: Iterable[JsonLine], where: str, convert: Convert) -> Iterator[Part]:
