@@ -15,10 +15,9 @@ from everthread.core.events import Clear, Event, Mark
 from everthread.core.parts import Image, Reasoning, Text
 from everthread.formats import from_anthropic, from_openai
 from everthread.store.conversations import Conversation
-from everthread.transfer import listed
-from everthread.transfer.listed import ListForm
-from everthread.transfer.listed import listed as lists
-from everthread.transfer.shown import Look, shown
+from everthread.transfer.message_lists import ListForm
+from everthread.transfer.message_lists import listed as lists
+from everthread.transfer.pages import Look, shown
 from tests.contract.lives import PNG
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>[a](javascript:alert(1)) ![b](https://evil.example/b)\0\ud800"
@@ -124,7 +123,7 @@ async def test_a_long_list_is_the_same_as_a_short_one(
         said += [assistant("Yes.")]
     await talk.append(*said)
     whole = b"".join([piece async for piece in lists(et.log, each(talk), form)])
-    monkeypatch.setattr(listed, "PART", 3)
+    monkeypatch.setattr("everthread.transfer.message_lists.PART", 3)
     parts = [piece async for piece in lists(et.log, each(talk), form)]
     assert json.loads(b"".join(parts)) == json.loads(whole)
     assert len(parts) > 10

@@ -36,9 +36,9 @@ from everthread.transfer import document_lines, export_lines, mirror
 from everthread.transfer.detect import FORMATS, Format
 from everthread.transfer.importing import Imported, import_path
 from everthread.transfer.lines import Keeps
-from everthread.transfer.listed import ListForm, listed
+from everthread.transfer.message_lists import ListForm, listed
 from everthread.transfer.mirrored import is_mirror
-from everthread.transfer.shown import Look, shown
+from everthread.transfer.pages import Look, shown
 from everthread.transfer.whole_store import LEFT_OUT, NEVER, store_lines
 from everthread.transfer.write import part_of
 

@@ -29,9 +29,9 @@ from everthread.transfer.claude import from_claude
 from everthread.transfer.detect import detect
 from everthread.transfer.importing import Imported, import_path
 from everthread.transfer.lines import Keeps
-from everthread.transfer.listed import listed
+from everthread.transfer.message_lists import listed
+from everthread.transfer.pages import shown
 from everthread.transfer.read import read_all, read_file
-from everthread.transfer.shown import shown
 from everthread.transfer.strands import Exported, Strand
 from everthread.transfer.whole_store import store_lines
 from everthread.transfer.write import document_lines, export_lines, mirror

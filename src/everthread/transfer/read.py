@@ -171,7 +171,7 @@ class _Input:
 
     def _foreign(self, format: Format, values: Iterator[JsonLine]) -> Iterator[Portion]:
         first = next(values)
-        if is_message(first.value):
+        if is_message(first.value) and format not in _EXPORTS:
             yield from self._messages(chain([first], values), first.where)
             return
         for body in _bodies(chain([first], values)):

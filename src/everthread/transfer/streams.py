@@ -53,7 +53,9 @@ def lines(file: BinaryIO, name: str, progress: Progress, *, torn: bool = False) 
 def value(file: BinaryIO, name: str, progress: Progress) -> Iterator[JsonLine]:
     """The items of a list that fills the file, or whatever else does. A list in a list is an item like others."""
     text = _Text(file, name, progress)
-    if text.skip() != "[":
+    if not (first := text.skip()):
+        return
+    if first != "[":
         yield JsonLine("line 1", text.value())
     else:
         text.take(1)
