@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everthread import arguments
 from everthread.agent.personas import Agents
@@ -38,7 +38,6 @@ from everthread.core.turns import SESSION_GAP
 from everthread.errors import BadSetting, BadSettingsFile, UnknownConversation
 from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
-from everthread.jobs.mirror import MirrorWorker
 from everthread.jobs.retention import RetentionWorker
 from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
@@ -55,6 +54,9 @@ from everthread.store.scope import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
+
+if TYPE_CHECKING:
+    from everthread.jobs.mirror import MirrorWorker
 
 _log = logging.getLogger("everthread")
 
@@ -362,7 +364,9 @@ class Everthread:
             around = general_sources(os.environ) if self._environment else ()
             settings = resolve(*around, Source(arguments.OPENED, self._settings)).settings
             if settings.mirror:
-                self._mirror = MirrorWorker(self.log, Path(settings.mirror))
+                from everthread.jobs.mirror import MirrorWorker  # with the readers and writers of lines
+
+                self._mirror = MirrorWorker(self.log, Path(settings.mirror).expanduser().absolute())
                 self._mirror.begin()
             self.retention.days = settings.retention
             self.retention.begin_soon()

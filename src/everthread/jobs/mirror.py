@@ -23,7 +23,7 @@ from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
 from everthread.store.scope import as_operator
 from everthread.store.verbs.mirrors import Owed
-from everthread.transfer.mirrored import MirrorBusy, MirrorFolder
+from everthread.transfer.mirrored import MirrorBusy, MirrorFolder, safe_name
 
 TAKE = 2.0  # seconds between two tries to take a folder that another process keeps
 MOMENT = 0.1  # seconds in which more may come, before what came is written
@@ -78,8 +78,7 @@ class MirrorWorker:
         `everthread mirror status` tell of it."""
         with as_operator():
             if self._mirror.is_open:
-                async with self._busy:
-                    await self._pay()
+                await self._guarded(self._pay)
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT):
@@ -95,15 +94,15 @@ class MirrorWorker:
         """How the mirror stands, whoever keeps it."""
         with as_operator():
             unknown = total = 0
-            for _, id in self._mirror.ids():
+            tenants = {safe_name(one.tenant): one.tenant for one in await self._store.mirrors.everybody()}
+            for path, id in self._mirror.ids():
                 total += 1
-                unknown += not await self._is_known(id)
+                unknown += not await self._is_known(tenants.get(path.parent.parent.name), id)
             owed = [one for one in await self._store.mirrors.owed() if one.folder == str(self._mirror.folder)]
         return MirrorState(folder=str(self._mirror.folder), conversations=total, unknown=unknown, owed=len(owed))
 
-    async def _is_known(self, id: str) -> bool:
-        tenants = {owner.tenant for owner in await self._store.mirrors.everybody()}
-        return any([await self._store.mirrors.erased(tenant, id) is not None for tenant in tenants])
+    async def _is_known(self, tenant: str | None, id: str) -> bool:
+        return tenant is not None and await self._store.mirrors.erased(tenant, id) is not None
 
     async def close(self) -> None:
         """Write what is left to write, and let go of the folder."""

@@ -109,6 +109,8 @@ def grow(portion: Portion, batches: Sequence[Batch], *, now: int, gap: int) -> S
     """Write of a portion what is not there yet. How many events that were."""
     new, key = portion.conversation, {"tenant": portion.conversation.tenant, "conversation": portion.conversation.id}
     is_new = not (yield from is_there(new))
+    if is_new and portion.source and (yield from imported(new.owner, portion.source)):
+        return Outcome(0)  # by another import, under another id, since this one looked
     there = {} if is_new else {row[0]: row for row in (yield Ask("branches", key))}
     grown = _Grown(key, portion, there, now, gap)
     for (branch, first, _), batch in zip(portion.pieces, batches, strict=True):
