@@ -292,6 +292,14 @@ async def _mirrored(tmp_path: Path, address: str, before: list[Any], after: list
         assert found == await picture(et.log, talk.id, "ana")
 
 
+async def test_what_a_program_says_that_ends_at_once_is_mirrored(tmp_path: Path, folder: Path) -> None:
+    address = f"sqlite:///{tmp_path}/brief.db"
+    async with Everthread.open(address, settings={"memory": False, "mirror": str(folder)}) as et:
+        talk = await et.begin(user="ana")
+        await talk.append(user("plum"))
+    assert "plum" in text(folder, talk.id)
+
+
 async def test_a_mirror_that_cannot_be_written_stops_nothing(
     address: str, tmp_path: Path, someone: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -54,6 +54,7 @@ class MirrorWorker:
         self._bell = asyncio.Event()
         self._busy = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
+        self._hearing = ExitStack()
         self._looked = self._all = 0  # when we looked last for what is new, and at everything
         self._failed: set[str] = set()
 
@@ -61,6 +62,7 @@ class MirrorWorker:
 
     def begin(self) -> None:
         """Mirror from now on, until `close`."""
+        self._hearing.enter_context(self._store.bells.hear_all(self._hear))
         with as_operator():
             self._serving = asyncio.create_task(self._serve())
         self._store.forgetting.followers.append(self.settle)
@@ -108,27 +110,27 @@ class MirrorWorker:
         """Write what is left to write, and let go of the folder."""
         if self._serving:
             self._store.forgetting.followers.remove(self.settle)
+            self._hearing.close()
             self._serving.cancel()
             await asyncio.wait({self._serving})
-        if self._mirror.is_open:
-            with as_operator():
-                await self._guarded(self._follow_dirty)
-            self._mirror.close()
+            with as_operator():  # a program may end before it has begun to mirror
+                if self._mirror.is_open or await self._guarded(self._open):
+                    await self._guarded(self._follow_dirty)
+        self._mirror.close()
 
     # -- when --------------------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        with self._store.bells.hear_all(self._hear):
-            await self._store.watch()
-            while not await self._guarded(self._open):  # noqa: ASYNC110 -- another process has it
-                await asyncio.sleep(TAKE)
-            while True:
-                seconds = LOOK if await self._guarded(self._look) else FAULT
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await self._bell.wait()
-                        await asyncio.sleep(MOMENT)
-                self._bell.clear()
+        await self._store.watch()
+        while not await self._guarded(self._open):  # noqa: ASYNC110 -- another process has it
+            await asyncio.sleep(TAKE)
+        while True:
+            seconds = LOOK if await self._guarded(self._look) else FAULT
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._bell.wait()
+                    await asyncio.sleep(MOMENT)
+            self._bell.clear()
 
     def _hear(self, about: str) -> None:
         self._dirty[about] = None
@@ -187,6 +189,13 @@ class MirrorWorker:
 
     async def _follow_dirty(self) -> None:
         dirty, self._dirty = self._dirty, {}
+        try:
+            await self._follow_these(dirty)
+        except BaseException:
+            self._dirty = {**dirty, **self._dirty, "": None}  # to be done by whoever comes next
+            raise
+
+    async def _follow_these(self, dirty: dict[str, None]) -> None:
         since, now = self._looked - MARGIN, self._store.now
         if not dirty or "" in dirty:  # nobody says what: look for what is new
             owners = set[Owner]()
