@@ -38,7 +38,7 @@ from everthread.store.beside.usage import UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.listing import ListedConversation
 from everthread.store.recall.hits import Hit, Neighbour
-from everthread.transfer.read import Imported
+from everthread.transfer.importing import Imported
 from everthread.wire import FrozenContext
 
 PAGE = Path(__file__).parents[1] / "docs" / "howto" / "json.md"

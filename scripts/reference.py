@@ -36,7 +36,9 @@ from everthread.store.verbs.calibrations import Calibrations
 from everthread.store.verbs.conversations import Conversations
 from everthread.store.verbs.documents import Documents
 from everthread.store.verbs.forgetting import Forgetting
+from everthread.store.verbs.imports import Imports
 from everthread.store.verbs.leases import Leases
+from everthread.store.verbs.mirrors import Mirrors
 from everthread.store.verbs.recall import Recall
 from everthread.store.verbs.reminders import Reminders
 from everthread.store.verbs.usage import UsageTotals
@@ -60,6 +62,8 @@ SUBJECTS: dict[str, type] = {
     "usage": UsageTotals,
     "reminders": Reminders,
     "accounts": Accounts,
+    "imports": Imports,
+    "mirrors": Mirrors,
 }
 
 
@@ -270,6 +274,9 @@ def _commands() -> str:
         assert command is not None
         inner = click.Context(command, parent=context, info_name=name, terminal_width=100, max_content_width=100)
         parts.append(f"### everthread {name}\n\n```text\n{command.get_help(inner)}\n```")
+        for own, each in command.commands.items() if isinstance(command, click.Group) else ():
+            within = click.Context(each, parent=inner, info_name=own, terminal_width=100, max_content_width=100)
+            parts.append(f"```text\n{each.get_help(within)}\n```")
     return "\n\n".join(parts)
 
 

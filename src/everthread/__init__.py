@@ -234,7 +234,7 @@ if TYPE_CHECKING:
     from everthread.tools.results import Drawing as Drawing
     from everthread.tools.schedules import schedule_tool as schedule_tool
     from everthread.tools.toolbox import ToolOutcome as ToolOutcome
-    from everthread.transfer.read import Imported as Imported
+    from everthread.transfer.importing import Imported as Imported
     # isort: on
 
 __version__ = "0.1.0"

@@ -17,10 +17,10 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everthread import arguments
 from everthread.agent.personas import Agents
@@ -35,9 +35,10 @@ from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
-from everthread.errors import BadSetting, UnknownConversation
+from everthread.errors import BadSetting, BadSettingsFile, UnknownConversation
 from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
+from everthread.jobs.retention import RetentionWorker
 from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
 from everthread.opening import Opening
@@ -53,8 +54,14 @@ from everthread.store.reach import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
-from everthread.transfer import all_lines, read_all
-from everthread.transfer.read import Format, Imported, Progress
+from everthread.transfer import all_lines
+from everthread.transfer.detect import Format
+from everthread.transfer.importing import Imported, OnProgress, as_it_is, import_path, unlocked_portion
+from everthread.transfer.lines import Keeps
+from everthread.transfer.mirrored import is_mirror
+
+if TYPE_CHECKING:
+    from everthread.jobs.mirror import MirrorWorker
 
 _log = logging.getLogger("everthread")
 
@@ -106,6 +113,8 @@ class Everthread:
         self.memory = self._runtime.memory = memory_worker(self._runtime)
         self._scheduled = ScheduleWorker(self._runtime, self.talk)
         self._left = ChildWorker(self._runtime)
+        self._mirror: MirrorWorker | None = None
+        self.retention = RetentionWorker(log, 0.0, self._runtime.contexts)
 
     @staticmethod
     def open(
@@ -183,6 +192,7 @@ class Everthread:
                 raise
             et._scheduled.begin_soon()
             et._left.begin_soon()
+            et._begin_moving()
             return et
 
         return Opening(opened)
@@ -341,24 +351,30 @@ class Everthread:
         agent: str = AGENT,
         format: Format | None = None,
         keep_users: bool = False,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         tenant: str = TENANT,
     ) -> Imported:
         """Import conversations from a file: an Everthread export (same ids and times), a data export of ChatGPT or
-        Claude, or message lists of OpenAI, Anthropic or Gemini. Either all of it is imported or nothing. BadFormat.
+        Claude (the zip file, too), or message lists of OpenAI, Anthropic or Gemini; or from a folder of these, such as
+        a mirror. It is read piece by piece. A fault anywhere imports nothing (BadFormat, AlreadyExists); the same file
+        again adds nothing, and finishes what was cut short.
 
         All becomes the user's; with `keep_users` an Everthread export goes back to those whose it was. `agent`: with
         whom, for histories of other programs. `format` is found out unless it is given. `progress` is told, from
-        another thread, how many lines were read since it was told last.
+        another thread, what is being done, and how many bytes of how many are.
         """
         owner, agent = arguments.owner(tenant, user), arguments.name("agent", agent)
-        how: dict[str, Any] = {"format": arguments.format(format), "keep_users": keep_users}
-        reading = partial(read_all, Path(path), owner, agent=agent, progress=progress or (lambda _: None), **how)
-        contents = await asyncio.to_thread(reading)
-        if self._locked:
-            contents = contents.unlocked()
-        await self.log.restore(*contents)
-        return contents.imported
+        return await import_path(
+            self.log,
+            Path(path),
+            owner,
+            agent=agent,
+            format=arguments.format(format),
+            keeps=Keeps(users=keep_users, tenants=False),
+            torn=is_mirror(Path(path)),
+            tell=progress or (lambda *_: None),
+            adapt=unlocked_portion if self._locked else as_it_is,
+        )
 
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
@@ -385,6 +401,20 @@ class Everthread:
                 task.cancel()
             await asyncio.wait(beside)
 
+    def _begin_moving(self) -> None:
+        """Mirror the store and keep to its retention, where operators have set that. A bad setting is told when it is
+        used for a turn."""
+        with suppress(BadSetting, BadSettingsFile):
+            around = general_sources(os.environ) if self._environment else ()
+            settings = resolve(*around, Source(arguments.OPENED, self._settings)).settings
+            if settings.mirror:
+                from everthread.jobs.mirror import MirrorWorker  # with the readers and writers of lines
+
+                self._mirror = MirrorWorker(self.log, Path(settings.mirror).expanduser().absolute())
+                self._mirror.begin()
+            self.retention.days = settings.retention
+            self.retention.begin_soon()
+
     async def idle(self) -> None:
         """Wait until no turn of this process is under way."""
         await self._runtime.idle()
@@ -394,6 +424,7 @@ class Everthread:
         self._home.loop()
         await self._left.close()
         await self._scheduled.close()
+        await self.retention.close()
         try:
             with suppress(BadSetting):  # which was told when it was used
                 await self.memory.close(resolve(*self._sources()).settings.memory_seconds)
@@ -401,5 +432,7 @@ class Everthread:
         finally:
             try:
                 await self._runtime.close()
+                if self._mirror:
+                    await self._mirror.close()
             finally:
                 await self.log.close()

@@ -182,6 +182,10 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     clock: Annotated[str, "how finely the model is told the time", OneOf(("off", "day", "hour", "minute"))] = "hour"
     canvas: Annotated[str, "where the canvas is told", OneOf(("message", "instructions", "off"))] = "message"
     canvas_tokens: Annotated[int, "the most tokens that are told of the canvas at once", Between(50)] = 1_000
+    mirror: Annotated[str, "the folder that mirrors the store as JSON Lines; empty for none", TEXT] = ""
+    retention: Annotated[
+        float, "after how many days without anything new a conversation is erased; 0 for never", Between(0, 36_500)
+    ] = 0.0
 
     def _form(self) -> dict[str, Any]:
         """Without a name and password in the address: a form goes to places that the settings file does not."""

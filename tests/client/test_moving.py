@@ -34,16 +34,17 @@ async def test_an_export_that_breaks_off_is_an_error_and_never_a_shorter_one(
     assert 2 <= len(came) < 13
 
 
-async def test_a_file_is_sent_in_pieces_and_its_lines_are_counted(
+async def test_a_file_is_sent_in_pieces_and_its_bytes_are_counted(
     theirs: Everthread, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moving, "PIECE", 1_000)
-    path, told = tmp_path / "history.jsonl", list[int]()
+    path, told = tmp_path / "history.jsonl", list[tuple[str, int, int]]()
     line = json.dumps({"messages": [{"role": "user", "content": "Hello. " * 10}]})
     path.write_text(f"{line}\n" * 50)
-    gone = await theirs.import_file(path, user=someone, progress=told.append)
+    size = path.stat().st_size
+    gone = await theirs.import_file(path, user=someone, progress=lambda *one: told.append(one))
     assert len(gone.conversations) == 50
-    assert (sum(told), len(told)) == (50, -(-path.stat().st_size // 1_000))
+    assert (told[-1], len(told)) == (("sending", size, size), -(-size // 1_000))
 
 
 async def test_an_import_that_is_refused_for_now_is_sent_again_from_its_beginning(

@@ -135,6 +135,8 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "clock": ("off, day, hour or minute", ["off", "day", "hour", "minute"], ["", "second", False]),
     "canvas": ("message, instructions or off", ["message", "instructions", "off"], ["", "on", True]),
     "canvas_tokens": ("a whole number from 50 to 1,000,000,000", [50, 1_000], [0, 49, "many", 1.5]),
+    "mirror": ("text in valid Unicode", ["", "/var/lib/everthread/mirror"], [5, True, "a\ud800"]),
+    "retention": ("a number from 0 to 36,500", [0, 0.5, 365, 36_500], [-1, 40_000, "long", True]),
 }
 
 
@@ -386,7 +388,7 @@ def _texts(name: str) -> st.SearchStrategy[str]:
     if name == "address":
         host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[1-9][0-9]{1,3})?(/v1)?\Z")
         return st.just("") | host
-    assert name == "instructions", f"say how a valid {name} is made"
+    assert name in ("instructions", "mirror"), f"say how a valid {name} is made"
     return anything
 
 

@@ -190,7 +190,7 @@ BAD: dict[str, tuple[object, Any, str]] = {
     ),
     "Claude's among ChatGPT's": ([TREE, RETRIED], None, "line 1, [1].mapping"),
     "not what it was said to be": (TREE, "claude", "line 1.chat_messages"),
-    "messages that were said to be an export": ([{"role": "user", "content": "a"}], "chatgpt", "line 1"),
+    "messages that were said to be an export": ([{"role": "user", "content": "a"}], "chatgpt", "line 1, [0].mapping"),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everthread import Talk, file, user
+from everthread import Everthread, Talk, file, user
 from everthread.app import TENANT
 from everthread.cli import transfer
 from everthread.cli.shared import Where
@@ -133,37 +133,42 @@ def redacting(monkeypatch: pytest.MonkeyPatch, talk: Talk) -> Callable[[int], No
 
 
 async def test_an_export_into_a_file_begins_anew_without_what_was_redacted(
-    talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
+    et: Everthread, talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
 ) -> None:
     await talk.append(user("plum"), user("pear"))
     redacting(1)
     out = tmp_path / "out.jsonl"
-    await transfer._export(talk.export, _where(someone), 1, out)
+    await transfer._export(et, _where(someone), LINES, [talk.conversation], out)
     assert len(out.read_bytes().splitlines()) == 4
     assert not holds(out, "plum")
     assert holds(out, "pear")
 
 
 async def test_an_export_that_never_comes_to_an_end_leaves_the_old_file(
-    talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
+    et: Everthread, talk: Talk, tmp_path: Path, redacting: Callable[[int], None], someone: str
 ) -> None:
     await talk.append(*(user("plum") for _ in range(20)))
     redacting(20)
     out = tmp_path / "out.jsonl"
     out.write_text("good")
     with pytest.raises(Outdated):
-        await transfer._export(talk.export, _where(someone), 1, out)
+        await transfer._export(et, _where(someone), LINES, [talk.conversation], out)
     assert out.read_text() == "good"
     assert not write.part_of(out).exists()
 
 
 async def test_an_export_to_standard_output_cannot_begin_anew(
-    talk: Talk, redacting: Callable[[int], None], someone: str
+    et: Everthread, talk: Talk, redacting: Callable[[int], None], someone: str
 ) -> None:
     await talk.append(user("plum"))
     redacting(1)
     with pytest.raises(Outdated):
-        await transfer._export(talk.export, _where(someone), 1, None)
+        await transfer._export(et, _where(someone), LINES, [talk.conversation], None)
+
+
+LINES = transfer._Asked(
+    everything=False, whole_tenant=False, whole_store=False, secrets=False, form="jsonl", branch=None
+)
 
 
 def _where(someone: str) -> Where:

@@ -11,7 +11,7 @@ import pytest
 
 from everthread import Everthread, assistant, user
 from everthread.errors import BadFormat, BadValue
-from everthread.transfer.read import Imported
+from everthread.transfer.importing import Imported
 
 MESSAGES = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello!"}]
 
@@ -51,7 +51,7 @@ async def test_a_conversation_comes_out_line_by_line_and_goes_in_elsewhere_for_a
     other = f"{someone}-other"
     gone = await elsewhere.import_file(path, user=other, agent="helper")
     assert isinstance(gone, Imported)
-    assert (len(gone.conversations), gone.documents, gone.users) == (1, 0, (other,))
+    assert (len(gone.conversations), gone.documents, gone.users) == (1, 0, [other])
     there = await elsewhere.conversation(user=other, id=gone.conversations[0])
     assert [one.text for one in await there.before(messages=True)] == [
         one.text for one in await filled.before(messages=True)
@@ -71,10 +71,10 @@ async def test_all_of_a_user_comes_out_with_the_notes_and_nothing_of_others(
     out = await written(et.export(user=someone), path)
     assert sum("conversation" in one and "everthread" in one for one in out) == 2
     assert "Not mine." not in path.read_text("utf-8")
-    told: list[int] = []
-    gone = await elsewhere.import_file(str(path), user=someone, progress=told.append)
+    told: list[tuple[str, int, int]] = []
+    gone = await elsewhere.import_file(str(path), user=someone, progress=lambda *one: told.append(one))
     assert (len(gone.conversations), gone.documents) == (2, 1)
-    assert sum(told) >= len(out)
+    assert told[-1][1:] == (path.stat().st_size,) * 2
     there = await elsewhere.conversation(user=someone, agent="helper")
     assert there.id in gone.conversations
     assert (await there.notes()).startswith("Likes cake.")
@@ -87,7 +87,7 @@ async def test_a_history_of_another_program_is_imported_with_its_agent(
     path.write_text(json.dumps(MESSAGES))
     gone = await et.import_file(path, user=someone, agent="cook", format="openai")
     [listed] = await et.conversations(user=someone, agent="cook")
-    assert (gone.conversations, gone.events) == ((listed.id,), 2)
+    assert (gone.conversations, gone.events) == ([listed.id], 2)
 
 
 async def test_what_cannot_be_imported_is_refused_and_nothing_is_written(

@@ -25,7 +25,20 @@ from tests.waiting import WHOLE
 ROOT = Path(__file__).parents[2]
 
 
-PAGES = ("memory", "live", "json", "types", "sync", "yours", "schedules", "canvas", "sub-agents", "accounts", "tenants")
+PAGES = (
+    "memory",
+    "live",
+    "json",
+    "types",
+    "sync",
+    "yours",
+    "schedules",
+    "canvas",
+    "sub-agents",
+    "accounts",
+    "tenants",
+    "transfer",
+)
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -125,6 +138,7 @@ def test_no_other_section_comes_into_an_account() -> None:
         "docs/howto/sub-agents.md",
         "docs/howto/accounts.md",
         "docs/howto/sync.md",
+        "docs/howto/transfer.md",
         "docs/howto/many-machines.md",
         "docs/howto/types.md",
         "docs/howto/structured-output.md",

@@ -16,11 +16,12 @@ from everthread.core.ids import make_id
 from everthread.errors import Outrun
 from everthread.jobs.worker import Worker
 from everthread.store.conversations import Owner
-from everthread.store.scripts.restore import Whole
+from everthread.store.scripts.restore import Portion
 from everthread.testing.scripted import call as called
 from everthread.testing.scripted import script
 from everthread.transfer import export_lines
-from everthread.transfer.lines import JsonLine, read_lines
+from everthread.transfer.lines import read_lines
+from everthread.transfer.streams import JsonLine
 from tests.contract.support import assert_sound
 from tests.memory.conftest import Speak
 from tests.memory.test_brief import briefs, say
@@ -153,9 +154,9 @@ async def test_quotes_come_along_with_an_export(et: Everthread, talk: Talk, othe
     await other.erase()
     values = [JsonLine(str(number), msgspec.json.decode(line)) for number, line in enumerate(lines)]
     [whole] = read_lines(values, Owner(other.conversation.tenant, someone))
-    assert isinstance(whole, Whole)
+    assert isinstance(whole, Portion)
     again = msgspec.structs.replace(whole.conversation, id=make_id(et.log.now, 7))
-    await et.log.restore([msgspec.structs.replace(whole, conversation=again)])
+    await et.log.imports.grow(msgspec.structs.replace(whole, conversation=again))
     back = await et.conversation(user=someone, id=again.id)
     assert await tells(back)
     await talk.redact(1)

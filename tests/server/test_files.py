@@ -102,6 +102,8 @@ async def test_an_export_comes_back_by_an_import_in_another_tenant(served: Serve
     theirs = await served.http.get(f"/api/conversations/{new}/after", headers=cy.bearer)
     assert mine.json() == json.loads(theirs.text.replace(new, id))
     assert len(mine.json()) == 2
+    again = await served.http.post("/api/import", content=out.content, headers=cy.bearer)
+    assert (again.json()["events"], again.json()["already"]) == (0, 1)
 
 
 async def test_all_that_is_ones_own_is_exported_and_nothing_of_others(served: Served) -> None:

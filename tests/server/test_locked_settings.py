@@ -27,6 +27,8 @@ ALSO: dict[str, Any] = {
     "memory_seconds": 3_000,
     "memory_calls": 100_000,
     "memory_dollars": 0,
+    "mirror": "/tmp/elsewhere",
+    "retention": 1,
 }
 FILES = ("local:/etc/passwd.gguf", "local:secret.gguf", "local:../x.gguf", "local:~/x.gguf", "local:models/x.gguf")
 BAD: list[tuple[str, Any]] = [*ALSO.items(), *((name, path) for name in sorted(MODELS) for path in FILES)]

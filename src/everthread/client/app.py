@@ -24,7 +24,8 @@ from everthread.errors import BadValue, NotRemote
 from everthread.jobs.worker import Did
 from everthread.opening import Opening
 from everthread.store.conversations import Conversation
-from everthread.transfer.read import Format, Imported, Progress
+from everthread.transfer.detect import Format
+from everthread.transfer.importing import Imported, OnProgress
 
 KEY = "EVERTHREAD_API_KEY"
 PATIENCE = 600.0  # seconds
@@ -106,7 +107,7 @@ class Everthread(Remote, app.Everthread):
         agent: str = AGENT,
         format: Format | None = None,
         keep_users: bool = False,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         tenant: str = TENANT,
     ) -> Imported:
         acting = self._visit.acting_for(user, tenant)

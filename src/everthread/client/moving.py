@@ -7,6 +7,7 @@ import is sent as the file is, and read and checked by the service, which writes
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from everthread import wire
 from everthread.client.connection import Asked
 from everthread.client.visit import Visit
 from everthread.errors import BadFormat
-from everthread.transfer.read import Imported, Progress
+from everthread.transfer.importing import Imported, OnProgress
 
 PIECE = 256 * 1024  # bytes that are sent at once
 
@@ -25,7 +26,7 @@ async def exported(visit: Visit, asked: Asked) -> AsyncIterator[bytes]:
         yield line + b"\n"
 
 
-async def imported(visit: Visit, asked: Asked, path: Path, progress: Progress | None) -> Imported:
+async def imported(visit: Visit, asked: Asked, path: Path, progress: OnProgress | None) -> Imported:
     """What the service has imported of a file. BadFormat: nothing, because it cannot be read or understood."""
     try:
         answer = await visit.connection.send(asked, lambda: _pieces(path, progress))
@@ -34,9 +35,11 @@ async def imported(visit: Visit, asked: Asked, path: Path, progress: Progress | 
     return wire.loads(Imported, answer.body)
 
 
-async def _pieces(path: Path, progress: Progress | None) -> AsyncIterator[bytes]:
+async def _pieces(path: Path, progress: OnProgress | None) -> AsyncIterator[bytes]:
     with await asyncio.to_thread(path.open, "rb") as file:
+        done, total = 0, os.fstat(file.fileno()).st_size
         while piece := await asyncio.to_thread(file.read, PIECE):
             yield piece
+            done += len(piece)
             if progress:
-                progress(piece.count(b"\n"))
+                progress("sending", done, total)

@@ -16,7 +16,7 @@ from everthread.errors import Forbidden
 
 LOCKED = frozenset(
     {"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"}
-    | {"memory_calls", "memory_dollars"}
+    | {"memory_calls", "memory_dollars", "mirror", "retention"}
 )
 MODELS = frozenset({"model", "fallback", "summary_model"})
 LOCAL = "local:"  # begins the name of a model that runs in the process

@@ -59,3 +59,5 @@ class GivenSettings(TypedDict, total=False):
     clock: Literal["off", "day", "hour", "minute"] | None
     canvas: Literal["message", "instructions", "off"] | None
     canvas_tokens: int | None
+    mirror: str | None
+    retention: float | None

@@ -1,9 +1,8 @@
-"""Imports: the body into a file of its own, then all of it into the store, or nothing.
+"""Imports: the body into a file of its own, then all of it into the store, or nothing where it has a fault.
 
-A body must come at `LEAST` bytes a second on the whole, after a while that every body has. It never stands in memory;
-what it says does, for as long as it is written, so few are read at once. What is imported becomes the caller's, with
-new ids: those of the file may be somebody else's here, and nobody learns by an import whether they are. They follow
-from the old ones and from whose they are, so that the same file is refused the second time.
+A body must come at `LEAST` bytes a second on the whole, after a while that every body has. What is imported becomes the
+caller's, with new ids: those of the file may be somebody else's here, and nobody learns by an import whether they are.
+They follow from the old ones and from whose they are, so that the same file adds nothing the second time.
 """
 
 from __future__ import annotations
@@ -26,15 +25,14 @@ from everthread.app import AGENT
 from everthread.core.events import Event, decode, encode
 from everthread.core.ids import make_id, time_of
 from everthread.core.times import microseconds
-from everthread.errors import AlreadyExists, BadRequest, TooLarge, TooSlow, UnknownConversation
+from everthread.errors import BadRequest, TooLarge, TooSlow, UnknownConversation
 from everthread.server.calls import user_of
 from everthread.server.reading import BODY_SECONDS, JSON, check_length
 from everthread.server.service import Service
 from everthread.store.conversations import Conversation, Owner, check_name, owner_of
 from everthread.store.log import Log
-from everthread.store.scripts.restore import Whole
-from everthread.transfer import read_all
-from everthread.transfer.read import Contents
+from everthread.store.scripts.restore import Portion
+from everthread.transfer.importing import import_path, unlocked_portion
 
 MOST = 1024 * 1024 * 1024  # bytes of a file
 LEAST = 64 * 1024  # bytes a second
@@ -43,54 +41,47 @@ _ID = re.compile(rb"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 async def import_all(service: Service, request: Request) -> Response:
     """Import conversations from the body: an export of Everthread's, or a history of another program. All becomes the
-    caller's; either all of it is imported or nothing."""
+    caller's; a fault anywhere imports nothing, and the same file again adds nothing."""
     caller = await service.enter(request, "write")
     agent = check_name("agent", request.query_params.get("agent", AGENT))
     format = arguments.format(request.query_params.get("format"))  # type: ignore[arg-type]
-    owner = owner_of(caller.tenant, user_of(caller))
+    owner, log = owner_of(caller.tenant, user_of(caller)), service.et.log
     with service.within(caller), service.meter.connection(caller):
-        async with _received(request) as path, service.importing:
-            contents = await asyncio.to_thread(read_all, path, owner, agent=agent, format=format)
-            await _check_new(service.et.log, owner, contents)
-            contents = await asyncio.to_thread(_as_new, contents.unlocked(), owner)
-            await service.et.log.restore(*contents)
-    return Response(wire.dumps(contents.imported), media_type=JSON)
+        async with _received(request) as path:
+            done = await import_path(log, path, owner, agent=agent, format=format, adapt=_AsNew(log, owner))
+    return Response(wire.dumps(done), media_type=JSON)
 
 
-async def _check_new(log: Log, owner: Owner, contents: Contents) -> None:
-    """AlreadyExists: one of them is there, as the caller's own, or was erased: nothing forgotten comes back unnoticed.
-    Of others' nothing is told."""
-    for whole in contents.wholes:
-        id = whole.conversation.id
+class _AsNew:
+    """What came from elsewhere, with ids of its own here and without what is for this service's operators alone. What
+    the caller has already keeps its id, and what the caller has erased: nothing forgotten comes back unnoticed."""
+
+    def __init__(self, log: Log, owner: Owner) -> None:
+        self._log, self._owner = log, owner
+        self._ids: dict[bytes, bytes] = {}  # all of the file, by the time that anything is written
+
+    async def __call__(self, portion: Portion) -> Portion:
+        portion, old = await unlocked_portion(portion), portion.conversation.id
+        if not portion.source and old.encode() not in self._ids:
+            self._ids[old.encode()] = (await self._id_for(portion.conversation)).encode()
+        id = self._ids.get(old.encode(), old.encode()).decode()
+        pieces = [
+            (branch, first, [structs.replace(draft, event=_pointed(draft.event, self._ids)) for draft in own])
+            for branch, first, own in portion.pieces
+        ]
+        return structs.replace(portion, conversation=structs.replace(portion.conversation, id=id), pieces=pieces)
+
+    async def _id_for(self, conversation: Conversation) -> str:
+        """Of others' nothing is told: theirs is as good as nobody's. The id is of the same time; the same owner gets it
+        again for the same conversation, and nobody else does."""
         try:
-            await log.conversations.find(owner, id)
+            return (await self._log.conversations.find(self._owner, conversation.id)).id
         except UnknownConversation as unknown:
             if unknown.erased:
-                raise AlreadyExists("conversation", id, erased=True) from None
-        else:
-            raise AlreadyExists("conversation", id)
-
-
-def _as_new(contents: Contents, owner: Owner) -> Contents:
-    """What came from elsewhere, with ids of its own here."""
-    ids = {one.conversation.id: _id_for(one.conversation, owner) for one in contents.wholes}
-    known = {old.encode(): new.encode() for old, new in ids.items()}
-    return contents._replace(wholes=[_renewed(one, ids[one.conversation.id], known) for one in contents.wholes])
-
-
-def _id_for(conversation: Conversation, owner: Owner) -> str:
-    """An id of the same time, which the same owner gets again for the same conversation, and nobody else."""
-    about = "\0".join((owner.tenant, owner.user, conversation.id))
-    chance = int.from_bytes(hashlib.sha256(b"everthread import\0" + about.encode()).digest()[:10])
-    return make_id(time_of(conversation.id) or microseconds(conversation.began), chance)
-
-
-def _renewed(whole: Whole, id: str, ids: Mapping[bytes, bytes]) -> Whole:
-    branches = [
-        (branch, [structs.replace(draft, event=_pointed(draft.event, ids)) for draft in drafts])
-        for branch, drafts in whole.branches
-    ]
-    return structs.replace(whole, conversation=structs.replace(whole.conversation, id=id), branches=branches)
+                return conversation.id
+        about = "\0".join((self._owner.tenant, self._owner.user, conversation.id))
+        chance = int.from_bytes(hashlib.sha256(b"everthread import\0" + about.encode()).digest()[:10])
+        return make_id(time_of(conversation.id) or microseconds(conversation.began), chance)
 
 
 def _pointed(event: Event, ids: Mapping[bytes, bytes]) -> Event:

@@ -24,7 +24,7 @@ from everthread.routes import EVENTS, PREFIX, Argument, Route
 from everthread.server.files import LINES
 from everthread.server.reading import JSON
 from everthread.transfer.detect import FORMATS
-from everthread.transfer.read import Imported
+from everthread.transfer.importing import Imported
 
 BRANCH = {
     "name": "branch",

@@ -30,7 +30,6 @@ from everthread.store.reach import as_operator, within
 _log = logging.getLogger("everthread.server")
 
 PAGE_SECONDS = 2.0
-IMPORTS = 2  # that are read into memory at once
 SURE = 1.0  # seconds for which whoever stays is not asked again
 COUNTED = 5.0  # seconds between two counts of what memory has to do
 
@@ -54,7 +53,6 @@ class Service:
         self.et, self.door, self.vault, self.page_seconds = et, door, vault, page_seconds
         self.meter = held_to(et._runtime, limits)
         self.leaving, self.local_metrics = asyncio.Event(), local_metrics
-        self.importing = asyncio.Semaphore(IMPORTS)
         self.metrics, self.traces = Metrics(), traces
         for observer in (self.metrics, TurnLog(), traces):
             if observer is not None:

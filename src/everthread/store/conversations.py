@@ -138,6 +138,12 @@ def insert(new: Conversation) -> list[Tell]:
     return [Tell("insert_conversation", [row]), Tell("insert_branch", [{**key, **branch}])]
 
 
+def says(now: Conversation) -> list[Tell]:
+    """The statements by which a conversation says of itself what it does here."""
+    key = {"tenant": now.tenant, "conversation": now.id}
+    return [Tell("update_conversation", [_details(now)]), Tell("point", [{**key, "branch": now.current}])]
+
+
 def newest(owner: Owner, agent: str) -> Script[Conversation | None]:
     """The newest with this agent; with any where none is named."""
     if agent:

@@ -108,6 +108,16 @@ class Bells:
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[OnNews]] = {}
+        self._all: list[Callable[[str], None]] = []
+
+    @contextmanager
+    def hear_all(self, heard: Callable[[str], None]) -> Iterator[None]:
+        """Call `heard` with whatever something was written about; with "" where that is not known."""
+        self._all.append(heard)
+        try:
+            yield
+        finally:
+            self._all.remove(heard)
 
     @contextmanager
     def hear(self, about: str, heard: OnNews) -> Iterator[None]:
@@ -138,13 +148,17 @@ class Bells:
     def ring(self, about: str, news: Sequence[Logged] | None = None) -> None:
         for heard in tuple(self._waiting.get(about, ())):
             heard(news)
+        for hears_all in self._all:
+            hears_all(about)
 
     def ring_all(self) -> None:
+        for hears_all in self._all:
+            hears_all("")
         for about in tuple(self._waiting):
             self.ring(about)
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting or self._all)
 
 
 class SqlStatement(NamedTuple):

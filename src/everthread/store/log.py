@@ -28,6 +28,8 @@ The rest is done by subject; each is an object of `verbs/`:
     log.reminders      add  add_all  due  drop
     log.schedules      add  get  of  of_owner  pending  change  remove;  for workers: due  next_look  move
     log.accounts       first  get  of  change;  links and sign-ins;  API keys;  sealed keys;  the audit
+    log.imports        grow  check  check_document  key  known
+    log.mirrors        know  all  owed  pay  forget;  what there is to mirror: tenants  users  idle  changed
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -72,7 +74,9 @@ from everthread.store.verbs.canvas import Canvases
 from everthread.store.verbs.conversations import Conversations
 from everthread.store.verbs.documents import Documents
 from everthread.store.verbs.forgetting import Forgetting
+from everthread.store.verbs.imports import Imports
 from everthread.store.verbs.leases import Leases
+from everthread.store.verbs.mirrors import Mirrors
 from everthread.store.verbs.recall import Recall
 from everthread.store.verbs.reminders import Reminders
 from everthread.store.verbs.schedules import Schedules
@@ -125,6 +129,8 @@ class Log:
         self.reminders = Reminders(engine, self._time)
         self.schedules = Schedules(engine, self._time, self.forgetting)
         self.accounts = Accounts(engine, self._time)
+        self.imports = Imports(engine, self._time, self._prepare, session_gap=session_gap)
+        self.mirrors = Mirrors(engine, self._time)
 
     @property
     def now(self) -> int:

@@ -39,7 +39,8 @@ from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.listing import ListedConversation
 from everthread.store.recall.hits import Branches, Hit, Scope
-from everthread.transfer.read import Format, Imported, Progress
+from everthread.transfer.detect import Format
+from everthread.transfer.importing import Imported, OnProgress
 
 __all__ = ["Agents", "Child", "Everthread", "Reply", "Stream", "Talk"]
 
@@ -232,15 +233,17 @@ class Everthread:
         agent: str = ...,
         format: Format | None = None,
         keep_users: bool = False,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         tenant: str = ...,
     ) -> Imported:
         """Import conversations from a file: an Everthread export (same ids and times), a data export of ChatGPT or
-        Claude, or message lists of OpenAI, Anthropic or Gemini. Either all of it is imported or nothing. BadFormat.
+        Claude (the zip file, too), or message lists of OpenAI, Anthropic or Gemini; or from a folder of these, such as
+        a mirror. It is read piece by piece. A fault anywhere imports nothing (BadFormat, AlreadyExists); the same file
+        again adds nothing, and finishes what was cut short.
 
         All becomes the user's; with `keep_users` an Everthread export goes back to those whose it was. `agent`: with
         whom, for histories of other programs. `format` is found out unless it is given. `progress` is told, from
-        another thread, how many lines were read since it was told last."""
+        another thread, what is being done, and how many bytes of how many are."""
     def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
         """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
         to do in the conversations of which the processes that reply have written reminders (setting `worker`), until

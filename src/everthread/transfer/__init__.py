@@ -9,6 +9,9 @@ The format is one JSON object a line, in any number of conversations:
     {"conversation": {name, goal, settings, current}}  what it says of itself from here on
     {"everthread": 1, "document": {user, name, version, body, time}}  a version of a user's document, such as MEMORY.md
 
+In the lines of a mirror or a whole store, those with `everthread` also have a `tenant`, and there are records beside
+conversations (`whole_store`).
+
 Text that no UTF-8 file can hold stands as base64 of its stored form in `body` in place of `event`. What a
 hand-made file leaves out (ids, times, sizes, branch) is set as for a new event.
 
@@ -24,12 +27,19 @@ from everthread.providers.openai.messages import from_openai, to_openai
 from everthread.transfer.chatgpt import from_chatgpt
 from everthread.transfer.claude import from_claude
 from everthread.transfer.detect import detect
+from everthread.transfer.importing import Imported, import_path
+from everthread.transfer.lines import Keeps
+from everthread.transfer.message_lists import listed
+from everthread.transfer.pages import shown
 from everthread.transfer.read import read_all, read_file
 from everthread.transfer.strands import Exported, Strand
+from everthread.transfer.whole_store import store_lines
 from everthread.transfer.write import all_lines, document_lines, export_lines, mirror
 
 __all__ = [
     "Exported",
+    "Imported",
+    "Keeps",
     "Strand",
     "all_lines",
     "detect",
@@ -39,9 +49,13 @@ __all__ = [
     "from_chatgpt",
     "from_claude",
     "from_openai",
+    "import_path",
+    "listed",
     "mirror",
     "read_all",
     "read_file",
+    "shown",
+    "store_lines",
     "to_anthropic",
     "to_openai",
 ]

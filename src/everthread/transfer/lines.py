@@ -1,17 +1,21 @@
 """Reading Everthread's own lines: each is checked by itself and against those before it, and a fault names its line.
 
-What passes here can be restored: the store can only object that a conversation is there already.
+Conversations come in portions, so that none is too long for memory: a portion ends where it is full and another event
+comes, so the last one of a conversation has an event, unless there is none at all. What passes here can be restored:
+the store can only object that something else is there already.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import io
 import json
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -24,43 +28,94 @@ from everthread.core.times import microseconds, moment
 from everthread.core.tokens import sizes
 from everthread.errors import BadFormat, BadValue
 from everthread.store.beside.documents import LONGEST_NAME, Document
-from everthread.store.conversations import MAIN, Conversation, Owner, check_alias, check_name, check_settings
+from everthread.store.conversations import (
+    MAIN,
+    Conversation,
+    Owner,
+    check_alias,
+    check_name,
+    check_settings,
+    check_tenant,
+)
 from everthread.store.log import now
-from everthread.store.scripts.append import Draft
-from everthread.store.scripts.restore import OwnedDocument, Whole
+from everthread.store.scripts.append import Draft, weight
+from everthread.store.scripts.restore import OwnedDocument, Portion
+from everthread.transfer.streams import JsonLine
 
 _LATEST = microseconds(datetime.max.replace(tzinfo=UTC))
 
 
-class JsonLine(NamedTuple):
-    """A JSON value of a file and the line it stands on."""
+EVENTS, BYTES = 1_000, 8 * 1024 * 1024  # of a portion, at least
+IDS = 100_000  # of conversations that are remembered, to tell of one that is there twice; the store knows the others
 
+
+class Keeps(NamedTuple):
+    """What is kept of whose a line was: its user, its tenant. Else all is the owner's."""
+
+    users: bool = False
+    tenants: bool = False
+
+
+NOTHING_KEPT = Keeps()
+
+
+class Record(NamedTuple):
+    """A line of a whole store that is neither a conversation nor a document, such as an account."""
+
+    tenant: str
+    what: str
+    about: dict[str, Any]
     where: str
-    value: Any
 
 
-def read_lines(
-    values: Iterable[JsonLine], owner: Owner, *, keep_users: bool = False
-) -> Iterator[Whole | OwnedDocument]:
-    """The conversations and documents of an export, as the owner's. `keep_users`: of the users whom it names."""
-    readings: list[_Reading] = []
-    ids: set[str] = set()
-    for where, value in values:
-        with _faults_at(where):
-            line = _json_object(value)
-            whose = _whose(line, owner, keep_users)
-            if "document" in line:
-                yield _document(line, whose)
-            elif "everthread" in line:
-                readings.append(
-                    _Reading(_new(line, whose, ids), where, events=_number("events", line.get("events", 0)))
-                )
-            elif readings:
-                readings[-1].take(line, where)
-            else:
+RECORDS = ("account", "api_key", "provider_key", "schedule", "erased", "calibration")
+Read = Portion | OwnedDocument | Record
+
+
+def read_lines(values: Iterable[JsonLine], owner: Owner, *, keeps: Keeps = NOTHING_KEPT) -> Iterator[Read]:
+    """The conversations and documents of an export, as the owner's, or of those whom it names."""
+    lines = _Lines(owner, keeps)
+    try:
+        for where, value in values:
+            with _faults_at(where):
+                yield from lines.take(_json_object(value), where)
+        yield from lines.finish()
+    finally:
+        lines.close()
+
+
+class _Lines:
+    """The lines of a file as they come: at most one conversation is being read."""
+
+    def __init__(self, owner: Owner, keeps: Keeps) -> None:
+        self._owner, self._keeps = owner, keeps
+        self._reading: _Reading | None = None
+        self._ids: set[str] = set()
+
+    def take(self, line: dict[str, Any], where: str) -> Iterator[Read]:
+        whose = _whose(line, self._owner, self._keeps)
+        if "everthread" not in line:
+            if self._reading is None:
                 raise ValueError("the first line must say which conversation it is")
-    for reading in readings:
-        yield reading.finish()
+            yield from self._reading.take(line, where)
+            return
+        yield from self.finish()
+        if "document" in line:
+            yield _document(line, whose)
+        elif what := next((one for one in RECORDS if one in line), ""):
+            yield _record(line, what, whose, where)
+        else:
+            new = _new(line, whose, self._ids)
+            self._reading = _Reading(new, where, events=_number("events", line.get("events", 0)))
+
+    def finish(self) -> Iterator[Portion]:
+        if self._reading:
+            yield self._reading.finish()
+        self._reading = None
+
+    def close(self) -> None:
+        if self._reading:
+            self._reading.close()
 
 
 @contextmanager
@@ -85,31 +140,57 @@ class _Reading:
         self.conversation = conversation
         self._promised = events
         main = Branch(number=MAIN, name="main", parent=None, at=0, time=conversation.began)
-        self._branches: dict[int, tuple[Branch, list[Draft]]] = {MAIN: (main, [])}
+        self._branches: dict[int, Branch] = {MAIN: main}
+        self._names = {"main"}
+        self._last = {MAIN: 0}  # the newest seq of each branch
         self._introduced: dict[int, str] = {}  # on which line each branch was
         self._pointed = where  # the line that said which branch is the current one
-        self._blobs: dict[str, bytes] = {}
+        self._blobs = Shelf()
+        self._begin_portion()
 
-    def finish(self) -> Whole:
+    def _begin_portion(self) -> None:
+        self._pieces: dict[int, tuple[Branch, int, list[Draft]]] = {}
+        self._shown: set[str] = set()
+        self._receipts: list[dict[str, str | int]] = []
+        self._count = self._weight = 0
+
+    def finish(self) -> Portion:
         for number, where in self._introduced.items():
-            if not self._branches[number][1]:
+            if self._last[number] == self._branches[number].at:
                 raise BadFormat(f"branch {number} has no events", where=where)
         if self.conversation.current not in self._branches:
             reason = f"the current branch is {self.conversation.current}, which the file does not hold"
             raise BadFormat(reason, where=self._pointed)
-        held = sum(len(drafts) for _, drafts in self._branches.values())
+        held = sum(last - self._branches[number].at for number, last in self._last.items())
         if held < self._promised:
             reason = f"it is cut off: of {self._promised} events of {self.conversation.id}, {held} are there"
             raise BadFormat(reason, where=self._pointed)
-        return Whole(conversation=self.conversation, branches=list(self._branches.values()), blobs=self._blobs)
+        portion = self._portion(last=True)
+        self.close()
+        return portion
 
-    def take(self, value: dict[str, Any], where: str) -> None:
+    def close(self) -> None:
+        self._blobs.close()
+
+    def _portion(self, *, last: bool) -> Portion:
+        """What has come since the last one. The branch without events is main, of an empty conversation."""
+        pieces = [self._pieces[number] for number in sorted(self._pieces)] or [(self._branches[MAIN], 1, [])]
+        blobs = {hash: self._blobs[hash] for hash in self._shown}
+        made = Portion(conversation=self.conversation, pieces=pieces, blobs=blobs, last=last, receipts=self._receipts)
+        self._begin_portion()
+        return made
+
+    def take(self, value: dict[str, Any], where: str) -> Iterator[Portion]:
         if "event" in value or "body" in value:
+            if self._count >= EVENTS or self._weight >= BYTES:
+                yield self._portion(last=False)
             self._take_event(value)
         elif "branch" in value:
             self._take_branch(_object("branch", value["branch"]), where)
         elif "blob" in value:
             self._take_blob(_object("blob", value["blob"]))
+        elif "receipt" in value:
+            self._receipts.append(_receipt(_object("receipt", value["receipt"])))
         elif "conversation" in value:
             self._take_changes(_object("conversation", value["conversation"]), where)
         else:
@@ -119,8 +200,7 @@ class _Reading:
         number = _number("branch", value.get("branch", MAIN))
         if number not in self._branches:
             raise ValueError(f"branch {number} has not been introduced")
-        branch, drafts = self._branches[number]
-        seq = branch.at + len(drafts) + 1
+        branch, seq = self._branches[number], self._last[number] + 1
         if _number("seq", value.get("seq", seq)) != seq:
             raise ValueError(f"seq {value['seq']} where {seq} should follow")
         event = _event(value)
@@ -132,12 +212,20 @@ class _Reading:
             sizes=self._sizes(event, value),
             session=_number("session", value["session"]) if "session" in value else None,
         )
-        drafts.append(draft)
+        self._pieces.setdefault(number, (branch, seq, []))[2].append(draft)
+        self._last[number] = seq
+        self._count += 1
+        self._weight += weight(event)
 
     def _check_media(self, event: Event) -> None:
         for media in media_of(event):
-            if media.data is None and media.blob and media.blob not in self._blobs:
+            if media.data is not None or not media.blob:
+                continue
+            if media.blob not in self._blobs:
                 raise ValueError(f"it shows the image or file {media.blob[:12]}…, which the file does not hold")
+            if media.blob not in self._shown:
+                self._shown.add(media.blob)
+                self._weight += self._blobs.size(media.blob)
 
     def _sizes(self, event: Event, value: dict[str, Any]) -> tuple[int, int] | None:
         """The sizes of a tombstone, which only the file knows, or of a message with media; else None: counted later."""
@@ -146,7 +234,8 @@ class _Reading:
             return given
         if not media_of(event):
             return None  # counted when it is appended
-        return sizes(attach(event, self._blobs))
+        shown = {media.blob for media in media_of(event) if media.data is None and media.blob}
+        return sizes(attach(event, {hash: self._blobs[hash] for hash in shown}))
 
     def _take_branch(self, about: dict[str, Any], where: str) -> None:
         number, parent = _number("number", about["number"]), _number("parent", about["parent"])
@@ -155,21 +244,21 @@ class _Reading:
         name, at = _name("name", about["name"]), _number("at", about["at"])
         self._check_fork(name, parent, at)
         branch = Branch(number=number, name=name, parent=parent, at=at, time=moment(_time_of(about, "time")))
-        self._branches[number] = (branch, [])
+        self._branches[number], self._last[number] = branch, at
+        self._names.add(name)
         self._introduced[number] = where
 
     def _check_fork(self, name: str, parent: int, at: int) -> None:
-        if any(name == branch.name for branch, _ in self._branches.values()):
+        if name in self._names:
             raise ValueError(f"there already is a branch {name!r}")
-        base, events = self._branches[parent]
-        if at and not base.at < at <= base.at + len(events):
+        if at and not self._branches[parent].at < at <= self._last[parent]:
             raise ValueError(f"at is {at}, but branch {parent} has no such event before this line")
 
     def _take_blob(self, about: dict[str, Any]) -> None:
         data = base64.b64decode(about["data"], validate=True)
         if blob_hash(data) != about["hash"]:
             raise ValueError("the image or file does not match its hash")
-        self._blobs[about["hash"]] = data
+        self._blobs.add(about["hash"], data)
 
     def _take_changes(self, about: dict[str, Any], where: str) -> None:
         self.conversation = msgspec.structs.replace(self.conversation, **_says(about))
@@ -177,13 +266,60 @@ class _Reading:
             self._pointed = where
 
 
-def _whose(value: dict[str, Any], owner: Owner, keep_users: bool) -> Owner:
-    """The user whom a line names, where it names one and users are kept; else the owner."""
-    if not keep_users:
-        return owner
+class Shelf:
+    """The images and files of one conversation, in a file without a name rather than in memory."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[int, int]] = {}
+        self._file: IO[bytes] | None = None
+
+    def add(self, hash: str, data: bytes) -> None:
+        if hash in self._places:
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 -- open for as long as the conversation is read
+        self._places[hash] = (self._file.seek(0, io.SEEK_END), len(data))
+        self._file.write(data)
+
+    def __contains__(self, hash: str) -> bool:
+        return hash in self._places
+
+    def __getitem__(self, hash: str) -> bytes:
+        place, size = self._places[hash]
+        assert self._file is not None
+        self._file.seek(place)
+        return self._file.read(size)
+
+    def size(self, hash: str) -> int:
+        return self._places[hash][1]
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+
+def _whose(value: dict[str, Any], owner: Owner, keeps: Keeps) -> Owner:
+    """The tenant and the user whom a line names, where it names them and they are kept; else the owner."""
     about = value.get("document", value.get("conversation"))
-    named = about.get("user") if isinstance(about, dict) else None
-    return owner if named is None else Owner(owner.tenant, _name("user", named))
+    named = about.get("user") if isinstance(about, dict) and keeps.users else None
+    tenant = value.get("tenant") if keeps.tenants else None
+    return Owner(
+        owner.tenant if tenant is None else check_tenant(_name("tenant", tenant)),
+        owner.user if named is None else _name("user", named, empty="document" in value and keeps.tenants),
+    )
+
+
+def _record(value: dict[str, Any], what: str, owner: Owner, where: str) -> Record:
+    _check_version(value)
+    return Record(owner.tenant, what, _object(what, value[what]), where)
+
+
+def _receipt(about: dict[str, Any]) -> dict[str, str | int]:
+    if not isinstance(about["key"], str) or not isinstance(about["hash"], str):
+        raise ValueError("a receipt has a key and a hash, which are texts")
+    return {name: about[name] for name in ("key", "hash")} | {
+        name: _number(name, about[name]) for name in ("branch", "first", "last")
+    }
 
 
 def _document(value: dict[str, Any], owner: Owner) -> OwnedDocument:
@@ -204,9 +340,10 @@ def _check_version(value: dict[str, Any]) -> None:
 def _new(value: dict[str, Any], owner: Owner, ids: set[str]) -> Conversation:
     """The conversation that a line begins; `ids` are those of the ones before it."""
     conversation = _conversation(value, owner)
-    if conversation.id in ids:
+    if (one := f"{conversation.tenant}/{conversation.id}") in ids:
         raise ValueError(f"conversation {conversation.id} is there twice")
-    ids.add(conversation.id)
+    if len(ids) < IDS:
+        ids.add(one)
     return conversation
 
 

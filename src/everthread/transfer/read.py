@@ -1,28 +1,29 @@
 """Reading conversations from files: Everthread's own lines, message lists of OpenAI, Anthropic and Gemini, data exports
 of ChatGPT and Claude.
 
-Everything is read and checked before anything is written. What cannot be understood is named by line and
-reason; what can be, and is merely unusual, is taken as it is.
+A file is read as a stream: one line, one conversation of a list, or some messages of a long one are in memory at once.
+What cannot be understood is named by line and reason; what can be, and is merely unusual, is taken as it is. A history
+of another program is known again by a keyed hash of it (`source`), so that it is not imported twice.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec import structs
 
 from everthread.core.branches import Branch
 from everthread.core.events import Event
 from everthread.core.ids import make_id
-from everthread.core.locks import kept, unlocked
-from everthread.core.times import microseconds, moment
-from everthread.core.values import Value
+from everthread.core.times import moment
 from everthread.errors import BadFormat
 from everthread.providers.anthropic.messages import from_anthropic
 from everthread.providers.google.contents import from_gemini
@@ -31,13 +32,17 @@ from everthread.providers.openai.responses.items import from_responses
 from everthread.store.conversations import MAIN, Conversation, Owner
 from everthread.store.log import now
 from everthread.store.scripts.append import Draft
-from everthread.store.scripts.restore import OwnedDocument, Whole
+from everthread.store.scripts.restore import OwnedDocument, Portion, Whole
+from everthread.transfer import streams
 from everthread.transfer.chatgpt import from_chatgpt
 from everthread.transfer.claude import from_claude
 from everthread.transfer.detect import Format as Format
 from everthread.transfer.detect import detect, is_message
 from everthread.transfer.exported import whole_of
-from everthread.transfer.lines import JsonLine, read_lines
+from everthread.transfer.lines import NOTHING_KEPT, Keeps, Read, read_lines
+from everthread.transfer.long_lists import LongList, is_long
+from everthread.transfer.sources import Input, inputs
+from everthread.transfer.streams import JsonLine, Progress
 from everthread.transfer.times import times_of
 
 _EXPORTS = {"chatgpt": from_chatgpt, "claude": from_claude}
@@ -46,16 +51,8 @@ _UNKNOWN = (
     " contents, nor a ChatGPT or Claude data export"
 )
 
-Progress = Callable[[int], None]  # called with the number of lines read since it was last called
-
-
-class Imported(msgspec.Struct, Value, frozen=True, kw_only=True):
-    """What was imported: the ids of the conversations, how many events and documents, and whose they are now."""
-
-    conversations: tuple[str, ...]
-    events: int
-    documents: int
-    users: tuple[str, ...]
+LOOKED = 100  # values that are looked at to find out a format
+SEEN = 100_000  # hashes that are remembered, to tell a history that is there twice from one that was imported before
 
 
 class Contents(NamedTuple):
@@ -64,29 +61,18 @@ class Contents(NamedTuple):
     wholes: list[Whole]
     documents: list[OwnedDocument]
 
-    @property
-    def imported(self) -> Imported:
-        """The account of it, once it was imported."""
-        users = {*(whole.conversation.user for whole in self.wholes), *(one.owner.user for one in self.documents)}
-        return Imported(
-            conversations=tuple(whole.conversation.id for whole in self.wholes),
-            events=sum(len(drafts) for whole in self.wholes for _, drafts in whole.branches),
-            documents=len({(one.owner, one.document.name) for one in self.documents}),
-            users=tuple(sorted(users)),
-        )
 
-    def unlocked(self) -> Contents:
-        """The same, without what is for the operators of a service alone to set: it came from elsewhere."""
-        return self._replace(wholes=[_unlocked(whole) for whole in self.wholes])
+class Reading(NamedTuple):
+    """How something is read. `agent`: with whom, where a file does not say; `format`: which, where it is known;
+    `keeps`: what of an Everthread export stays whose it was; `key`: of the hashes by which histories are known again;
+    `torn`: whether a last line without an end is passed over, as it is of a mirror."""
 
-
-def _unlocked(whole: Whole) -> Whole:
-    conversation = structs.replace(whole.conversation, settings=kept(whole.conversation.settings))
-    branches = [
-        (branch, [structs.replace(draft, event=unlocked(draft.event)) for draft in drafts])
-        for branch, drafts in whole.branches
-    ]
-    return structs.replace(whole, conversation=conversation, branches=branches)
+    owner: Owner
+    agent: str
+    format: Format | None = None
+    keeps: Keeps = NOTHING_KEPT
+    key: bytes = b""
+    torn: bool = False
 
 
 def read_file(
@@ -105,86 +91,155 @@ def read_all(
     keep_users: bool = False,
     progress: Progress = lambda _: None,
 ) -> Contents:
-    """All that a file holds, as the owner's. `keep_users`: as belonging to those whom an Everthread export names."""
-    values = list(_values(path, progress))
-    if not values:
-        raise BadFormat("the file is empty", where=str(path))
-    found = format or _format(values)
-    if found is None:
-        raise BadFormat(_UNKNOWN, where=values[0].where)
-    if found == "everthread":
-        return _told_apart(read_lines(values, owner, keep_users=keep_users))
-    return Contents(_foreign(found, values, owner, agent), [])
-
-
-def _told_apart(lines: Iterable[Whole | OwnedDocument]) -> Contents:
-    contents = Contents([], [])
-    for one in lines:
-        if isinstance(one, Whole):
-            contents.wholes.append(one)
-        else:
+    """All that a file holds, as the owner's, in memory. `keep_users`: as belonging to those whom an Everthread export
+    names. `importing.import_path` reads and writes piece by piece instead."""
+    contents, open = Contents([], []), list[Portion]()
+    for one in read(path, Reading(owner, agent, format, Keeps(users=keep_users)), progress):
+        if isinstance(one, OwnedDocument):
             contents.documents.append(one)
+        elif isinstance(one, Portion):
+            open.append(one)
+            if one.last:
+                contents.wholes.append(_whole(open))
+                open = []
     return contents
 
 
-def _values(path: Path, progress: Progress) -> Iterator[JsonLine]:
-    """One value a line, or one value that fills the file."""
-    text = _text(path)
-    if path.suffix != ".jsonl":
-        try:
-            yield JsonLine("line 1", _json(text, ""))
+def _whole(portions: list[Portion]) -> Whole:
+    """A conversation of all its portions."""
+    branches: dict[int, tuple[Branch, list[Draft]]] = {}
+    for portion in portions:
+        for branch, _, drafts in portion.pieces:
+            branches.setdefault(branch.number, (branch, []))[1].extend(drafts)
+    blobs = {hash: data for portion in portions for hash, data in portion.blobs.items()}
+    ordered = [branches[number] for number in sorted(branches)]
+    return Whole(conversation=portions[-1].conversation, branches=ordered, blobs=blobs)
+
+
+def read(path: Path, how: Reading, progress: Progress = lambda _: None) -> Generator[Read, None, None]:
+    """All that a file, a zip file or a folder holds, piece by piece. BadFormat where any of it cannot be understood."""
+    for one in inputs(path):
+        yield from _Input(one, how, progress).read()
+
+
+class _Input:
+    """One file that is read."""
+
+    def __init__(self, input: Input, how: Reading, progress: Progress) -> None:
+        self._input, self._how, self._progress = input, how, progress
+        self._after = ""  # the id of the newest conversation of message lists
+        self._seen: dict[bytes, int] = {}
+
+    def read(self) -> Iterator[Read]:
+        with closing(self._values(self._progress)) as all_values:
+            format, values = self._format(all_values)
+            if format == "everthread":
+                yield from read_lines(values, self._how.owner, keeps=self._how.keeps)
+            else:
+                yield from self._foreign(format, values)
+
+    def _values(self, progress: Progress) -> Generator[JsonLine, None, None]:
+        is_lines = self._input.lines or self._how.torn
+        if not is_lines:
+            with self._input.open() as file:
+                is_lines = not streams.is_one_value(file)
+        with self._input.open() as file:
+            if is_lines:
+                yield from streams.lines(file, self._input.name, progress, torn=self._how.torn)
+            else:
+                yield from streams.value(file, self._input.name, progress)
+
+    def _format(self, values: Iterator[JsonLine]) -> tuple[Format, Iterator[JsonLine]]:
+        """The format of the first value that has one; and all values."""
+        looked = list(islice(values, 1))
+        if not looked:
+            raise BadFormat("the file is empty", where=self._input.name)
+        if self._how.format:
+            return self._how.format, chain(looked, values)
+        if looked[0].value == [] or is_message(looked[0].value):
+            return "openai", chain(looked, values)  # found out once all messages are there
+        while not (found := _format_of(looked[-1].value)) and len(looked) < LOOKED:
+            more = list(islice(values, 1))
+            if not more:
+                raise BadFormat(_UNKNOWN, where=looked[0].where)
+            looked += more
+        if not found:
+            raise BadFormat(_UNKNOWN, where=looked[0].where)
+        return found, chain(looked, values)
+
+    # -- histories of other programs -----------------------------------------------------------------------
+
+    def _foreign(self, format: Format, values: Iterator[JsonLine]) -> Iterator[Portion]:
+        first = next(values)
+        if is_message(first.value) and format not in _EXPORTS:
+            yield from self._messages(chain([first], values), first.where)
             return
-        except BadFormat as problem:
-            if not _begins_with_a_value(text):
-                raise BadFormat(problem.reason, where=problem.where or str(path)) from None
-    yield from _lines(text, progress)
+        for body in _bodies(chain([first], values)):
+            made = self._exported(format, body) if format in _EXPORTS else self._of_messages(format, body)
+            yield structs.replace(made, source=self._source(format, body.value))
 
+    def _messages(self, values: Iterator[JsonLine], where: str) -> Iterator[Portion]:
+        """One conversation, whose messages are the values."""
+        where = "line 1" if ", [" in where else f"{where} on"
+        values, long = is_long(values)
+        if not long:
+            messages = [one.value for one in values]
+            format = self._how.format or detect(messages) or "openai"
+            made = self._of_messages(format, JsonLine(where, messages))
+            yield structs.replace(made, source=self._source(format, messages))
+            return
+        with closing(self._values(lambda _: None)) as again:
+            whole = LongList.of(again, self._how.format)
+        empty = self._portion(None, [], [], name="")
+        source = self._keyed(whole.digest)
+        seq = 0
+        for events, times, last in whole.events(values, where, _events):
+            if not seq and times and times[0] is not None:
+                empty = self._portion(times[0], [], [], name="", id=empty.conversation.id)
+            drafts = [Draft(event=event, time=time) for event, time in zip(events, times, strict=True)]
+            pieces = [(empty.pieces[0][0], seq + 1, drafts)]
+            yield structs.replace(empty, pieces=pieces, last=last, source=source)
+            seq += len(drafts)
 
-def _lines(text: str, progress: Progress) -> Iterator[JsonLine]:
-    for number, line in enumerate(text.split("\n"), 1):
-        progress(1)
-        if line.strip():
-            yield JsonLine(f"line {number}", _json(line, f"line {number}"))
+    def _exported(self, format: Format, body: JsonLine) -> Portion:
+        with _shallow(body.where):
+            exported = _EXPORTS[format](body.value, where=body.where)
+        made = whole_of(exported, self._how.owner, agent=self._how.agent, name=_title({"name": exported.name}))
+        pieces = [(branch, branch.at + 1, drafts) for branch, drafts in made.branches]
+        return Portion(conversation=made.conversation, pieces=pieces, blobs=made.blobs)
 
+    def _of_messages(self, format: Format, body: JsonLine) -> Portion:
+        with _shallow(body.where):
+            events = _events(format, body)
+        times = times_of(events, now=now())
+        name = _title(body.value if isinstance(body.value, dict) else {})
+        return self._portion(times[0] if times else None, events, times, name=name)
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise BadFormat(f"not UTF-8 text ({problem.reason} at byte {problem.start})", where=str(path)) from None
-    except OSError as problem:
-        raise BadFormat(f"cannot be read ({problem.strerror})", where=str(path)) from None
+    def _portion(
+        self, began: int | None, events: list[Event], times: list[int | None], *, name: str, id: str = ""
+    ) -> Portion:
+        """A conversation of one branch. Message lists seldom say when they began: the last of a file is the newest."""
+        time = now() if began is None else began
+        self._after = id or make_id(time, secrets.randbits(80), after=self._after)
+        owner, start = self._how.owner, moment(time)
+        conversation = Conversation(
+            tenant=owner.tenant, id=self._after, user=owner.user, agent=self._how.agent, name=name, began=start
+        )
+        main = Branch(number=MAIN, name="main", parent=None, at=0, time=start)
+        drafts = [Draft(event=event, time=time) for event, time in zip(events, times, strict=True)]
+        return Portion(conversation=conversation, pieces=[(main, 1, drafts)])
 
+    def _source(self, format: Format, value: Any) -> str:
+        written = json.dumps([format, value], sort_keys=True, separators=(",", ":")).encode()
+        return self._keyed(hashlib.sha256(written).digest())
 
-def _begins_with_a_value(text: str) -> bool:
-    """Whether the file may hold one value a line: the first line that is not empty is a value by itself."""
-    first = next((line for line in text.split("\n") if line.strip()), "null")
-    try:
-        _json(first, "")
-    except BadFormat:
-        return False
-    return True
-
-
-def _json(text: str, where: str) -> Any:
-    """The value of a text; without a `where`, a fault is placed on its line of the text."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as problem:
-        reason = f"not JSON ({problem.msg} at column {problem.colno})"
-        raise BadFormat(reason, where=where or f"line {problem.lineno}") from None
-    except ValueError as problem:  # a number of 5,000 digits
-        raise BadFormat(f"not JSON ({problem})", where=where) from None
-    except RecursionError:
-        raise BadFormat("nested too deeply", where=where) from None
-
-
-def _format(values: list[JsonLine]) -> Format | None:
-    """The format of the first value that has one."""
-    first = values[0].value
-    if first == [] or is_message(first):
-        return detect([numbered.value for numbered in values]) or "openai"
-    return next(filter(None, (_format_of(numbered.value) for numbered in values)), None)
+    def _keyed(self, digest: bytes) -> str:
+        """The hash by which a history is known; of one that is there twice, another each time."""
+        before = self._seen.get(digest, 0)
+        if before or len(self._seen) < SEEN:
+            self._seen[digest] = before + 1
+        told = b"\0".join((digest, self._how.agent.encode(), str(before).encode()))
+        return hmac.digest(self._how.key, told, "sha256").hex()
 
 
 def _format_of(value: object) -> Format | None:
@@ -193,53 +248,13 @@ def _format_of(value: object) -> Format | None:
     return next(filter(None, map(detect, (value, *items))), None)
 
 
-# -- histories of other programs ---------------------------------------------------------------------------
-
-
-def _foreign(format: Format, values: list[JsonLine], owner: Owner, agent: str) -> list[Whole]:
-    if format in _EXPORTS:
-        return [_exported(format, body, owner, agent) for body in _bodies(values)]
-    return _in_order([_of_messages(format, body, owner, agent) for body in _bodies(values)])
-
-
-def _bodies(values: list[JsonLine]) -> Iterator[JsonLine]:
-    """The conversations in a file: one a line, one of lines that are messages each, or a list of them."""
-    if is_message(values[0].value):
-        yield JsonLine(f"{values[0].where} on", [numbered.value for numbered in values])
-        return
+def _bodies(values: Iterable[JsonLine]) -> Iterator[JsonLine]:
+    """The conversations in a file: one a value, or a list of them."""
     for where, value in values:
-        if _is_list_of_conversations(value):
+        if isinstance(value, list) and value and not is_message(value[0]):
             yield from (JsonLine(f"{where}, [{index}]", item) for index, item in enumerate(value))
         else:
             yield JsonLine(where, value)
-
-
-def _is_list_of_conversations(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and not is_message(value[0])
-
-
-def _exported(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole:
-    with _shallow(body.where):
-        exported = _EXPORTS[format](body.value, where=body.where)
-    return whole_of(exported, owner, agent=agent, name=_title({"name": exported.name}))
-
-
-def _of_messages(format: Format, body: JsonLine, owner: Owner, agent: str) -> Whole:
-    with _shallow(body.where):
-        events = _events(format, body)
-    times = times_of(events, now=now())
-    began = moment(now() if not times or times[0] is None else times[0])
-    conversation = Conversation(
-        tenant=owner.tenant,
-        id="",  # in the order of the file, once all are read
-        user=owner.user,
-        agent=agent,
-        name=_title(body.value if isinstance(body.value, dict) else {}),
-        began=began,
-    )
-    main = Branch(number=MAIN, name="main", parent=None, at=0, time=began)
-    drafts = [Draft(event=event, time=time) for event, time in zip(events, times, strict=True)]
-    return Whole(conversation=conversation, branches=[(main, drafts)])
 
 
 def _events(format: Format, body: JsonLine) -> list[Event]:
@@ -263,15 +278,6 @@ def _shallow(where: str) -> Iterator[None]:
         yield
     except RecursionError:
         raise BadFormat("nested too deeply", where=where) from None
-
-
-def _in_order(wholes: list[Whole]) -> list[Whole]:
-    """Message lists seldom say when they began: the last of a file is the newest."""
-    after, ordered = "", []
-    for whole in wholes:
-        after = make_id(microseconds(whole.conversation.began), secrets.randbits(80), after=after)
-        ordered.append(structs.replace(whole, conversation=structs.replace(whole.conversation, id=after)))
-    return ordered
 
 
 def _title(about: dict[str, Any]) -> str:

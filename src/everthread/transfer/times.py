@@ -19,11 +19,11 @@ FIELDS = ("created_at", "timestamp", "created", "time")
 _MILLISECONDS = 100_000_000_000  # from here on: in seconds this is the year 5138, in milliseconds 1973
 
 
-def times_of(events: Sequence[Event], *, now: int) -> list[int | None]:
+def times_of(events: Sequence[Event], *, now: int, newest: int | None = None) -> list[int | None]:
     """A time for each event, never before that of the one before it; the one before it, where it has none of its own.
-    Where none has one at all, that is said with None."""
+    Where none has one at all, that is said with None. `newest`: that of the event before them."""
     given = [_time(event, now) for event in events]
-    known = [time for time in given if time is not None]
+    known = [time for time in (newest, *given) if time is not None]
     if not known:
         return given
     times, newest = list[int | None](), known[0]

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from everthread.core.branches import Branch
+from everthread.core.branches import ENDLESS, Branch
 from everthread.core.events import Command, Redacted, media_of
 from everthread.core.logged import Logged
 from everthread.core.times import moment
@@ -29,13 +29,16 @@ PAGE = 500
 LOOKS = 10  # at most; an export ends sooner, once nothing new has come
 
 
-async def export_lines(log: Log, conversation: Conversation, *, follow: bool = False) -> AsyncIterator[bytes]:
-    """The lines of a conversation; with `follow`, then those of what comes, on whichever branch, for ever.
+async def export_lines(
+    log: Log, conversation: Conversation, *, follow: bool = False, tenant: bool = False, receipts: bool = False
+) -> AsyncIterator[bytes]:
+    """The lines of a conversation; with `follow`, then those of what comes, on whichever branch, for ever. `tenant`:
+    they say whose tenant's it is; `receipts`: with what is kept of appends with a key.
 
     While following, gives an empty line, b"", each time it has caught up. Raises Outdated when the lines so far
     hold what must be forgotten, and UnknownConversation when all of them do.
     """
-    written = _Written(log, await log.conversations.mine(conversation))
+    written = Written(log, await log.conversations.mine(conversation), tenant=tenant)
     if follow:
         async for _ in log.changes(conversation.about):
             async for line in written.news():
@@ -47,15 +50,20 @@ async def export_lines(log: Log, conversation: Conversation, *, follow: bool = F
             came = True
             yield line
         if not came:
-            return
+            break
+    for one in await log.imports.receipts(conversation) if receipts else ():
+        if one["last"] <= written.at.reached.get(one["branch"], 0):
+            yield _line({"receipt": one})
 
 
-async def document_lines(log: Log, owner: Owner) -> AsyncIterator[bytes]:
-    """The lines of all that is kept for a user beside conversations, such as MEMORY.md, with all versions."""
-    for newest in await log.documents.all(owner):
+async def document_lines(log: Log, owner: Owner, *, tenant: bool = False) -> AsyncIterator[bytes]:
+    """The lines of all that is kept for a user beside conversations, such as MEMORY.md, with all versions. `tenant`:
+    they say whose tenant's it is."""
+    whose = {"tenant": owner.tenant} if tenant else {}
+    for newest in await log.documents.all(owner, limit=ENDLESS):
         for one in reversed(await log.documents.versions(owner, newest.name, limit=newest.version)):
             about = {"user": owner.user, **msgspec.structs.asdict(one), "time": timestamp(moment(one.time))}
-            yield _line({"everthread": VERSION, "document": about})
+            yield _line({"everthread": VERSION, **whose, "document": about})
 
 
 async def all_lines(log: Log, owner: Owner) -> AsyncIterator[bytes]:
@@ -107,16 +115,27 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-class _Written:
-    """What of a conversation has been written out so far."""
+class WrittenUpTo(msgspec.Struct, kw_only=True):
+    """How far a conversation has been written out: what the lines so far say of it, the newest seq and id of each
+    branch, and the images and files that are among them."""
 
-    def __init__(self, log: Log, conversation: Conversation) -> None:
+    says: dict[str, Any] = {}
+    reached: dict[int, int] = {}
+    ids: dict[int, str] = {}
+    blobs: set[str] = set()
+
+
+class Written:
+    """What of a conversation has been written out so far. `at`: from where it goes on."""
+
+    def __init__(
+        self, log: Log, conversation: Conversation, *, tenant: bool = False, at: WrittenUpTo | None = None
+    ) -> None:
         self._log = log
         self._conversation = conversation
-        self._says: dict[str, Any] = {}  # what the lines so far say of the conversation itself
-        self._reached: dict[int, int] = {}  # the newest seq written of each branch
+        self._whose = {"tenant": conversation.tenant} if tenant else {}
+        self.at = at or WrittenUpTo()
         self._tombstones: set[tuple[int, int]] = set()
-        self._blobs: set[str] = set()
 
     async def news(self) -> AsyncIterator[bytes]:
         """The lines of what came since the last time."""
@@ -124,31 +143,31 @@ class _Written:
         owner = self._conversation.owner
         now = await self._log.conversations.find(owner, self._conversation.id)
         says = _says(now)
-        if not self._says:
-            self._says = says
+        if not self.at.says:
+            self.at.says = says
             events = (await self._log.conversations.totals(now)).events
-            yield _line({"everthread": VERSION, "conversation": _about(now), "events": events})
+            yield _line({"everthread": VERSION, **self._whose, "conversation": _about(now), "events": events})
         for totals in await self._log.conversations.branches(now):
             async for line in self._branch(totals):
                 yield line
-        if says != self._says:
-            self._says = says
+        if says != self.at.says:
+            self.at.says = says
             yield _line({"conversation": says})
 
     async def _branch(self, totals: BranchTotals) -> AsyncIterator[bytes]:
-        branch = totals.branch
-        if branch.number not in self._reached:
-            self._reached[branch.number] = branch.at
+        branch, reached = totals.branch, self.at.reached
+        if branch.number not in reached:
+            reached[branch.number] = branch.at
             if branch.number != MAIN:
                 yield _line({"branch": _introduced(branch)})
-        if totals.last <= self._reached[branch.number]:
+        if totals.last <= reached[branch.number]:
             return
-        async for event in _own_events(self._log, self._conversation, branch, self._reached[branch.number]):
+        async for event in _own_events(self._log, self._conversation, branch, reached[branch.number]):
             await self._note_redaction(event)
             async for line in self._new_blobs(event):
                 yield line
             yield event_line(event)
-            self._reached[branch.number] = event.seq
+            reached[branch.number], self.at.ids[branch.number] = event.seq, event.id
 
     async def _note_redaction(self, event: Logged) -> None:
         """Raises Outdated where the event says that another was redacted whose content has been written."""
@@ -156,14 +175,14 @@ class _Written:
             case Redacted():
                 self._tombstones.add((event.branch, event.seq))
             case Command(name="redact", arguments={"seq": int(seq), "branch": int(number)}):
-                if seq <= self._reached.get(number, 0) and await self._is_forgotten(number, seq):
+                if seq <= self.at.reached.get(number, 0) and await self._is_forgotten(number, seq):
                     raise Outdated
 
     async def _new_blobs(self, event: Logged) -> AsyncIterator[bytes]:
         """The lines of the images and files that this event is the first to show."""
-        for hash in {media.blob for media in media_of(event.event) if media.blob} - self._blobs:
+        for hash in {media.blob for media in media_of(event.event) if media.blob} - self.at.blobs:
             yield _line({"blob": {"hash": hash, "data": await self._blob(event, hash)}})
-            self._blobs.add(hash)
+            self.at.blobs.add(hash)
 
     async def _blob(self, event: Logged, hash: str) -> str:
         line = await self._log.line(self._conversation, event.branch)

@@ -87,10 +87,10 @@ def versions(owner: Owner, name: str, *, limit: int) -> Script[list[Document]]:
     return [_document(row) for row in rows]
 
 
-def forget(owner: Owner, name: str, begun: Tell) -> Script[Outcome[None]]:
+def forget(owner: Owner, name: str, begun: list[Tell]) -> Script[Outcome[None]]:
     """Remove all versions; `begun` writes down that it is being done."""
     yield from ()
-    return Outcome(None, [Tell("forget_document", [_key(owner, name)]), begun])
+    return Outcome(None, [Tell("forget_document", [_key(owner, name)]), *begun])
 
 
 def _key(owner: Owner, name: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ def _numbered(tenant: str, conversation: str, number: int | None) -> Script[Bran
     if number is not None and not 0 < number <= ENDLESS:
         return None
     rows = yield Ask("branch", {"tenant": tenant, "conversation": conversation, "branch": number})
-    return _branch(rows[0]) if rows else None
+    return branch_of(rows[0]) if rows else None
 
 
 def remember(line: Line, known: Lines) -> Line:
@@ -95,7 +95,7 @@ def _left_of(row: Row, ends: dict[int, Head], begun: dict[int, Head]) -> Departu
 
 def branches(tenant: str, conversation: str) -> Script[list[Branch]]:
     rows = yield Ask("branches", {"tenant": tenant, "conversation": conversation})
-    return [_branch(row) for row in rows]
+    return [branch_of(row) for row in rows]
 
 
 class Act(NamedTuple):
@@ -217,7 +217,7 @@ def _free_name(key: dict[str, str], name: str, word: str, number: int) -> Script
     raise AlreadyExists("branch", name)
 
 
-def _branch(row: Row) -> Branch:
+def branch_of(row: Row) -> Branch:
     number, name, parent, at, time = row
     return Branch(number=number, name=name, parent=parent, at=at, time=moment(time))
 

@@ -147,6 +147,9 @@ def strays() -> Script[list[str]]:
     for id, conversation, _, seq in (yield Ask("schedules_of_forgotten_calls", {"tombstone": TOMBSTONE})):
         problems.append(f"event {seq} of conversation {conversation} is {HALF}: it made the schedule {id}")
     waiting = [HalfForgotten(*row) for row in (yield Ask("forgetting", {"limit": ENDLESS}))]
+    for _, conversation, _, _, folder in (yield Ask("owed", {"limit": ENDLESS})):
+        what = f"conversation {conversation}" if conversation else "a document"
+        problems.append(f"{what} is {HALF}: the mirror {folder} has to follow (`everthread mirror keep --once`)")
     return problems + [f"{one} is {HALF}: whoever opens the store next finishes it" for one in waiting]
 
 

@@ -56,6 +56,7 @@ TABLES = (
     "schedules",
     "quotes",
     "canvases",
+    "imports",
     "forgetting",
     "events",
     "branches",
@@ -131,7 +132,14 @@ def _redaction(line: Line, newest: Head, event: Logged, here: Mapping[Spot, Reda
     # as in a turn's appends, or the two would wait for each other.
     running = leases.forget(line.tenant, line.conversation)
     writes = [running, *mark(line, newest, commands, act), Tell("count_redaction", [key]), *_unnamed(key, event)]
+    writes.append(owed(key, act.now))
     return [*writes, *_gone(line.tenant, here, act.now), *_unscheduled(line, event, here), *unindexed]
+
+
+def owed(key: Mapping[str, str], now: int) -> Tell:
+    """The statement that has every mirror follow (transfer.mirrored), whoever runs it and whenever. Of no conversation:
+    a document was forgotten."""
+    return Tell("owe_mirrors", [{**key, "time": now}])
 
 
 def _with_content(line: Line, seq: int, *, last: int) -> Script[Logged]:
@@ -292,7 +300,8 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     rest = [*usage.forgotten([key], now, whole=True), *(Tell(f"erase_{table}", [key]) for table in TABLES)]
     whole = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
     still = [begun(one) for one in (whole, *(_still(conversation.tenant, copy, now) for copy in copies))]
-    return Outcome(None, [held, *unindexed, *rest, Tell("erase_conversation", [{**key, "time": now}]), *still])
+    gone = [Tell("erase_conversation", [{**key, "time": now}]), owed(key, now)]
+    return Outcome(None, [held, *unindexed, *rest, *gone, *still])
 
 
 def _is_erased(conversation: Conversation) -> Script[bool]:
@@ -317,6 +326,7 @@ def erase_user(owner: Owner, *, now: int) -> Script[Outcome[list[Conversation]]]
     rows = [HalfForgotten(owner.tenant, "", 0, 0, owner.user, USER, now)]
     rows += [HalfForgotten(owner.tenant, one.id, 0, 0, owner.user, CONVERSATION, now) for one in found]
     documents = [Tell("erase_documents", [owner._asdict()])] if owner.user else []  # the tenant's have no user
+    documents.append(owed({"tenant": owner.tenant, "conversation": ""}, now))
     return Outcome(found, [*documents, Tell("insert_forgetting", [row._asdict() for row in rows])])
 
 

@@ -62,6 +62,121 @@ LIMIT 1
 -- Of every tenant and user: for operators only.
 SELECT tenant, conversation FROM conversations ORDER BY tenant, conversation
 
+-- name: everybodys_conversations
+-- A page of all that are not erased, of every tenant and user: for operators only.
+SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+FROM conversations
+WHERE (tenant > :tenant OR (tenant = :tenant AND conversation > :after)) AND erased IS NULL
+ORDER BY tenant, conversation LIMIT :limit
+
+-- name: active_since
+-- Those of every tenant and user with something new since a minute: for operators only.
+SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+FROM conversations
+WHERE active >= CAST(:minute AS bigint) AND erased IS NULL
+    AND (tenant > :tenant OR (tenant = :tenant AND conversation > :after))
+ORDER BY tenant, conversation LIMIT :limit
+
+-- name: anybodys_conversation
+-- Whoever it belongs to: for operators only.
+SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: idle_conversations
+-- A tenant's conversations with nothing new since a minute, none of whose turns is open or waits, and with no schedule
+-- that is still to be said.
+SELECT c.tenant, c.conversation, c."user", c.agent, c.name, c.goal, c.settings, c.current, c.time, c.alias, c.metadata, c.erased
+FROM conversations AS c
+WHERE c.tenant = :tenant AND c.erased IS NULL AND c.active < CAST(:minute AS bigint) AND c.conversation > :after
+    AND NOT EXISTS (SELECT 1 FROM schedules AS s
+        WHERE s.tenant = c.tenant AND s.conversation = c.conversation AND s.state = 'active')
+    AND NOT EXISTS (SELECT 1 FROM branches AS b JOIN events AS e
+        ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
+        WHERE b.tenant = c.tenant AND b.conversation = c.conversation AND e.state IN ('open', 'waiting')
+            AND e.seq = (SELECT max(seq) FROM events
+                WHERE tenant = b.tenant AND conversation = b.conversation AND branch = b.branch))
+ORDER BY c.conversation LIMIT :limit
+
+-- name: everybody
+-- Every tenant, and its users ('' is the tenant itself), that have anything: for operators only.
+SELECT tenant, "user" FROM conversations WHERE erased IS NULL
+UNION SELECT tenant, "user" FROM documents
+UNION SELECT tenant, "user" FROM accounts
+ORDER BY 1, 2
+
+-- == records of a whole store, which operators move ==
+
+-- name: read_account
+SELECT tenant, "user", role, password, made, disabled FROM accounts ORDER BY tenant, "user"
+
+-- name: write_account
+INSERT INTO accounts (tenant, "user", role, password, made, disabled)
+VALUES (:tenant, :user, :role, :password, :made, :disabled) ON CONFLICT DO NOTHING
+
+-- name: there_account
+SELECT 1 FROM accounts WHERE tenant = :tenant AND "user" = :user
+
+-- name: read_api_key
+SELECT tenant, id, hash, "user", application, users, label, scopes, made, until, seen, revoked FROM api_keys
+ORDER BY tenant, id
+
+-- name: write_api_key
+INSERT INTO api_keys (tenant, id, hash, "user", application, users, label, scopes, made, until, seen, revoked)
+VALUES (:tenant, :id, :hash, :user, :application, :users, :label, :scopes, :made, :until, :seen, :revoked)
+ON CONFLICT DO NOTHING
+
+-- name: there_api_key
+SELECT 1 FROM api_keys WHERE tenant = :tenant AND id = :id
+
+-- name: read_provider_key
+SELECT tenant, provider, key_id, nonce, sealed, made FROM provider_keys ORDER BY tenant, provider
+
+-- name: write_provider_key
+INSERT INTO provider_keys (tenant, provider, key_id, nonce, sealed, made)
+VALUES (:tenant, :provider, :key_id, :nonce, :sealed, :made) ON CONFLICT DO NOTHING
+
+-- name: there_provider_key
+SELECT 1 FROM provider_keys WHERE tenant = :tenant AND provider = :provider
+
+-- name: read_schedule
+SELECT tenant, conversation, id, "user", text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq
+FROM schedules ORDER BY tenant, conversation, id
+
+-- name: write_schedule
+INSERT INTO schedules (tenant, conversation, id, "user", text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq)
+VALUES (:tenant, :conversation, :id, :user, :text, :at, :cron, :zone, :missed, :state, :due, :look, :failures, :ran,
+    :made_conversation, :made_branch, :made_seq) ON CONFLICT DO NOTHING
+
+-- name: there_schedule
+SELECT 1 FROM schedules WHERE tenant = :tenant AND conversation = :conversation AND id = :id
+
+-- name: read_erased
+SELECT tenant, conversation, "user", agent, time, active, erased FROM conversations WHERE erased IS NOT NULL
+ORDER BY tenant, conversation
+
+-- name: write_erased
+INSERT INTO conversations
+    (tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, active, erased)
+VALUES (:tenant, :conversation, :user, :agent, '', '', '{}', 1, :time, NULL, '{}', :active, :erased)
+ON CONFLICT DO NOTHING
+
+-- name: there_erased
+SELECT 1 FROM conversations WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: read_calibration
+SELECT model, step, count FROM calibrations ORDER BY model, step
+
+-- name: write_calibration
+INSERT INTO calibrations (model, step, count) VALUES (:model, :step, :count) ON CONFLICT DO NOTHING
+
+-- name: there_calibration
+SELECT 1 FROM calibrations WHERE model = :model AND step = :step
+
+-- name: all_receipts
+SELECT key, branch, first, last, hash FROM receipts WHERE tenant = :tenant AND conversation = :conversation ORDER BY key
+
 -- name: branch_heads
 -- Every branch of a conversation with its newest event's sums and those before its first own event.
 SELECT b.branch, b.name, b.parent, b.at, b.time,
@@ -1137,6 +1252,38 @@ WHERE q.tenant = :tenant AND q.conversation = :conversation AND q.branch = :bran
 -- name: forget_quotes
 DELETE FROM quotes WHERE tenant = :tenant AND conversation = :conversation AND branch = :branch AND seq = :seq
 
+-- name: owed_by_mirror
+-- What a mirror has to follow, the oldest first.
+SELECT tenant, conversation, mirror, time FROM mirrors_owe WHERE mirror = :mirror ORDER BY time LIMIT :limit
+
+-- name: owed
+-- What any mirror has to follow: for operators.
+SELECT o.tenant, o.conversation, o.mirror, o.time, m.folder FROM mirrors_owe AS o JOIN mirrors AS m ON m.mirror = o.mirror
+ORDER BY o.time LIMIT :limit
+
+-- name: pay_mirror
+DELETE FROM mirrors_owe
+WHERE tenant = :tenant AND conversation = :conversation AND mirror = :mirror AND time = :time
+
+-- name: mirrors
+SELECT mirror, folder, seen FROM mirrors ORDER BY mirror
+
+-- name: know_mirror
+INSERT INTO mirrors (mirror, folder, seen) VALUES (:mirror, :folder, :seen)
+ON CONFLICT (mirror) DO UPDATE SET folder = :folder, seen = :seen
+
+-- name: forget_mirror_owed
+DELETE FROM mirrors_owe WHERE mirror = :mirror
+
+-- name: forget_mirror
+DELETE FROM mirrors WHERE mirror = :mirror
+
+-- name: imported
+SELECT conversation FROM imports WHERE tenant = :tenant AND "user" = :user AND source = :source
+
+-- name: insert_import
+INSERT INTO imports (tenant, "user", source, conversation) VALUES (:tenant, :user, :source, :conversation)
+
 -- name: erase_quotes
 DELETE FROM quotes WHERE tenant = :tenant AND conversation = :conversation
 
@@ -1166,6 +1313,15 @@ DELETE FROM canvases WHERE tenant = :tenant AND conversation = :conversation AND
 
 -- name: erase_canvases
 DELETE FROM canvases WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: erase_imports
+DELETE FROM imports WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: owe_mirrors
+-- Something of a conversation was forgotten: every mirror has to follow.
+INSERT INTO mirrors_owe (tenant, conversation, mirror, time)
+SELECT CAST(:tenant AS text), CAST(:conversation AS text), mirror, CAST(:time AS bigint) FROM mirrors
+WHERE true ON CONFLICT DO NOTHING
 
 -- name: insert_forgetting
 INSERT INTO forgetting (tenant, conversation, branch, seq, "user", what, time)

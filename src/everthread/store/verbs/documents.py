@@ -10,7 +10,7 @@ from everthread.store.beside import documents
 from everthread.store.beside.documents import Document
 from everthread.store.conversations import Owner
 from everthread.store.engine import Engine
-from everthread.store.scripts.forget import DOCUMENT, HalfForgotten, begun
+from everthread.store.scripts.forget import DOCUMENT, HalfForgotten, begun, owed
 from everthread.store.verbs.forgetting import Forgetting
 
 
@@ -48,7 +48,8 @@ class Documents:
     async def forget(self, owner: Owner, name: str) -> None:
         """Remove a document for ever, with all its versions. NotYetGone: as for `redact`."""
         one = HalfForgotten(owner.tenant, "", 0, 0, user="", what=DOCUMENT, time=self._clock())
-        await self._engine.write(partial(documents.forget, owner, name, begun(one)), about=_about(owner))
+        still = [begun(one), owed({"tenant": owner.tenant, "conversation": ""}, one.time)]
+        await self._engine.write(partial(documents.forget, owner, name, still), about=_about(owner))
         audit.info("forgot a document %s", "of a user" if owner.user else "of a tenant")
         await self._forgetting.finish()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -48,6 +48,7 @@ class Forgetting:
         self._lines = lines
         self._windows = windows
         self._gap = session_gap
+        self.followers: list[Callable[[], Awaitable[None]]] = []  # that have to follow what was forgotten: mirrors
 
     async def redact(self, line: Line, *seqs: int) -> None:
         """Take the content out of events for ever, on every branch that shares them, and out of every copy that was
@@ -110,6 +111,8 @@ class Forgetting:
                     raise
                 return
             await self._engine.write(partial(forget.ended, done), about="forgetting")
+        for follow in self.followers:
+            await follow()
 
     async def _go_on_with_all(self) -> list[HalfForgotten]:
         """Go on with all that is being forgotten; what could be done. One that fails keeps no other back."""

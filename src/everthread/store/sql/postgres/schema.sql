@@ -449,6 +449,38 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_user ON audit (tenant, "user");
 CREATE INDEX audit_by_actor ON audit (tenant, done_by);
 
+-- Histories of other programs that were imported: by a keyed hash of each, so that the same file twice adds nothing.
+-- Erasing a conversation removes its row.
+CREATE TABLE imports (
+    tenant       TEXT COLLATE "C" NOT NULL,
+    "user"       TEXT COLLATE "C" NOT NULL,
+    source       TEXT COLLATE "C" NOT NULL,
+    conversation TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, "user", source),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, conversation)
+);
+
+CREATE INDEX imports_by_conversation ON imports (tenant, conversation);
+
+-- The folders that mirror this store (transfer.mirror), each with the mark that it carries, and where it was seen last.
+CREATE TABLE mirrors (
+    mirror TEXT   COLLATE "C" NOT NULL PRIMARY KEY,
+    folder TEXT   COLLATE "C" NOT NULL,
+    seen   BIGINT NOT NULL
+);
+
+-- Conversations of which something was forgotten that a mirror may still hold. Written with what is forgotten, for every
+-- mirror; gone once that mirror has followed.
+CREATE TABLE mirrors_owe (
+    tenant       TEXT   COLLATE "C" NOT NULL,
+    conversation TEXT   COLLATE "C" NOT NULL,
+    mirror       TEXT   COLLATE "C" NOT NULL,
+    time         BIGINT NOT NULL,
+    PRIMARY KEY (tenant, conversation, mirror, time)
+);
+
+CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);
+
 -- The second wall between tenants (docs/decisions/0044): of every table that says whose a row is, a connection sees and
 -- writes the rows of the tenant that its variable names, all of them where that is '*' (the operator), and none where it is
 -- not set. FORCE, or the owner would see everything. The variable is read once a query, not once a row, and CASE keeps the
@@ -459,8 +491,8 @@ DECLARE
 BEGIN
     FOREACH walled IN ARRAY ARRAY[
         'accounts', 'api_keys', 'audit', 'blob_uses', 'blobs', 'branches', 'canvases', 'conversations', 'documents',
-        'events', 'forgetting', 'leases', 'links', 'model_calls', 'provider_keys', 'quotes', 'recall_branches',
-        'recall_conversations', 'receipts', 'reminders', 'schedules', 'sign_ins'
+        'events', 'forgetting', 'imports', 'leases', 'links', 'mirrors_owe', 'model_calls', 'provider_keys', 'quotes',
+        'recall_branches', 'recall_conversations', 'receipts', 'reminders', 'schedules', 'sign_ins'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', walled);
         EXECUTE format($policy$
