@@ -17,6 +17,7 @@ from everthread.errors import Forbidden
 LOCKED = frozenset(
     {"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"}
     | {"memory_calls", "memory_dollars"}
+    | {"archive", "archive_after", "archive_place", "archive_encryption"}
 )
 MODELS = frozenset({"model", "fallback", "summary_model"})
 FILES, IN_THE_WHEEL = "local:", "local:smollm2"  # any other name of a model in the process is a path

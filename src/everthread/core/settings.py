@@ -59,3 +59,7 @@ class GivenSettings(TypedDict, total=False):
     clock: Literal["off", "day", "hour", "minute"] | None
     canvas: Literal["message", "instructions", "off"] | None
     canvas_tokens: int | None
+    archive: bool | None
+    archive_after: float | None
+    archive_place: str | None
+    archive_encryption: bool | None

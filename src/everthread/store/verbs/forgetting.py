@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -48,6 +48,7 @@ class Forgetting:
         self._lines = lines
         self._windows = windows
         self._gap = session_gap
+        self.reaches: list[Callable[[], Awaitable[None]]] = []  # beyond the store: what is forgotten there as well
 
     async def redact(self, line: Line, *seqs: int) -> None:
         """Take the content out of events for ever, on every branch that shares them, and out of every copy that was
@@ -100,8 +101,9 @@ class Forgetting:
         return await self._engine.read(lambda: forget.pending(MOST))
 
     async def finish(self, *, patient: bool = True) -> None:
-        """Finish all that is being forgotten, whoever began it. NotYetGone: another program still reads the old bytes;
-        without `patient` they are left for the next time instead."""
+        """Finish all that is being forgotten, whoever began it, beyond the store as well: NotReached, where that is out
+        of reach now. NotYetGone: another program still reads the old bytes; without `patient` they are left for the
+        next time instead."""
         while done := await self._go_on_with_all():
             try:
                 await self._engine.scrub(patient=patient)
@@ -110,6 +112,8 @@ class Forgetting:
                     raise
                 return
             await self._engine.write(partial(forget.ended, done), about="forgetting")
+        for reach in self.reaches:
+            await reach()
 
     async def _go_on_with_all(self) -> list[HalfForgotten]:
         """Go on with all that is being forgotten; what could be done. One that fails keeps no other back."""
