@@ -157,7 +157,7 @@ ROUTES: tuple[Route, ...] = (
         ("GET", "/schedules", Everthread.schedules, "read"),
         ("GET", "/default-model", Everthread.default_model, "read"),
         ("GET", "/archives", Everthread.archives, "read"),
-        ("POST", "/archives", Everthread.archive, "write"),
+        ("POST", "/archives/{id}", Everthread.archive, "write"),
         ("POST", "/archives/{id}/restore", Everthread.restore, "write"),
         ("POST", "/forget-me", Everthread.erase_user, "forget"),
     ),

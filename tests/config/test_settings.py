@@ -135,6 +135,14 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "clock": ("off, day, hour or minute", ["off", "day", "hour", "minute"], ["", "second", False]),
     "canvas": ("message, instructions or off", ["message", "instructions", "off"], ["", "on", True]),
     "canvas_tokens": ("a whole number from 50 to 1,000,000,000", [50, 1_000], [0, 49, "many", 1.5]),
+    "archive": ("true or false", [True, False], [0, 1, "true", None]),
+    "archive_after": ("a number from 0.01 to 36,500", [0.01, 30], [0, -1, 36_501, *NUMBERS]),
+    "archive_place": (
+        "the path of a folder, or s3://bucket/folder, or empty",
+        ["", "/var/archives", "~/archives", "s3://bucket", "s3://bucket/a/b"],
+        ["s3://", "http://bucket", "a\nb", " ", 3, None],
+    ),
+    "archive_encryption": ("true or false", [True, False], [0, 1, "true", None]),
 }
 
 
@@ -386,6 +394,8 @@ def _texts(name: str) -> st.SearchStrategy[str]:
     if name == "address":
         host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[1-9][0-9]{1,3})?(/v1)?\Z")
         return st.just("") | host
+    if name == "archive_place":
+        return st.just("") | st.from_regex(r"\A(s3://[a-z0-9.-]{3,20}(/[a-z]{1,9})?|/[a-z/]{1,20})\Z")
     assert name == "instructions", f"say how a valid {name} is made"
     return anything
 

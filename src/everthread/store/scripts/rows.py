@@ -42,7 +42,7 @@ def columns_of(part: str) -> tuple[str, ...]:
     if part == "conversations":
         text = "conversation user agent name goal settings current time forgotten alias metadata active"
         return tuple(text.split())
-    return tuple(name for name in statements("?{n}")[f"unpack_{part}"].names if name not in OWN)
+    return tuple(name for name in statements("?{n}")[f"insert_packed_{part}"].names if name not in OWN)
 
 
 def read(key: Mapping[str, str]) -> Script[Rows]:
@@ -56,7 +56,7 @@ def read(key: Mapping[str, str]) -> Script[Rows]:
 def put_back(key: Mapping[str, str], rows: Rows) -> list[Tell]:
     """The statements that write all rows but the conversation's own, which never went."""
     own = (key["tenant"], key["conversation"])
-    tells = [Tell(f"unpack_{part}", [(*own, *row) for row in rows[part]]) for part in PARTS[1:]]
+    tells = [Tell(f"insert_packed_{part}", [(*own, *row) for row in rows[part]]) for part in PARTS[1:]]
     return [tell for tell in tells if tell.rows]
 
 

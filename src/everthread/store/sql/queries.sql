@@ -1912,12 +1912,12 @@ SELECT branch FROM branches WHERE tenant = :tenant AND conversation = :conversat
 -- Why a conversation cannot be archived now: a turn that runs or was left behind, one that waits, a message that is scheduled,
 -- or something that is being forgotten.
 SELECT 'a turn' FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end
-UNION
+UNION ALL
 SELECT 'a schedule' FROM schedules
 WHERE tenant = :tenant AND conversation = :conversation AND state IN ('active', 'paused')
-UNION
+UNION ALL
 SELECT 'forgetting' FROM forgetting WHERE tenant = :tenant AND conversation = :conversation
-UNION
+UNION ALL
 SELECT 'approval' FROM branches b
 WHERE b.tenant = :tenant AND b.conversation = :conversation AND (SELECT e.state FROM events e
     WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = b.branch
@@ -1969,11 +1969,11 @@ FROM schedules WHERE tenant = :tenant AND conversation = :conversation ORDER BY 
 -- name: pack_reminders
 SELECT branch, "user", due FROM reminders WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch
 
--- name: unpack_branches
+-- name: insert_packed_branches
 INSERT INTO branches (tenant, conversation, branch, name, parent, at, time)
 VALUES (:tenant, :conversation, :branch, :name, :parent, :at, :time)
 
--- name: unpack_events
+-- name: insert_packed_events
 INSERT INTO events (tenant, conversation, branch, kind, body,
     seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
     cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
@@ -1983,37 +1983,37 @@ VALUES (:tenant, :conversation, :branch, :kind, :body,
     :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before,
     :importance, :left_importance)
 
--- name: unpack_receipts
+-- name: insert_packed_receipts
 INSERT INTO receipts (tenant, conversation, key, branch, first, last, hash)
 VALUES (:tenant, :conversation, :key, :branch, :first, :last, :hash)
 
--- name: unpack_blobs
+-- name: insert_packed_blobs
 INSERT INTO blobs (tenant, conversation, hash, data) VALUES (:tenant, :conversation, :hash, :data)
 
--- name: unpack_blob_uses
+-- name: insert_packed_blob_uses
 INSERT INTO blob_uses (tenant, conversation, hash, branch, seq) VALUES (:tenant, :conversation, :hash, :branch, :seq)
 
--- name: unpack_model_calls
+-- name: insert_packed_model_calls
 INSERT INTO model_calls (tenant, conversation, branch, seq, "user", turn, session, time, model, agent,
     input, output, cache_read, cache_write, reasoning, price, ms, failed)
 VALUES (:tenant, :conversation, :branch, :seq, :user, :turn, :session, :time, :model, :agent,
     :input, :output, :cache_read, :cache_write, :reasoning, :price, :ms, :failed)
 
--- name: unpack_quotes
+-- name: insert_packed_quotes
 INSERT INTO quotes (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq)
 VALUES (:tenant, :conversation, :branch, :seq, :of_conversation, :of_branch, :of_seq)
 
--- name: unpack_canvases
+-- name: insert_packed_canvases
 INSERT INTO canvases (tenant, conversation, branch, seq, body)
 VALUES (:tenant, :conversation, :branch, :seq, :body)
 
--- name: unpack_schedules
+-- name: insert_packed_schedules
 INSERT INTO schedules (tenant, conversation, id, "user", text, at, cron, zone, missed, state, due, look, failures, ran,
     made_conversation, made_branch, made_seq)
 VALUES (:tenant, :conversation, :id, :user, :text, :at, :cron, :zone, :missed, :state, :due, :look, :failures, :ran,
     :made_conversation, :made_branch, :made_seq)
 
--- name: unpack_reminders
+-- name: insert_packed_reminders
 INSERT INTO reminders (tenant, conversation, branch, "user", due)
 VALUES (:tenant, :conversation, :branch, :user, :due)
 
