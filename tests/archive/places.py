@@ -7,14 +7,17 @@ import secrets
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+import apsw
+import asyncpg
+
 from everthread import Everthread, Talk, assistant, image, tool_call, tool_result, user
 from everthread.canvas import List, ListItem
-from everthread.core.events import Clear, Event, Mark, ModelCall, Pin
+from everthread.core.events import Clear, Mark, ModelCall, Pin
 from everthread.core.events.kinds import Other
+from everthread.store.engine import Outcome, Script, Tell
 from everthread.store.log import Log
 from everthread.store.open import open_log
 from tests.contract.support import Clock
-from tests.migrations.databases import rows
 
 T = TypeVar("T")
 DAY = 86_400_000_000
@@ -33,27 +36,36 @@ def made(log: Log, place: str, **more: Any) -> Everthread:
     return Everthread(log, {"memory": False, "archive_place": place, **more}, environment=False)
 
 
-async def tables_of(address: str) -> list[str]:
-    """Every table that has rows of a conversation, whichever there are."""
-    if address.startswith("sqlite"):
-        names = [name for (name,) in await rows(address, "SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        found = []
-        for name in names:
-            columns = await rows(address, f"SELECT name FROM pragma_table_info('{name}')")
-            found += [name] if ("conversation",) in columns else []
-        return sorted(found)
-    query = "SELECT table_name FROM information_schema.columns WHERE column_name = 'conversation' AND table_schema = 'public'"
-    return sorted(name for (name,) in await rows(address, query))
-
-
 async def every_row(address: str, conversation: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table that is of a conversation, as it is stored."""
-    found = {}
-    for table in await tables_of(address):
-        if table not in FOLDED:
-            said = await rows(address, f"SELECT * FROM {table} WHERE conversation = '{conversation}'")
-            found[table] = sorted(said, key=repr)
-    return found
+    """Every row of every table that is of a conversation, whichever tables there are, as it is stored."""
+    found = await (_lite if address.startswith("sqlite") else _postgres)(address, conversation)
+    return {table: sorted(kept, key=repr) for table, kept in sorted(found.items()) if table not in FOLDED}
+
+
+async def _lite(address: str, conversation: str) -> dict[str, list[tuple[Any, ...]]]:
+    tables = "SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE c.name = 'conversation'"
+    connection = apsw.Connection(address.removeprefix("sqlite:///"))
+    try:
+        return {
+            table: connection.execute(f"SELECT * FROM {table} WHERE conversation = ?", (conversation,)).fetchall()
+            for (table,) in connection.execute(f"{tables} AND m.type = 'table'").fetchall()
+        }
+    finally:
+        connection.close()
+
+
+async def _postgres(address: str, conversation: str) -> dict[str, list[tuple[Any, ...]]]:
+    tables = "SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid WHERE attname = 'conversation'"
+    connection = await asyncpg.connect(address)
+    try:
+        names = [row[0] for row in await connection.fetch(f"{tables} AND relkind = 'r'")]
+        queries = [f"(SELECT '{name}', CAST(t AS text) FROM {name} t WHERE conversation = $1)" for name in names]
+        found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in names}
+        for table, row in await connection.fetch(" UNION ALL ".join(queries), conversation):
+            found[table].append((row,))
+        return found
+    finally:
+        await connection.close()
 
 
 def live(found: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any, ...]]]:
@@ -96,5 +108,12 @@ class Stage:
         self.loop.close()
 
 
-def plain_events() -> list[Event]:
-    return [user("one"), assistant("two")]
+async def hide(et: Everthread, conversation: str) -> None:
+    """Have a conversation found no more by those who look for idle ones."""
+
+    def script() -> Script[Outcome[None]]:
+        yield from ()
+        row = {"tenant": "default", "conversation": conversation, "archived": 0}
+        return Outcome(None, [Tell("set_archived", [row])])
+
+    await et.log._engine.write(script, about=conversation)

@@ -86,13 +86,13 @@ async def test_another_process_finds_what_this_one_archived(address: str, place:
     talk = await eventful(et, someone)
     theirs = await other.conversation(user=someone, id=talk.id)
     await theirs.append(user("From there."))
-    await theirs.recall("walnut")
+    found = [hit.seq for hit in await theirs.recall("walnut")]
     await et.archive(user=someone, id=talk.id)
     assert (await theirs.append(user("Once more.")))[0].text == "Once more."
     await et.archive(user=someone, id=talk.id)
     assert (await theirs.context(model="openai:gpt-4o")).sent
     await et.archive(user=someone, id=talk.id)
-    assert [hit.seq for hit in await theirs.recall("walnut")] == [1]
+    assert [hit.seq for hit in await theirs.recall("walnut")] == found != []
     await assert_sound(et, talk)
     await et.close()
     await other.close()
