@@ -76,7 +76,9 @@ def live(found: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any, .
 async def eventful(et: Everthread, someone: str, **more: Any) -> Talk:
     """A conversation with something in every table: branches, marks, pictures, unknown kinds, receipts, figures."""
     talk = await et.begin(user=someone, name="Walnuts and other nuts", metadata={"a": [1, "é"]}, **more)
-    await talk.append(user("Is a walnut a nut? \0 \ud800", image(PNG, media_type="image/png")), assistant("It is."), key="k1")
+    await talk.append(
+        user("Is a walnut a nut? \0 \ud800", image(PNG, media_type="image/png")), assistant("It is."), key="k1"
+    )
     await talk.append(tool_call("look", {"at": "nuts"}), tool_result("x" * 300, name="look"))
     await talk.append(ModelCall(at=4, model="scripted:m", input=10, output=5, price=0.01, ms=3), assistant("So it is."))
     await talk.append(Other(kind="application_thing", data={"deep": {"er": [None, 1.5]}}), Mark(name="here"))

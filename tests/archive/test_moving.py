@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,9 @@ async def test_what_is_under_way_is_not_archived(address: str, place: str, someo
     await et.close()
 
 
-async def test_a_tool_call_that_waits_for_approval_keeps_its_conversation(address: str, place: str, someone: str) -> None:
+async def test_a_tool_call_that_waits_for_approval_keeps_its_conversation(
+    address: str, place: str, someone: str
+) -> None:
     def pay() -> str:
         """Pays."""
         return "paid"
@@ -255,6 +258,15 @@ async def test_a_missing_file_is_told_and_the_conversation_stays_listed(
     await et.close()
 
 
+async def test_work_beside_a_conversation_does_not_restore_it(address: str, tmp_path: Path, someone: str) -> None:
+    et = await opened(address, str(tmp_path / "a"), memory=True)
+    talk = await eventful(et, someone)
+    await et.archive(user=someone, id=talk.id)  # while the worker was reminded of it, and waits for a moment of quiet
+    await et.memory.drain()
+    assert [one.conversation for one in await et.archives(user=someone)] == [talk.id]
+    await et.close()
+
+
 async def test_two_archivers_and_two_restorers_at_once_leave_one_conversation(
     address: str, place: str, someone: str
 ) -> None:
@@ -287,10 +299,8 @@ async def test_who_writes_while_it_is_archived_loses_nothing(address: str, place
 
     async def archive() -> None:
         for _ in range(4):
-            try:
+            with suppress(NotArchivable):
                 await et.archive(user=someone, id=talk.id)
-            except NotArchivable:
-                pass
 
     wrote, _ = await asyncio.gather(write(), archive())
     assert [event.id for event in await everything(talk)][-12:] == wrote

@@ -21,9 +21,7 @@ often = settings(max_examples=examples(100), deadline=None, suppress_health_chec
 
 
 @pytest.fixture(params=["sqlite", "postgres"], scope="session")
-def stage(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bucket: str
-) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bucket: str) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("archive-properties")
     address = f"sqlite:///{folder}/talk.db"
     if request.param == "postgres":
@@ -117,7 +115,7 @@ async def _round_trip(stage: Stage, bucket: str, steps: list[Any], encrypted: bo
 def test_property_17_conversations_that_have_rested_long_enough_are_found(
     stage: Stage, ages: list[tuple[float, bool]], days: float
 ) -> None:
-    """Those whose newest event is older than the age, to the minute, and no others; each page goes on after the last."""
+    """Those whose newest event is older than that, to the minute, and no others; each page goes on after the last."""
     stage.do(_found(stage, ages, days))
 
 

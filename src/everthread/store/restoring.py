@@ -1,12 +1,15 @@
 """An engine for which no conversation is archived: a script that meets one is run again once it has been restored.
 
 So nobody who reads or writes a conversation need know that it was archived. How one is restored is told by whoever
-opened the store, since files and their places are none of the store's; until then, Archived is raised.
+opened the store, since files and their places are none of the store's; until then, Archived is raised. So it is where
+somebody works beside conversations and would restore one for nobody (`leaving_archived`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 from everthread.errors import Archived
@@ -17,6 +20,18 @@ T = TypeVar("T")
 Restore = Callable[[str, str], Awaitable[None]]  # of tenant and conversation
 
 TRIES = 3  # somebody may archive it again
+
+_leaves: ContextVar[bool] = ContextVar("everthread_leaves_archived", default=False)
+
+
+@contextmanager
+def leaving_archived() -> Iterator[None]:
+    """Whatever is done meanwhile restores nothing: it raises Archived."""
+    before = _leaves.set(True)
+    try:
+        yield
+    finally:
+        _leaves.reset(before)
 
 
 class Restoring:
@@ -65,7 +80,7 @@ class Restoring:
         return await self._engine.write(script, about=about, large=large, alone=alone, durable=durable)
 
     async def _bring_back(self, found: Archived) -> None:
-        if self.restore is None:
+        if self.restore is None or _leaves.get():
             raise found
         await self.restore(found.tenant, found.conversation)
 
