@@ -15,7 +15,7 @@ from everthread.canvas import List, ListItem
 from everthread.core.events import Clear, Mark, ModelCall, Pin
 from everthread.core.events.kinds import Other
 from everthread.store.engine import Outcome, Script, Tell
-from everthread.store.log import Log
+from everthread.store.log import Log, now
 from everthread.store.open import open_log
 from tests.contract.support import Clock
 
@@ -28,8 +28,7 @@ CATALOGUE = {"archives", "archive_words", "archived_calls", "archived_quotes"}
 
 
 async def opened(address: str, place: str, clock: Clock | None = None, **more: Any) -> Everthread:
-    log = await open_log(address, **({"clock": clock} if clock else {}))
-    return made(log, place, **more)
+    return made(await open_log(address, clock=clock or now), place, **more)
 
 
 def made(log: Log, place: str, **more: Any) -> Everthread:
@@ -47,7 +46,7 @@ async def _lite(address: str, conversation: str) -> dict[str, list[tuple[Any, ..
     connection = apsw.Connection(address.removeprefix("sqlite:///"))
     try:
         return {
-            table: connection.execute(f"SELECT * FROM {table} WHERE conversation = ?", (conversation,)).fetchall()
+            str(table): connection.execute(f"SELECT * FROM {table} WHERE conversation = ?", (conversation,)).fetchall()
             for (table,) in connection.execute(f"{tables} AND m.type = 'table'").fetchall()
         }
     finally:

@@ -201,7 +201,7 @@ async def test_a_master_key_that_is_missing_or_another_is_told(
         changed.setenv(master_keys.VARIABLE, "nonsense")
         with pytest.raises(NoArchiveKey):
             await talk.tail()
-    assert (await talk.tail())[-1]
+    assert await talk.tail() != []
     await et.close()
 
 
@@ -218,7 +218,7 @@ async def test_the_keys_of_archives_are_sealed_anew_with_the_others(
     assert await vault.rotate(operator("default")) == 1
     assert await vault.rotate(operator("default")) == 0
     monkeypatch.setenv(master_keys.VARIABLE, new)
-    assert (await talk.tail())[-1]
+    assert await talk.tail() != []
     await et.close()
 
 

@@ -254,7 +254,7 @@ async def test_a_missing_file_is_told_and_the_conversation_stays_listed(
     assert [one.conversation for one in await et.archives(user=someone)] == [talk.id]
     assert [one.conversation for one in await et.verify_archives() if one.conversation == talk.id] == [talk.id]
     aside.rename(file)
-    assert (await talk.tail())[-1]
+    assert await talk.tail() != []
     await et.close()
 
 

@@ -73,11 +73,11 @@ class Archiver:
     async def archive(self, conversation: Conversation) -> Archive:
         """Move a conversation into a file. NotArchivable: something of it is under way."""
         tenant, id = conversation.tenant, conversation.id
-        if held := await self._catalogue.of(tenant, id):
-            return held
         async with self._alone(tenant, id) as taken:
             if not taken:
                 raise NotArchivable(id, "another process is archiving it")
+            if held := await self._catalogue.of(tenant, id):
+                return held
             for _ in range(TRIES):
                 try:
                     return await self._move_out(tenant, id, conversation.user)

@@ -35,6 +35,8 @@ COMMANDS = {
     "vault": ("vault", "Keep a tenant's keys for providers, encrypted."),
     "import": ("transfer", "Import conversations from a file."),
     "export": ("transfer", "Export conversations as JSON Lines."),
+    "archive": ("archive", "Move conversations into files, list and verify them."),
+    "restore": ("archive", "Bring an archived conversation back."),
     "doctor": ("doctor", "Check a store against its own laws."),
     "bench": ("bench", "Measure Everthread, in a clone: speed, price, validity."),
     "tour": ("tour", "A guided tour on a fresh store."),

@@ -19,6 +19,7 @@ NAMES = {
     "recall": "Whether recall finds what answers a question, and how long it takes among very many messages.",
     "memory": "Which facts are still known when a conversation has gone on, and how long a turn waits for memory.",
     "service": "Requests, turns, streams and memory of the service, beside the bare framework.",
+    "archive": "Moving conversations out and back, beside reading and inserting the same rows; size; the list.",
     "validity": "Requests from histories as bad as real ones, none of which a provider may refuse.",
 }
 

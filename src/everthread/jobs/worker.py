@@ -225,7 +225,7 @@ class Worker:
             self._later(name, waiting, wait)
 
     async def _try(self, waiting: _Waiting) -> float:
-        """Do what is due on a branch. After how many seconds to look again. Raises NotFound and Archived, and nothing else."""
+        """Do what is due on a branch. After how many seconds to look again. Raises NotFound or Archived alone."""
         conversation = waiting.conversation
         try:
             _, wait = await self._once(conversation, waiting.branch, all=False)
