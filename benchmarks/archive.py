@@ -26,7 +26,7 @@ from everthread.core.events import Event
 from everthread.store.beside.archives import Archive
 from everthread.store.engine import Outcome, Script, Tell
 from everthread.store.scripts import rows
-from everthread.transfer.write import export
+from everthread.transfer.write import export_lines
 
 T = TypeVar("T")
 TIMES = 5
@@ -95,7 +95,7 @@ async def _inserted(et: Everthread, key: dict[str, str], kept: rows.Rows) -> flo
 
 
 async def _size(engine: str, et: Everthread, talk: Talk) -> Result:
-    lines = b"".join([line async for line in _lines(et, talk)])
+    lines = b"".join([line async for line in export_lines(et.log, talk.conversation)])
     beside = len(zstandard.ZstdCompressor(level=LEVEL).compress(lines))
     size = (await et.archive(user="ana", id=talk.id)).size
     await et.restore(user="ana", id=talk.id)
@@ -138,11 +138,6 @@ async def _timed(work: Callable[[], Awaitable[T]], *, times: int = TIMES) -> tup
         result = await work()
         spent.append(time.perf_counter() - began)
     return min(spent), result  # type: ignore[possibly-undefined]
-
-
-async def _lines(et: Everthread, talk: Talk) -> Any:
-    async for line in export(et.log, [talk.conversation]):
-        yield line if isinstance(line, bytes) else line.encode()
 
 
 async def _filled(et: Everthread, messages: int) -> Talk:

@@ -28,6 +28,7 @@ State = Literal["writing", "archived", "owed"]
 
 TITLE = 50  # characters
 WORDS = 200  # of an archive that recall finds it by
+LOOKED = 300  # events that these are taken from, at most
 COMMON = 0.25  # share of the events from which on a word that is in them says little
 NOTHING = {"nothing": b""}
 WHY = {
@@ -166,9 +167,10 @@ def _logged(found: Rows) -> list[Logged]:
 
 def telling_words(found: Rows, number: Hash) -> list[int]:
     """The words that tell most of a conversation, by their hashes: those that many events have and that not all have,
-    names and numbers before the rest, by recall's own rules."""
+    names and numbers before the rest, by recall's own rules. Of a long one, events at equal distances are looked at."""
     seen, events = Counter[str](), 0
-    for event in _logged(found):
+    all_events = _logged(found)
+    for event in all_events[:: -(-len(all_events) // LOOKED) or 1]:
         if said := said_in(event):
             events += 1
             seen.update(said.words.keys())
