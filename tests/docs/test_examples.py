@@ -25,7 +25,10 @@ from tests.waiting import WHOLE
 ROOT = Path(__file__).parents[2]
 
 
-PAGES = ("memory", "live", "json", "types", "sync", "yours", "schedules", "canvas", "sub-agents", "accounts", "tenants")
+PAGES = (
+    *("memory", "live", "json", "types", "sync", "yours", "schedules", "canvas", "sub-agents", "accounts", "tenants"),
+    "archive",
+)
 
 
 def blocks(page: str, language: str) -> list[str]:
