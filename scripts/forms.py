@@ -44,35 +44,13 @@ from everthread.wire import FrozenContext
 PAGE = Path(__file__).parents[1] / "docs" / "howto" / "json.md"
 BEGIN, END = "<!-- written by scripts/forms.py -->\n", "<!-- until here -->\n"
 
-CONVERSATIONS = (
-    Conversation,
-    ListedConversation,
-    ListedArchive,
-    Totals,
-    BranchTotals,
-    Branch,
-    Turn,
-    Session,
-    UsageTotal,
-)
+CONVERSATIONS = (Conversation, ListedConversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
+ARCHIVES = (ListedArchive, ArchiveProgress, ArchiveProblem)
 CANVAS = (Canvas, Shown, Series, ListItem, Field)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
 SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt, Resolved)
 SERVICE = (Caller, Account, ApiKey, AuditEntry, ProviderKey)
-OTHERS = (
-    TurnResult,
-    Told,
-    ListedChild,
-    Schedule,
-    Usage,
-    Agent,
-    Server,
-    Versioned,
-    Chosen,
-    Did,
-    ArchiveProgress,
-    ArchiveProblem,
-)
+OTHERS = (TurnResult, Told, ListedChild, Schedule, Usage, Agent, Server, Versioned, Chosen, Did)
 
 _WORDS: dict[Any, str] = {
     str: "string",
