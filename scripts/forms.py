@@ -14,6 +14,7 @@ from everthread.agent.children import ListedChild
 from everthread.agent.personas import Agent, Server, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import TurnResult, V
+from everthread.archive.catalogue import ArchiveProblem, ArchiveProgress, ListedArchive
 from everthread.config import Resolved
 from everthread.context.explain import Explanation, StepLine, TurnLine
 from everthread.core.accounts import Account, ApiKey, AuditEntry, Caller, ProviderKey
@@ -45,6 +46,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "howto" / "json.md"
 BEGIN, END = "<!-- written by scripts/forms.py -->\n", "<!-- until here -->\n"
 
 CONVERSATIONS = (Conversation, ListedConversation, Totals, BranchTotals, Branch, Turn, Session, UsageTotal)
+ARCHIVES = (ListedArchive, ArchiveProgress, ArchiveProblem)
 CANVAS = (Canvas, Shown, Series, ListItem, Field)
 FOUND = (Hit, Neighbour, Remembered, Fact, Status)
 SEEN = (Explanation, TurnLine, StepLine, Tool, Rebuilt, Resolved)
@@ -80,6 +82,7 @@ def tables() -> str:
         _table("Its elements, by `type`", "type", {_tag(cls): _fields(cls) for cls in get_args(Element)}),
         _table("Changes of it, by `do`", "do", {_tag(cls): _fields(cls) for cls in get_args(Change)}),
         _table("Conversations", "value", _named(CONVERSATIONS)),
+        _table("Archives", "value", _named(ARCHIVES)),
         _table("What is found and remembered", "value", _named(FOUND)),
         _table(
             "What the model sees",

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from everthread.agent.prepare import Rebuilt as Rebuilt
     from everthread.agent.reply import Reply as Reply, TurnResult as TurnResult
     from everthread.app import Everthread as Everthread
+    from everthread.archive.catalogue import (
+        ArchiveProblem as ArchiveProblem,
+        ArchiveProgress as ArchiveProgress,
+        ListedArchive as ListedArchive,
+    )
     from everthread.arguments import ForContext as ForContext, ForTurn as ForTurn
     from everthread.config import Resolved as Resolved, Settings as Settings
     from everthread.context.build import Context as Context
@@ -114,6 +119,8 @@ if TYPE_CHECKING:
         AlreadyApproved as AlreadyApproved,
         AlreadyExists as AlreadyExists,
         AnotherLoop as AnotherLoop,
+        ArchiveError as ArchiveError,
+        Archived as Archived,
         BadAddress as BadAddress,
         BadAgent as BadAgent,
         BadFormat as BadFormat,
@@ -133,9 +140,11 @@ if TYPE_CHECKING:
         Closed as Closed,
         Conflict as Conflict,
         Corrupt as Corrupt,
+        DamagedArchive as DamagedArchive,
         EventTooLarge as EventTooLarge,
         EverthreadError as EverthreadError,
         Forbidden as Forbidden,
+        ForeignArchive as ForeignArchive,
         Forked as Forked,
         Full as Full,
         GoingAway as GoingAway,
@@ -146,20 +155,26 @@ if TYPE_CHECKING:
         LimitReached as LimitReached,
         LinkUsed as LinkUsed,
         MigrationFailed as MigrationFailed,
+        MissingArchive as MissingArchive,
         MissingExtra as MissingExtra,
         ModelError as ModelError,
         Moved as Moved,
+        NewerArchive as NewerArchive,
         NewerSchema as NewerSchema,
+        NoArchiveKey as NoArchiveKey,
         NoCredit as NoCredit,
         NoKey as NoKey,
         NoModel as NoModel,
         NoModelFile as NoModelFile,
+        NoPlace as NoPlace,
         NoSuchMethod as NoSuchMethod,
         NoSuchRoute as NoSuchRoute,
         NoUser as NoUser,
         NoVaultKey as NoVaultKey,
         NotADatabase as NotADatabase,
+        NotArchivable as NotArchivable,
         NotFound as NotFound,
+        NotReached as NotReached,
         NotRemote as NotRemote,
         NotSignedIn as NotSignedIn,
         NotWaiting as NotWaiting,
@@ -169,9 +184,11 @@ if TYPE_CHECKING:
         Outdated as Outdated,
         Outrun as Outrun,
         Overloaded as Overloaded,
+        PlaceUnavailable as PlaceUnavailable,
         ReadOnly as ReadOnly,
         RequestRefused as RequestRefused,
         ServiceUnreachable as ServiceUnreachable,
+        StillVersioned as StillVersioned,
         StoreError as StoreError,
         TakenOver as TakenOver,
         TooDeep as TooDeep,
@@ -187,6 +204,7 @@ if TYPE_CHECKING:
         Unavailable as Unavailable,
         UnknownAccount as UnknownAccount,
         UnknownAgent as UnknownAgent,
+        UnknownArchive as UnknownArchive,
         UnknownBlob as UnknownBlob,
         UnknownBranch as UnknownBranch,
         UnknownChild as UnknownChild,
@@ -246,6 +264,7 @@ _NAMES = {
     "everthread.agent.prepare": "Rebuilt",
     "everthread.agent.reply": "Reply TurnResult",
     "everthread.app": "Everthread",
+    "everthread.archive.catalogue": "ArchiveProblem ArchiveProgress ListedArchive",
     "everthread.arguments": "ForContext ForTurn",
     "everthread.config": "Resolved Settings",
     "everthread.context.build": "Context",
@@ -275,16 +294,18 @@ _NAMES = {
     "everthread.core.turns": "Session State Turn",
     "everthread.core.window": "Room Start",
     "everthread.errors": (
-        "AccountDisabled AccountExists AlreadyApproved AlreadyExists AnotherLoop BadAddress BadAgent "
-        "BadFormat BadOutput BadPassword BadRequest BadSeal BadSetting BadSettingsFile BadTool BadValue "
-        "BeyondModel BrokenOff Busy CannotStart Changed Closed Conflict Corrupt EventTooLarge EverthreadError "
-        "Forbidden Forked Full GoingAway InputError KeyRefused KeyReused LastAdministrator LimitReached "
-        "LinkUsed MigrationFailed MissingExtra ModelError Moved NewerSchema NoCredit NoKey NoModel "
-        "NoModelFile NoSuchMethod NoSuchRoute NoUser NoVaultKey NotADatabase NotFound NotRemote NotSignedIn "
-        "NotWaiting NotYetGone NothingToResume OneProcessOnly Outdated Outrun Overloaded ReadOnly "
-        "RequestRefused ServiceUnreachable StoreError TakenOver TooDeep TooLarge TooLong TooMany "
+        "AccountDisabled AccountExists AlreadyApproved AlreadyExists AnotherLoop ArchiveError Archived BadAddress "
+        "BadAgent BadFormat BadOutput BadPassword BadRequest BadSeal BadSetting BadSettingsFile BadTool BadValue "
+        "BeyondModel BrokenOff Busy CannotStart Changed Closed Conflict Corrupt DamagedArchive EventTooLarge "
+        "EverthreadError Forbidden ForeignArchive Forked Full GoingAway InputError KeyRefused KeyReused "
+        "LastAdministrator LimitReached LinkUsed MigrationFailed MissingArchive MissingExtra ModelError Moved "
+        "NewerArchive NewerSchema NoArchiveKey NoCredit NoKey NoModel NoModelFile NoPlace NoSuchMethod NoSuchRoute "
+        "NoUser NoVaultKey NotADatabase NotArchivable NotFound NotReached NotRemote NotSignedIn NotWaiting "
+        "NotYetGone NothingToResume OneProcessOnly Outdated Outrun Overloaded PlaceUnavailable ReadOnly "
+        "RequestRefused ServiceUnreachable StillVersioned StoreError TakenOver TooDeep TooLarge TooLong TooMany "
         "TooManyChildren TooManyTries TooSlow TurnBusy TurnCancelled TurnInterrupted Unavailable UnknownAccount "
-        "UnknownAgent UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownKey UnknownMark UnknownModel "
+        "UnknownAgent UnknownArchive UnknownBlob UnknownBranch UnknownChild UnknownConversation UnknownKey "
+        "UnknownMark UnknownModel "
         "UnknownSchedule UnknownSeq Unreachable WouldHang WrongKey WrongPassword"
     ),
     "everthread.jobs.worker": "Did",

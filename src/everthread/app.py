@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from everthread import arguments
 from everthread.agent.personas import Agents
 from everthread.agent.runtime import DEFAULT_AGENT, KeysOf, Runtime, Summarise
+from everthread.archive.catalogue import ArchiveProblem, ArchiveProgress, ListedArchive, listed
+from everthread.archive.move import Archiver, Rules
 from everthread.config import Source, general_sources, keys_of, resolve
 from everthread.context.build import Contexts, drop_turns_around
 from everthread.core.ids import is_id
@@ -35,7 +37,8 @@ from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
-from everthread.errors import BadSetting, BadSettingsFile, UnknownConversation
+from everthread.errors import BadSetting, BadSettingsFile, UnknownArchive, UnknownConversation
+from everthread.jobs.archiver import ArchiveWorker
 from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
 from everthread.jobs.retention import RetentionWorker
@@ -49,7 +52,7 @@ from everthread.store.engine import Engine
 from everthread.store.home import Home
 from everthread.store.listing import ListedConversation
 from everthread.store.log import MAX_EVENT_BYTES, Log
-from everthread.store.open import open_log, takes_bus
+from everthread.store.open import archives_beside, open_log, takes_bus
 from everthread.store.reach import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
@@ -94,7 +97,9 @@ class Everthread:
         strict: bool = False,
         locked: bool = False,
         own: Own = NOTHING_OWN,
+        beside: str = "",
     ) -> None:
+        """`beside`: the folder for archives where no setting names another."""
         self.log = log  # the operator's door: it does not ask whose a line or place is
         self._home = Home("The store")
         self._settings, self._environment, self._locked = settings or {}, environment, locked
@@ -115,6 +120,10 @@ class Everthread:
         self._left = ChildWorker(self._runtime)
         self._mirror: MirrorWorker | None = None
         self.retention = RetentionWorker(log, 0.0, self._runtime.contexts)
+        self._archiver = Archiver(log, lambda: self._archive_rules(beside))
+        self._archiving = ArchiveWorker(self._archiver, lambda: resolve(*self._sources()).settings)
+        log.on_archived(self._archiver.restore)
+        log.forgetting.followers.append(self._archiver.delete_owed)
 
     @staticmethod
     def open(
@@ -180,6 +189,7 @@ class Everthread:
                 strict=agents is not None,
                 locked=locked,
                 own=own,
+                beside=archives_beside(where),
             )
             et._home.loop()
             try:
@@ -193,6 +203,7 @@ class Everthread:
             et._scheduled.begin_soon()
             et._left.begin_soon()
             et._begin_moving()
+            et._archiving.begin_soon()
             return et
 
         return Opening(opened)
@@ -303,6 +314,54 @@ class Everthread:
             self._runtime.contexts, self.log.forgetting.erase_user(arguments.owner(tenant, user))
         )
 
+    # -- archives ----------------------------------------------------------------------------------------------
+
+    async def archives(
+        self, *, user: str, query: str = "", offset: int = 0, limit: int = 50, tenant: str = TENANT
+    ) -> list[ListedArchive]:
+        """A page of a user's archived conversations, archived last first, without opening their files; the next page
+        has an `offset` of as many more. Without a user there are none. `query`: those that have words of it, best
+        first, by the few words that are kept of each."""
+        if not user:
+            return []
+        owner, limit = arguments.owner(tenant, user), arguments.count("limit", limit)
+        offset = arguments.offset(offset)
+        if query:
+            found = await self.log.archives.search(owner, arguments.text("query", query), limit=offset + limit)
+            return [listed(one) for one, _ in found[offset:]]
+        return [listed(one) for one in await self.log.archives.page(owner, offset=offset, limit=limit)]
+
+    async def archive(self, *, user: str, id: str, tenant: str = TENANT) -> ListedArchive:
+        """Move a conversation out of the database into a file, now, however lately it was active. Whoever reads or
+        writes it next restores it. NotArchivable: a turn of it runs, a tool call waits, or a message is scheduled."""
+        owner = arguments.owner(tenant, user)
+        found = await self.log.conversations.find(owner, arguments.text("id", id))
+        return listed(await self._archiver.archive(found))
+
+    async def restore(self, *, user: str, id: str, tenant: str = TENANT) -> Talk:
+        """Bring an archived conversation back, identical. ArchiveError: it cannot be, and stays as it is."""
+        owner = arguments.owner(tenant, user)
+        found = await self.log.conversations.find(owner, arguments.text("id", id))
+        if found.archived is None:
+            raise UnknownArchive(id)
+        await self._archiver.restore(found.tenant, found.id)
+        return self.talk(await self.log.conversations.find(owner, found.id))
+
+    async def archive_idle(self, *, tell: Callable[[ArchiveProgress], None] | None = None) -> int:
+        """Archive all conversations that have been idle for as long as the setting `archive_after` says. How many. One
+        that fails keeps no other back. `tell` hears of each. Works for all users and tenants."""
+        await self._archiver.finish()
+        days = resolve(*self._sources()).settings.archive_after
+        return await self._archiver.archive_idle(days=days, tell=tell)
+
+    async def verify_archives(self) -> list[ArchiveProblem]:
+        """Read and check every archive of all users and tenants; what is wrong. Restores nothing."""
+        return await self._archiver.verify()
+
+    def _archive_rules(self, beside: str) -> Rules:
+        settings = resolve(*self._sources()).settings
+        return Rules(place=settings.archive_place, beside=beside, encrypted=settings.archive_encryption)
+
     # -- agents, models, usage ---------------------------------------------------------------------------------
 
     @property
@@ -380,8 +439,9 @@ class Everthread:
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
     ) -> None:
         """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
-        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
-        cancelled or, `until_idle`, until there is nothing left.
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), and
+        archive what has long been idle (setting `archive`), until cancelled or, `until_idle`, until there is nothing
+        left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants.
         """
@@ -392,8 +452,10 @@ class Everthread:
             await self._left.look()
             await self._scheduled.drain(tell=tell)
             await self.memory.serve(until_idle=True, tell=tell)
+            await self._archiving.look()
             return
-        beside = {asyncio.create_task(self._scheduled.serve(tell=tell)), asyncio.create_task(self._left.serve())}
+        serving = (self._scheduled.serve(tell=tell), self._left.serve(), self._archiving.serve())
+        beside = set(map(asyncio.create_task, serving))
         try:
             await self.memory.serve(tell=tell)
         finally:
@@ -422,6 +484,7 @@ class Everthread:
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
         self._home.loop()
+        await self._archiving.close()
         await self._left.close()
         await self._scheduled.close()
         await self.retention.close()

@@ -118,6 +118,13 @@ def count(what: str, value: int) -> int:
     return value
 
 
+def offset(value: int) -> int:
+    """How many of a list are passed over before a page of it."""
+    if not whole(value) or not 0 <= value <= ENDLESS:
+        raise BadValue("offset", value, "a whole number from zero on")
+    return value
+
+
 def seq(what: str, value: int) -> int:
     """The number of an event; whether there is one, and where a page may begin, is for the log to say."""
     if not whole(value):

@@ -27,6 +27,7 @@ from everthread.core.locks import Lock, refusal
 from everthread.core.rules import Allowed as Allowed
 from everthread.core.rules import Between as Between
 from everthread.core.rules import OneOf as OneOf
+from everthread.core.rules import is_list, is_object, is_place
 from everthread.core.values import Value, form_of
 from everthread.errors import BadSetting, BadSettingsFile
 from everthread.registered import is_added, named
@@ -55,39 +56,26 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def _is_object(text: str) -> bool:
-    try:
-        return not text or isinstance(msgspec.json.decode(text), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return False
-
-
-def _is_list(text: str) -> bool:
-    try:
-        return not text or all(msgspec.json.decode(text, type=list[str]))
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return False
-
-
 # The fields of a request that Everthread writes itself, by every provider's names for them.
 OURS = ("model messages input contents system instructions systemInstruction tools stream stream_options max_tokens"
         " max_completion_tokens max_output_tokens")  # fmt: skip
 
 
 def _is_extra(text: str) -> bool:
-    return _is_object(text) and not (text and msgspec.json.decode(text).keys() & OURS.split())
+    return is_object(text) and not (text and msgspec.json.decode(text).keys() & OURS.split())
 
 
 EITHER = Allowed("true or false", lambda _: True)
 TEXT = Allowed("text in valid Unicode", lambda text: not re.search("[\ud800-\udfff]", text))
 MODEL = Allowed(lambda: f"provider:name, where the provider is {named(PROVIDERS)}; or empty", _is_model)
-SCHEMA = Allowed("a JSON object, as text or a mapping, or empty", _is_object)
-TEXTS = Allowed("a list of texts that are not empty, as JSON or a list, or empty", _is_list)
+SCHEMA = Allowed("a JSON object, as text or a mapping, or empty", is_object)
+TEXTS = Allowed("a list of texts that are not empty, as JSON or a list, or empty", is_list)
 FIELDS = Allowed(
     f"a JSON object, as text or a mapping, without what Everthread writes itself ({', '.join(OURS.split())}), or empty",
     _is_extra,
 )
 JSON = (SCHEMA, TEXTS, FIELDS)  # may be given as a list or mapping, in place of its JSON
+PLACE = Allowed("the path of a folder, or s3://bucket/folder, or empty", lambda text: not text or is_place(text))
 ADDRESS = Allowed("http:// or https:// and a host, in ASCII, or empty", lambda text: not text or _is_address(text))
 
 
@@ -186,6 +174,12 @@ class Settings(msgspec.Struct, Value, frozen=True, kw_only=True):
     retention: Annotated[
         float, "after how many days without anything new a conversation is erased; 0 for never", Between(0, 36_500)
     ] = 0.0
+    archive: Annotated[bool, "whether conversations that have long been idle are archived", EITHER] = False
+    archive_after: Annotated[float, "after how many idle days that is", Between(0.01, 36_500)] = 30.0
+    archive_place: Annotated[
+        str, "where archives are: a folder, or s3://bucket/folder; empty for the folder beside a SQLite file", PLACE
+    ] = ""
+    archive_encryption: Annotated[bool, "whether archives are encrypted that are written from now on", EITHER] = False
 
     def _form(self) -> dict[str, Any]:
         """Without a name and password in the address: a form goes to places that the settings file does not."""

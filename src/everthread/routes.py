@@ -167,6 +167,9 @@ ROUTES: tuple[Route, ...] = (
         ("GET", "/usage", Everthread.usage, "read"),
         ("GET", "/schedules", Everthread.schedules, "read"),
         ("GET", "/default-model", Everthread.default_model, "read"),
+        ("GET", "/archives", Everthread.archives, "read"),
+        ("POST", "/archives/{id}", Everthread.archive, "write"),
+        ("POST", "/archives/{id}/restore", Everthread.restore, "write"),
         ("POST", "/forget-me", Everthread.erase_user, "forget"),
     ),
     *routes(

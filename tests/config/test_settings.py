@@ -137,6 +137,14 @@ ALLOWED: dict[str, tuple[str, list[Any], list[Any]]] = {
     "canvas_tokens": ("a whole number from 50 to 1,000,000,000", [50, 1_000], [0, 49, "many", 1.5]),
     "mirror": ("text in valid Unicode", ["", "/var/lib/everthread/mirror"], [5, True, "a\ud800"]),
     "retention": ("a number from 0 to 36,500", [0, 0.5, 365, 36_500], [-1, 40_000, "long", True]),
+    "archive": ("true or false", [True, False], [0, 1, "true", None]),
+    "archive_after": ("a number from 0.01 to 36,500", [0.01, 30], [0, -1, 36_501, *NUMBERS]),
+    "archive_place": (
+        "the path of a folder, or s3://bucket/folder, or empty",
+        ["", "/var/archives", "~/archives", "s3://bucket", "s3://bucket/a/b"],
+        ["s3://", "http://bucket", "a\nb", " ", 3, None],
+    ),
+    "archive_encryption": ("true or false", [True, False], [0, 1, "true", None]),
 }
 
 
@@ -388,6 +396,8 @@ def _texts(name: str) -> st.SearchStrategy[str]:
     if name == "address":
         host = st.from_regex(r"\Ahttps?://[a-z0-9.-]{1,20}(:[1-9][0-9]{1,3})?(/v1)?\Z")
         return st.just("") | host
+    if name == "archive_place":
+        return st.just("") | st.from_regex(r"\A(s3://[a-z0-9.-]{3,20}(/[a-z]{1,9})?|/[a-z/]{1,20})\Z")
     assert name in ("instructions", "mirror"), f"say how a valid {name} is made"
     return anything
 

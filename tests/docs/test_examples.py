@@ -26,18 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 
 PAGES = (
-    "memory",
-    "live",
-    "json",
-    "types",
-    "sync",
-    "yours",
-    "schedules",
-    "canvas",
-    "sub-agents",
-    "accounts",
-    "tenants",
-    "transfer",
+    *("memory", "live", "json", "types", "sync", "yours", "schedules", "canvas", "sub-agents", "accounts", "tenants"),
+    *("archive", "transfer"),
 )
 
 

@@ -60,6 +60,7 @@ INTENDED = {
 # Totals are sorted; what they add up is found by these columns.
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
 ABOUT_MANY = {
+    "all_archives",
     "all_conversations",
     "all_provider_keys",
     "any_account",
@@ -69,6 +70,8 @@ ABOUT_MANY = {
     "leases_of_turns",
     "document_gaps",
     "forgetting",
+    "idle_conversations",
+    "unfinished_archives",
     "strays",
     "recall_total",
     "remind_all",
@@ -212,6 +215,17 @@ def _values(talk: Talk) -> dict[str, Any]:
         "act": "x",
         "about": "",
         "mark": "x",
+        "archive": "x",
+        "archived": None,
+        "after_tenant": "",
+        "nothing": b"",
+        "place": "",
+        "title": "",
+        "messages": 0,
+        "tokens": 0,
+        "size": 0,
+        "branches": 1,
+        "versioned": 0,
     }
 
 

@@ -20,6 +20,10 @@ TABLES = [
     *(
         "accounts",
         "api_keys",
+        "archive_words",
+        "archived_calls",
+        "archived_quotes",
+        "archives",
         "audit",
         "blob_uses",
         "blobs",

@@ -27,6 +27,7 @@ class Theirs(NamedTuple):
 
     def path(self, path: str) -> str:
         path = path.replace("/keys/{id}", f"/keys/{self.key}")
+        path = path.replace("/archives/{id}", f"/archives/{self.conversation}")
         for name in ("conversation", "id", "branch", "hash"):
             path = path.replace(f"{{{name}}}", getattr(self, name))
         others = {"name": "helper", "user": "ana", "provider": "openai", "file": "script.js"}
@@ -108,6 +109,8 @@ ABOUT: dict[str, dict[str, Any]] = {
     f"DELETE {TALK}/notes": {},
     f"DELETE {TALK}": {},
     f"GET {TALK}/listen": {},
+    "POST /api/archives/{id}": {},
+    "POST /api/archives/{id}/restore": {},
 }
 OWN: dict[str, dict[str, Any]] = {
     "GET /api/conversations": {},
@@ -116,6 +119,7 @@ OWN: dict[str, dict[str, Any]] = {
     "GET /api/totals": {},
     "GET /api/usage": {},
     "GET /api/schedules": {},
+    "GET /api/archives": {"query": WORD},
     "GET /api/default-model": {},
     "GET /api/agents": {},
     "GET /api/agents/{name}": {},

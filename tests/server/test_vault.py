@@ -16,7 +16,8 @@ import pytest
 from everthread import wire
 from everthread.core.accounts import ProviderKey, operator
 from everthread.errors import BadSeal, BadValue, Forbidden, NoVaultKey
-from everthread.server import known, master_keys
+from everthread.sealing import master_keys
+from everthread.server import known
 from everthread.server.vault import Vault
 from everthread.store.beside.keys import SealedKey
 from tests.contract.support import files_of

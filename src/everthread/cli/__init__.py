@@ -35,6 +35,8 @@ COMMANDS = {
     "vault": ("vault", "Keep a tenant's keys for providers, encrypted."),
     "import": ("transfer", "Import conversations from a file or folder."),
     "export": ("transfer", "Export conversations: JSON Lines, HTML, Markdown and others."),
+    "archive": ("archive", "Move conversations into files, list and verify them."),
+    "restore": ("archive", "Bring an archived conversation back."),
     "mirror": ("mirror", "Keep a folder of JSON Lines equal to the store; rebuild from it."),
     "retention": ("retention", "Erase conversations that have long been idle."),
     "doctor": ("doctor", "Check a store against its own laws."),

@@ -20,6 +20,7 @@ NAMES = {
     "memory": "Which facts are still known when a conversation has gone on, and how long a turn waits for memory.",
     "service": "Requests, turns, streams and memory of the service, beside the bare framework.",
     "transfer": "Importing very many messages: the speed beside bare inserts, and the memory that it takes.",
+    "archive": "Moving conversations out and back, beside reading and inserting the same rows; size; the list.",
     "validity": "Requests from histories as bad as real ones, none of which a provider may refuse.",
 }
 

@@ -14,6 +14,7 @@ from everthread import arguments as check
 from everthread.agent import personas
 from everthread.agent.personas import Agents
 from everthread.app import AGENT, TENANT
+from everthread.archive.catalogue import ArchiveProblem, ArchiveProgress
 from everthread.client.connection import Answer, Asked, Connection
 from everthread.client.moving import exported, imported
 from everthread.client.remote import Given, Remote, remote
@@ -82,12 +83,12 @@ class Everthread(Remote, app.Everthread):
         return self._visit.acting_for(given.get("user"), given.get("tenant", TENANT))
 
     async def _call(self, verb: str, *several: Any, **named: Any) -> Any:
-        if verb in ("conversations", "schedules") and named.get("user") == "":
+        if verb in ("conversations", "schedules", "archives") and named.get("user") == "":
             return []  # as in the library: without a user there are none
         return await super()._call(verb, *several, **named)
 
     async def _after(self, verb: str, given: Given, value: Any, answer: Answer) -> Any:
-        return self.talk(value.conversation) if verb in ("conversation", "begin") else value
+        return self.talk(value.conversation) if verb in ("conversation", "begin", "restore") else value
 
     def talk(self, conversation: Conversation) -> Talk:
         return Talk(self._visit, conversation)
@@ -120,6 +121,12 @@ class Everthread(Remote, app.Everthread):
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None
     ) -> None:
         raise NotRemote("The worker", "the service has its own")
+
+    async def archive_idle(self, *, tell: Callable[[ArchiveProgress], None] | None = None) -> int:
+        raise NotRemote("Archiving for all users", "the service does it by itself (setting `archive`)")
+
+    async def verify_archives(self) -> list[ArchiveProblem]:
+        raise NotRemote("Verifying all archives", "run `everthread archive verify` on its machine")
 
     async def idle(self) -> None:
         await self._visit.idle()

@@ -17,6 +17,7 @@ from everthread.errors import Forbidden
 LOCKED = frozenset(
     {"address", "extra_body", "threads", "worker", "call_seconds", "tool_seconds", "memory_seconds"}
     | {"memory_calls", "memory_dollars", "mirror", "retention"}
+    | {"archive", "archive_after", "archive_place", "archive_encryption"}
 )
 MODELS = frozenset({"model", "fallback", "summary_model"})
 LOCAL = "local:"  # begins the name of a model that runs in the process

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 MOST = 1_000_000_000  # whole numbers that every database and every float can hold
 
 
@@ -44,3 +46,24 @@ class Allowed(NamedTuple):
 
     def words(self, _kind: type) -> str:
         return self.said if isinstance(self.said, str) else self.said()
+
+
+def is_object(text: str) -> bool:
+    try:
+        return not text or isinstance(msgspec.json.decode(text), dict)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+
+
+def is_list(text: str) -> bool:
+    try:
+        return not text or all(msgspec.json.decode(text, type=list[str]))
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return False
+
+
+def is_place(text: str) -> bool:
+    if not text.isprintable():
+        return False
+    scheme, found, rest = text.partition("://")
+    return (scheme == "s3" and bool(rest.strip("/"))) if found else bool(text.strip())

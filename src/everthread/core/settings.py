@@ -61,3 +61,7 @@ class GivenSettings(TypedDict, total=False):
     canvas_tokens: int | None
     mirror: str | None
     retention: float | None
+    archive: bool | None
+    archive_after: float | None
+    archive_place: str | None
+    archive_encryption: bool | None

@@ -25,13 +25,14 @@ import msgspec
 from everthread.agent.lease import leased
 from everthread.core.branches import Line
 from everthread.core.values import Value
-from everthread.errors import Conflict, EverthreadError, NotFound, TakenOver
+from everthread.errors import Archived, Conflict, EverthreadError, NotFound, TakenOver
 from everthread.store.audit import audit
 from everthread.store.beside.leases import Held, Lease, nothing_more
 from everthread.store.beside.reminders import ABOUT, Reminder
 from everthread.store.conversations import Conversation
 from everthread.store.log import Log
 from everthread.store.reach import as_operator, within
+from everthread.store.restoring import leaving_archived
 
 MOMENT, PATIENCE = 0.25, 5.0  # seconds of quiet that are waited for, and for how long
 AT_ONCE = 4  # branches that are worked on at the same time
@@ -211,9 +212,10 @@ class Worker:
 
     async def _see_to(self, name: str, waiting: _Waiting) -> None:
         try:
-            wait = await self._try(waiting)
-        except NotFound:
-            return  # erased meanwhile
+            with leaving_archived():
+                wait = await self._try(waiting)
+        except (Archived, NotFound):
+            return  # archived or erased meanwhile
         if waiting.written:
             with suppress(EverthreadError):
                 await self._store.reminders.drop(waiting.written)
@@ -223,11 +225,11 @@ class Worker:
             self._later(name, waiting, wait)
 
     async def _try(self, waiting: _Waiting) -> float:
-        """Do what is due on a branch. After how many seconds to look again. Raises NotFound, and nothing else."""
+        """Do what is due on a branch. After how many seconds to look again. Raises NotFound or Archived alone."""
         conversation = waiting.conversation
         try:
             _, wait = await self._once(conversation, waiting.branch, all=False)
-        except NotFound:
+        except (Archived, NotFound):
             raise
         except EverthreadError as problem:
             _log.warning("The work beside conversation %s is behind: %s", conversation.id, problem)

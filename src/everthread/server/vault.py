@@ -10,33 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 import msgspec
 
+from everthread.archive import keys as archive_keys
 from everthread.core.accounts import Caller, ProviderKey
 from everthread.core.times import moment
-from everthread.errors import BadSeal, BadValue, Forbidden, MissingExtra, NoVaultKey
-from everthread.server import master_keys
+from everthread.errors import BadSeal, BadValue, Forbidden, NoVaultKey
+from everthread.sealing import aead, master_keys
+from everthread.sealing.master_keys import TODO, MasterKeys
 from everthread.server.bound import must_administer
 from everthread.server.known import Known
-from everthread.server.master_keys import TODO, MasterKeys
 from everthread.server.tokens import Secret
 from everthread.store.beside.keys import SealedKey
 from everthread.store.conversations import check_name
 from everthread.store.log import Log
 from everthread.store.times import FOREVER
 
-try:
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-except ImportError:
-    raise MissingExtra("server") from None
-
-NONCE = 12  # bytes
 LONGEST = 4_000  # characters of a provider's key
 SHOWN, LEAST_SHOWN = 4, 16  # how many of its last characters are shown, of one that has at least so many
 
@@ -84,7 +77,8 @@ class Vault:
         return await self._known.get(tenant, look)
 
     async def rotate(self, by: Caller, *, new_key: bool = False) -> int:
-        """Seal all keys of all tenants with the newest master key; how many were sealed with another. For operators.
+        """Seal all keys of all tenants, and those of archives, with the newest master key; how many were sealed with
+        another. For operators.
         `new_key`: make one first, where the master keys are in the file. Afterwards the older ones can go."""
         if by.via != "operator":
             raise Forbidden("The master key is the operator's", "run `everthread vault --rotate` on the machine")
@@ -96,9 +90,10 @@ class Vault:
         for one in old:
             again = _sealed(one.tenant, one.provider, _opened(one, masters), masters, now=one.made)
             await self._accounts.reseal(again, was=one)
+        resealed = await archive_keys.reseal_all(self._log.archives, masters)
         await self._accounts.write_down(self._accounts.entry(by.tenant, by=by.name, act="rotate", about=newest))
         self._known.clear()
-        return len(old)
+        return len(old) + resealed
 
     async def _masters(self, *, make: bool = False) -> MasterKeys:
         return await asyncio.to_thread(master_keys.read, self._environ, make=make)
@@ -112,9 +107,8 @@ class Vault:
 
 def _sealed(tenant: str, provider: str, key: str, masters: MasterKeys, *, now: int) -> SealedKey:
     """A key, sealed with the newest master key."""
-    id, master = next(iter(masters.items()))
-    nonce = secrets.token_bytes(NONCE)
-    sealed = AESGCM(master).encrypt(nonce, key.encode(), _bound_to(tenant, provider, id))
+    id = next(iter(masters))
+    nonce, sealed = aead.seal(masters[id], key.encode(), _bound_to(tenant, provider, id))
     return SealedKey(tenant, provider, id, nonce, sealed, now)
 
 
@@ -123,8 +117,8 @@ def _opened(one: SealedKey, masters: MasterKeys) -> Secret:
         raise NoVaultKey(f"its master key {one.key_id} is missing: {TODO}")
     about = _bound_to(one.tenant, one.provider, one.key_id)
     try:
-        return Secret(AESGCM(masters[one.key_id]).decrypt(one.nonce, one.sealed, about).decode())
-    except (InvalidTag, ValueError):
+        return Secret(aead.opened(masters[one.key_id], one.nonce, one.sealed, about).decode())
+    except ValueError:
         raise BadSeal(one.provider) from None
 
 

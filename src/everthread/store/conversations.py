@@ -14,7 +14,7 @@ from everthread.core.ids import is_id, make_id, time_of
 from everthread.core.metadata import check_metadata
 from everthread.core.times import EPOCH, microseconds, moment
 from everthread.core.values import Value
-from everthread.errors import AlreadyExists, BadValue, NoUser, Outrun, UnknownConversation
+from everthread.errors import AlreadyExists, Archived, BadValue, NoUser, Outrun, UnknownConversation
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 
 MAIN = 1
@@ -42,6 +42,7 @@ class Conversation(msgspec.Struct, Value, frozen=True, kw_only=True):
     current: int = MAIN
     began: datetime = EPOCH
     erased: datetime | None = None
+    archived: datetime | None = None  # then all but this row is in a file, until somebody reads or writes it
     alias: str = ""  # the application's own id, where it gave one
     metadata: dict[str, Any] = {}
 
@@ -184,6 +185,12 @@ def said(owner: Owner, id: str, *, first: int, last: int, limit: int, oldest_fir
     return rows if oldest_first else rows[::-1]
 
 
+def absence(tenant: str, conversation: str) -> Script[Archived | UnknownConversation]:
+    """Why there is nothing of a conversation: it is archived, or there is none."""
+    rows = yield Ask("archived", {"tenant": tenant, "conversation": conversation})
+    return Archived(tenant, conversation) if rows and rows[0][0] is not None else UnknownConversation(conversation)
+
+
 def page(owner: Owner, *, agent: str, before: str, limit: int) -> Script[list[Conversation]]:
     values = {**owner._asdict(), "agent": agent, "before": before, "limit": limit}
     rows = yield Ask("conversations", values)
@@ -200,6 +207,8 @@ def change(
     """Change name, goal, settings or metadata of a conversation, on top of what they are now. `forgotten`: refuse,
     unless just so often something of it has been redacted."""
     now = yield from find(conversation.owner, conversation.id)
+    if now.archived is not None:
+        raise Archived(now.tenant, now.id)
     if now.agent != conversation.agent:
         raise UnknownConversation(conversation.id)
     rows = yield Ask("forgotten", {"tenant": now.tenant, "conversation": now.id})
@@ -218,6 +227,8 @@ def stirred(key: Mapping[str, Any], time: int, *, first: bool) -> Tell:
 
 def branch_totals(conversation: Conversation) -> Script[list[BranchTotals]]:
     rows = yield Ask("branch_heads", {"tenant": conversation.tenant, "conversation": conversation.id})
+    if not rows:
+        raise (yield from absence(conversation.tenant, conversation.id))
     return [branch_totals_of(row) for row in rows]
 
 
@@ -296,7 +307,7 @@ def _details(c: Conversation) -> dict[str, Any]:
 
 
 def conversation_of(tenant: str, row: Row) -> Conversation:
-    id, user, agent, name, goal, settings, current, began, alias, metadata, erased = row
+    id, user, agent, name, goal, settings, current, began, alias, metadata, erased, archived = row
     return Conversation(
         tenant=tenant,
         id=id,
@@ -308,6 +319,7 @@ def conversation_of(tenant: str, row: Row) -> Conversation:
         current=current,
         began=moment(began),
         erased=None if erased is None else moment(erased),
+        archived=None if archived is None else moment(archived),
         alias=alias or "",
         metadata=stored_object(metadata) or {},
     )

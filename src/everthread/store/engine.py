@@ -196,6 +196,7 @@ def _statement(body: str, placeholder: str) -> SqlStatement:
         sql = _LATERAL_LEFT.sub(r"\2 ON \3", sql)
         sql = _LATERAL.sub(r"\2\n\4WHERE \3 AND", sql)
         sql = _NUMBERS.sub(lambda found: f"j.{found[1] or found[2]}", sql)
+        sql = sql.removesuffix(" FOR UPDATE")  # whoever writes to a file holds all of it
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:

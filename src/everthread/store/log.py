@@ -30,6 +30,9 @@ The rest is done by subject; each is an object of `verbs/`:
     log.accounts       first  get  of  change;  links and sign-ins;  API keys;  sealed keys;  the audit
     log.imports        grow  check  check_document  key  known
     log.mirrors        know  all  owed  pay  forget;  what there is to mirror: tenants  users  idle  changed
+    log.archives       of  page  search;  for the archiver: idle  rows  begin  finish  restore  owe  drop  …
+
+Whatever meets an archived conversation restores it and goes on, as whoever opened the store says (`on_archived`).
 
 What a database must offer for all this is `engine.Engine`.
 """
@@ -59,6 +62,7 @@ from everthread.store.beside.leases import Lease
 from everthread.store.bus.base import Bus
 from everthread.store.conversations import Conversation, Owners
 from everthread.store.engine import Ask, Bells, Engine, Script
+from everthread.store.restoring import Restore, Restoring
 from everthread.store.scripts import append, check, check_forgotten, read, restore, window
 from everthread.store.scripts import branch as branching
 from everthread.store.scripts.append import Basis, Batch, Beside, Draft, Tries, Written
@@ -69,6 +73,7 @@ from everthread.store.scripts.read import Newest
 from everthread.store.scripts.restore import OwnedDocument, Whole
 from everthread.store.scripts.window import Planned, WindowRead
 from everthread.store.verbs.accounts import Accounts
+from everthread.store.verbs.archives import Archives
 from everthread.store.verbs.calibrations import Calibrations
 from everthread.store.verbs.canvas import Canvases
 from everthread.store.verbs.conversations import Conversations
@@ -110,6 +115,7 @@ class Log:
         importance: Worth = worth,
     ) -> None:
         self._engine = engine
+        self._data = data = Restoring(engine)
         self._clock = clock
         self._gap = session_gap
         self._max_bytes = max_event_bytes
@@ -118,18 +124,19 @@ class Log:
         self._windows = Windows()
         self._secret: bytes | None = None
         owners = Owners()
-        self.conversations = Conversations(engine, self._time, owners)
-        self.recall = Recall(engine)
-        self.canvas = Canvases(engine)
-        self.forgetting = Forgetting(engine, self._time, owners, self._lines, self._windows, session_gap=session_gap)
-        self.leases = Leases(engine, self._time)
-        self.documents = Documents(engine, self._time, self.forgetting, max_bytes=max_event_bytes)
-        self.calibrations = Calibrations(engine)
-        self.usage = UsageTotals(engine)
-        self.reminders = Reminders(engine, self._time)
-        self.schedules = Schedules(engine, self._time, self.forgetting)
-        self.accounts = Accounts(engine, self._time)
-        self.imports = Imports(engine, self._time, self._prepare, session_gap=session_gap)
+        self.conversations = Conversations(data, self._time, owners)
+        self.recall = Recall(data)
+        self.canvas = Canvases(data)
+        self.forgetting = Forgetting(data, self._time, owners, self._lines, self._windows, session_gap=session_gap)
+        self.leases = Leases(data, self._time)
+        self.documents = Documents(data, self._time, self.forgetting, max_bytes=max_event_bytes)
+        self.calibrations = Calibrations(data)
+        self.usage = UsageTotals(data)
+        self.reminders = Reminders(data, self._time)
+        self.schedules = Schedules(data, self._time, self.forgetting)
+        self.accounts = Accounts(data, self._time)
+        self.archives = Archives(engine, self._time, owners)
+        self.imports = Imports(data, self._time, self._prepare, session_gap=session_gap)
         self.mirrors = Mirrors(engine, self._time)
 
     @property
@@ -140,24 +147,28 @@ class Log:
     def _time(self) -> int:
         return self._clock()
 
+    def on_archived(self, restore: Restore) -> None:
+        """How a conversation is brought back that somebody reads or writes and that is archived."""
+        self._data.restore = restore
+
     @property
     def bus(self) -> Bus:
         """What carries messages to the other processes of this store."""
-        return self._engine.bus
+        return self._data.bus
 
     # -- branches ------------------------------------------------------------------------------------------
 
     async def line(self, conversation: Conversation, branch: str | int | None = None) -> Line:
         """A branch by name or number, or the current one, with its ancestors."""
         await self.conversations.mine(conversation)
-        return await self._engine.read(
+        return await self._data.read(
             lambda: branching.line(conversation.tenant, conversation.id, branch, known=self._lines)
         )
 
     async def children_left(self, *, limit: int) -> list[LeftBehind]:
         """The children whose turns nobody runs any more. For workers: crosses every wall."""
         now = self._time()
-        return await self._engine.read(lambda: left_behind(now, limit))
+        return await self._data.read(lambda: left_behind(now, limit))
 
     async def way(self, conversation: Conversation, branch: int | None) -> Line | Current:
         """The same, for what finds out by itself which branch is current."""
@@ -169,7 +180,7 @@ class Log:
         """A new branch that shares everything up to event `at` (0: nothing) and goes its own way. Without a name it is
         called by the word and its number. `markers`: with which it begins, right after the fork."""
         act = Act(self._clock(), self._gap, Tries())
-        grown = await self._engine.write(
+        grown = await self._data.write(
             lambda: branching.fork(line, at, act, name=name, word=word, markers=markers),
             about=line.about,
             alone=True,
@@ -179,7 +190,7 @@ class Log:
     async def rewind(self, line: Line, *, to: int | str, name: str = "") -> Line:
         """Go on from an earlier seq or mark: a new branch, and the current one from now on."""
         act = Act(self._clock(), self._gap, Tries())
-        grown = await self._engine.write(
+        grown = await self._data.write(
             lambda: branching.rewind(line, to, act, name=name),
             about=line.about,
             alone=True,
@@ -189,7 +200,7 @@ class Log:
     async def switch(self, line: Line) -> Line:
         """Make this branch the current one."""
         act = Act(self._clock(), self._gap, Tries())
-        return await self._engine.write(lambda: branching.switch(line, act), about=line.about, alone=True)
+        return await self._data.write(lambda: branching.switch(line, act), about=line.about, alone=True)
 
     # -- appending -----------------------------------------------------------------------------------------
 
@@ -243,7 +254,7 @@ class Log:
         now = self._clock()
 
         async def write(gap: int, *, asks: bool = False) -> Written:
-            return await self._engine.write(
+            return await self._data.write(
                 lambda: append.append(target, batch, now=now, gap=gap, asks=asks),
                 about=target.about,
                 large=len(batch.items) > 1_000 or batch.size > LARGE,
@@ -259,12 +270,12 @@ class Log:
     async def kept(self, line: Line, key: str) -> list[Logged]:
         """What was appended with this key, on whichever branch; nothing where nothing was."""
         target = Target(line.tenant, line.conversation)
-        return await self._engine.read(lambda: append.kept(target, key))
+        return await self._data.read(lambda: append.kept(target, key))
 
     async def forgotten(self, line: Line) -> int:
         """How often something of the conversation was redacted."""
         key = {"tenant": line.tenant, "conversation": line.conversation}
-        return await self._engine.read(lambda: append.forgotten(key))
+        return await self._data.read(lambda: append.forgotten(key))
 
     async def blob(self, line: Line, hash: str) -> bytes:
         """The bytes of an image or file of the conversation."""
@@ -276,7 +287,7 @@ class Log:
             rows = yield Ask("blob", values)
             return bytes(rows[0][0]) if rows else None
 
-        found = await self._engine.read(script)
+        found = await self._data.read(script)
         if found is None:
             raise UnknownBlob(hash)
         return found
@@ -285,36 +296,36 @@ class Log:
 
     async def head(self, line: Line, *, at: int | None = None) -> Head:
         """All that is known of a line after its newest event, or after event `at`."""
-        return await self._engine.read(lambda: read.head(line, at=at))
+        return await self._data.read(lambda: read.head(line, at=at))
 
     async def tail(self, line: Line, *, turns: int) -> list[Logged]:
         """The events of the newest turns, whole, oldest first."""
-        return await self._engine.read(lambda: read.tail(line, turns=turns))
+        return await self._data.read(lambda: read.tail(line, turns=turns))
 
     async def before(self, line: Line, seq: int = ENDLESS, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that ends just before `seq`, oldest first."""
-        return await self._engine.read(
+        return await self._data.read(
             lambda: read.newest(line, limit=limit, last=min(seq, ENDLESS) - 1, messages=messages),
             large=limit > 1_000,
         )
 
     async def after(self, line: Line, seq: int = 0, *, limit: int = 50, messages: bool = False) -> list[Logged]:
         """The page of events that begins just after `seq`, oldest first."""
-        return await self._engine.read(
+        return await self._data.read(
             lambda: read.onward(line, first=min(seq, ENDLESS - 1) + 1, limit=limit, messages=messages),
             large=limit > 1_000,
         )
 
     async def range(self, line: Line, first: int, last: int) -> list[Logged]:
         """The events from seq `first` to seq `last`."""
-        return await self._engine.read(
+        return await self._data.read(
             lambda: read.onward(line, first=min(first, ENDLESS), last=min(last, ENDLESS)), large=last - first > 1_000
         )
 
     async def changes(self, *about: str) -> AsyncIterator[None]:
         """Yields at once, then whenever something may have been written about one of these, by any process."""
-        await self._engine.watch()
-        with self._engine.bells.listen(*about) as bell:
+        await self._data.watch()
+        with self._data.bells.listen(*about) as bell:
             while True:
                 bell.clear()
                 yield
@@ -325,27 +336,27 @@ class Log:
     @property
     def bells(self) -> Bells:
         """Ring for what is written: `watch` makes them ring for other processes' writes, too."""
-        return self._engine.bells
+        return self._data.bells
 
     async def watch(self) -> None:
         """From now on ring the bells for what other processes write."""
-        await self._engine.watch()
+        await self._data.watch()
 
     async def newest(self, line: Line, *, after: int | None = None) -> Newest:
         """A page of the events after seq `after` (None: only where the line ends), and the reply that runs."""
-        return await self._engine.read(lambda: read.news(line, after))
+        return await self._data.read(lambda: read.news(line, after))
 
     async def ended(self, line: Line, *, at: int | None = None) -> Done | None:
         """How the newest turn has ended, or the turn of event `at`; None where it is open, or no agent ran it."""
-        return await self._engine.read(lambda: read.ended(line, at))
+        return await self._data.read(lambda: read.ended(line, at))
 
     async def turns(self, line: Line, *, limit: int = 50, last: int = ENDLESS) -> list[Turn]:
         """The newest turns that begin at or before seq `last`, oldest first."""
-        return await self._engine.read(lambda: read.turns(line, limit=limit, last=last))
+        return await self._data.read(lambda: read.turns(line, limit=limit, last=last))
 
     async def sessions(self, line: Line, *, limit: int = 50) -> list[Session]:
         """The newest sessions, oldest first."""
-        return await self._engine.read(lambda: read.sessions(line, limit=limit))
+        return await self._data.read(lambda: read.sessions(line, limit=limit))
 
     async def window(
         self, way: Line | Current, *, at: int | None, plan: Callable[[Outlook], Planned[P]], notes: str = ""
@@ -353,7 +364,7 @@ class Log:
         """The turns that a plan chooses, as they stood before event `at`, what memory has of the rest, and the plan.
         `notes`: a document of the user's that is read along."""
         asking, forgets = Asking(at, notes, self._lines, self._windows.of), self._windows.forgets
-        seen, made = await self._engine.read(lambda: window.window(way, asking, plan))
+        seen, made = await self._data.read(lambda: window.window(way, asking, plan))
         if at is None and seen.read and self._windows.forgets == forgets:
             self._windows.keep(seen.outlook.line, seen.read)
         return seen, made
@@ -363,11 +374,11 @@ class Log:
     ) -> T:
         """What a question in the form of `core.window` comes to; `nothing` where no turns are."""
         asking = Asking(at, notes, self._lines)
-        return await self._engine.read(lambda: window.look(way, asking, ask, nothing), large=True)
+        return await self._data.read(lambda: window.look(way, asking, ask, nothing), large=True)
 
     async def ask(self, script: Callable[[], Script[T]]) -> T:
         """Run a script that only asks: what belongs together is read together."""
-        return await self._engine.read(script)
+        return await self._data.read(script)
 
     @property
     def lines(self) -> branching.Lines:
@@ -382,15 +393,15 @@ class Log:
 
     async def asks(self, line: Line) -> bool:
         """Whether any tool call of the conversation has ever made its turn wait."""
-        return await self._engine.read(lambda: read.asks(line))
+        return await self._data.read(lambda: read.asks(line))
 
     async def asking(self, line: Line, *, after: int) -> list[Logged]:
         """The tool calls after seq `after` that made their turn wait, whether or not they still do."""
-        return await self._engine.read(lambda: read.asking(line, after=after))
+        return await self._data.read(lambda: read.asking(line, after=after))
 
     async def markers(self, line: Line, kind: str, *, last: int = ENDLESS, limit: int = 50) -> list[Logged]:
         """The markers of a kind up to seq `last`, newest first."""
-        return await self._engine.read(lambda: read.newest_markers(line, kind, last=last, limit=limit))
+        return await self._data.read(lambda: read.newest_markers(line, kind, last=last, limit=limit))
 
     # -- moving whole conversations, checking, closing -----------------------------------------------------
 
@@ -399,7 +410,7 @@ class Log:
         none. AlreadyExists: one of them is there and is another, or was erased."""
         batches = [[await self._prepare(drafts, "", None) for _, drafts in whole.branches] for whole in wholes]
         now = self._clock()
-        await self._engine.write(
+        await self._data.write(
             lambda: restore.restore(wholes, batches, documents, now=now, gap=self._gap),
             about=wholes[0].conversation.about if len(wholes) == 1 else "import",
             large=True,
@@ -407,38 +418,28 @@ class Log:
 
     async def blobs(self, line: Line) -> list[str]:
         """The hashes of all images and files of the conversation."""
-
-        def script() -> Script[list[str]]:
-            rows = yield Ask("blobs", {"tenant": line.tenant, "conversation": line.conversation})
-            return [row[0] for row in rows]
-
-        return await self._engine.read(script)
+        return await self._data.read(lambda: read.blobs(line))
 
     async def everything(self) -> list[tuple[str, str]]:
         """Tenant and id of every conversation. For operators: crosses every wall, and is logged."""
-
-        def script() -> Script[list[tuple[str, str]]]:
-            rows = yield Ask("all_conversations", {})
-            return [(row[0], row[1]) for row in rows]
-
         audit.info("an operator listed all conversations")
-        return await self._engine.read(script, large=True)
+        return await self._data.read(read.everything, large=True)
 
     async def check(self, tenant: str, conversation: str) -> tuple[int, list[str]]:
         """How many events a conversation has, and what is wrong with them. For operators."""
-        return await self._engine.read(lambda: check.check_conversation(tenant, conversation), large=True)
+        return await self._data.read(lambda: check.check_conversation(tenant, conversation), large=True)
 
     async def strays(self) -> list[str]:
         """What is wrong beside conversations: rows that belong to nothing, what is half-forgotten. For operators."""
-        return await self._engine.read(check_forgotten.strays, large=True)
+        return await self._data.read(check_forgotten.strays, large=True)
 
     async def problems(self) -> list[str]:
         """What the database's own check of its files finds."""
-        return await self._engine.problems()
+        return await self._data.problems()
 
     async def close(self) -> None:
         """Finish what is under way and let go of the database."""
-        await self._engine.close()
+        await self._data.close()
 
     async def _prepare(self, drafts: Sequence[Draft], key: str, expect: int | None) -> Batch:
         prepare = partial(append.prepare, key=key, expect=expect, max_bytes=self._max_bytes, worth=self._worth)

@@ -13,6 +13,8 @@ from everthread.store.bus.base import Bus
 from everthread.store.engine import Engine
 from everthread.store.log import Log
 
+SQLITE = "sqlite:///"
+
 
 async def open_log(address: str | Engine, *, bus: str = "", patience: float = 30.0, **options: Any) -> Log:
     """Open the log at `sqlite:///path` or `postgresql://…`, creating or migrating it as needed; or on an engine.
@@ -32,6 +34,13 @@ async def open_log(address: str | Engine, *, bus: str = "", patience: float = 30
 def takes_bus(address: str | Engine) -> bool:
     """Whether the processes of the store at this address may have a bus of their choice; an engine has its own."""
     return isinstance(address, str) and not address.startswith("sqlite:")
+
+
+def archives_beside(address: str | Engine) -> str:
+    """The folder beside a file of SQLite in which its archives are; none for other stores."""
+    if isinstance(address, str) and address.startswith(SQLITE):
+        return f"{unquote(address.removeprefix(SQLITE))}.archives"
+    return ""
 
 
 async def _sqlite(path: Path, bus: str, patience: float) -> Engine:

@@ -13,6 +13,7 @@ from everthread.agent.personas import Agent, Found, Versioned
 from everthread.agent.prepare import Rebuilt
 from everthread.agent.reply import V
 from everthread.agent.runtime import KeysOf, Summarise
+from everthread.archive.catalogue import ArchiveProblem, ArchiveProgress, ListedArchive
 from everthread.arguments import ForContext, ForMessage, ForTurn
 from everthread.config import Resolved
 from everthread.context.build import Context
@@ -200,6 +201,22 @@ class Everthread:
     def erase_user(self, *, user: str, tenant: str = ...) -> int:
         """Erase all of a user's conversations for ever, and the user's account of a service, where there is one. How
         many conversations there were."""
+    def archives(
+        self, *, user: str, query: str = "", offset: int = 0, limit: int = 50, tenant: str = ...
+    ) -> list[ListedArchive]:
+        """A page of a user's archived conversations, archived last first, without opening their files; the next page
+        has an `offset` of as many more. Without a user there are none. `query`: those that have words of it, best
+        first, by the few words that are kept of each."""
+    def archive(self, *, user: str, id: str, tenant: str = ...) -> ListedArchive:
+        """Move a conversation out of the database into a file, now, however lately it was active. Whoever reads or
+        writes it next restores it. NotArchivable: a turn of it runs, a tool call waits, or a message is scheduled."""
+    def restore(self, *, user: str, id: str, tenant: str = ...) -> Talk:
+        """Bring an archived conversation back, identical. ArchiveError: it cannot be, and stays as it is."""
+    def archive_idle(self, *, tell: Callable[[ArchiveProgress], None] | None = None) -> int:
+        """Archive all conversations that have been idle for as long as the setting `archive_after` says. How many. One
+        that fails keeps no other back. `tell` hears of each. Works for all users and tenants."""
+    def verify_archives(self) -> list[ArchiveProblem]:
+        """Read and check every archive of all users and tenants; what is wrong. Restores nothing."""
     @property
     def agents(self) -> Agents:
         """The agents that are known, and their versions."""
@@ -246,8 +263,9 @@ class Everthread:
         another thread, what is being done, and how many bytes of how many are."""
     def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
         """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
-        to do in the conversations of which the processes that reply have written reminders (setting `worker`), until
-        cancelled or, `until_idle`, until there is nothing left.
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), and
+        archive what has long been idle (setting `archive`), until cancelled or, `until_idle`, until there is nothing
+        left.
 
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
     def idle(self) -> None:

@@ -51,7 +51,7 @@ class Bound(ToolContext):
     def _just_found(self) -> Self:
         """For one verb that reads, right after the conversation was found: it was told then which branch is current,
         and a branch whose line is known need not be asked for again."""
-        if self._branch is None:
+        if self._branch is None and self.conversation.archived is None:
             self._line = self._log.lines.get((self.conversation.tenant, self.id, self.conversation.current))
         return self
 

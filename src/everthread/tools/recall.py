@@ -95,7 +95,9 @@ def _told(hit: Hit) -> str:
 
 
 def _quotes(hit: Hit) -> Iterator[Quote]:
-    """The events that a hit repeats: the one that was found, and its neighbours."""
+    """The events that a hit repeats: the one that was found, and its neighbours. Of an archive none is."""
+    if not hit.seq:
+        return
     yield Quote(hit.conversation, hit.branch, hit.seq)
     for one in hit.neighbours:
         yield Quote(hit.conversation, one.branch, one.seq)

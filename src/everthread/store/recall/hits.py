@@ -18,10 +18,12 @@ import msgspec
 
 from everthread.core.branches import ENDLESS, Line
 from everthread.core.logged import Logged, readable
+from everthread.core.times import moment
 from everthread.core.tokens import count
 from everthread.core.values import Value
 from everthread.errors import BadValue
 from everthread.language.words import query_of, source_of, words_of
+from everthread.store.beside.archives import Archive
 from everthread.store.conversations import Owner
 from everthread.store.log import HEAVY, Log
 from everthread.store.recall.search import FoundEvent
@@ -38,6 +40,7 @@ LONGEST_NEIGHBOUR = 240
 AROUND = 8  # events that are looked through for a neighbour
 LOOKED_THROUGH = 100_000  # characters of a long text, for the best stretch
 CUT = "…"
+ARCHIVED = "archived"  # in place of a kind: of a hit that stands for a whole conversation
 
 
 class Neighbour(msgspec.Struct, Value, frozen=True, kw_only=True):
@@ -50,7 +53,11 @@ class Neighbour(msgspec.Struct, Value, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, Value, frozen=True, kw_only=True):
-    """Something that recall found. `text` may be shortened; `reference` names the event, for opening it in full."""
+    """Something that recall found. `text` may be shortened; `reference` names the event, for opening it in full.
+
+    Of kind "archived" it is no event but a conversation that is archived and has some of the words: seq, branch and
+    session are 0, and what it says can be read once it is restored.
+    """
 
     text: str
     seq: int
@@ -102,7 +109,32 @@ async def recall(
         session=session,
         limit=limit * (1 + 2 * max(0, neighbours)),  # some may be neighbours of others
     )
-    return await _Reading(log, owner, line, query, tokens).hits(found, neighbours, limit)
+    hits = await _Reading(log, owner, line, query, tokens).hits(found, neighbours, limit)
+    if scope == "user" and len(hits) < limit and not kinds and session is None:
+        hits += await _archived(log, owner, query, since=since, until=until, limit=limit - len(hits))
+    return hits
+
+
+async def _archived(log: Log, owner: Owner, query: str, *, since: int, until: int, limit: int) -> list[Hit]:
+    """The user's archived conversations that tell of it, by the few words that are kept of each."""
+    found = await log.archives.search(owner, query, limit=limit)
+    return [_archived_hit(one, score) for one, score in found if since <= one.newest < until]
+
+
+def _archived_hit(one: Archive, score: float) -> Hit:
+    title = f"{one.title}: " if one.title else ""
+    return Hit(
+        text=f"{title}archived, restore to read",
+        seq=0,
+        kind=ARCHIVED,
+        time=moment(one.newest),
+        score=score,
+        neighbours=(),
+        conversation=one.conversation,
+        branch=0,
+        session=0,
+        reference=f"archived conversation {one.conversation}",
+    )
 
 
 class _Reading:

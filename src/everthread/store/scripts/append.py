@@ -47,7 +47,6 @@ from everthread.errors import (
     Moved,
     Outrun,
     UnknownBlob,
-    UnknownConversation,
     UnknownSeq,
 )
 from everthread.store import conversations
@@ -391,7 +390,7 @@ def newest_head(where: dict[str, Any]) -> Script[tuple[int, Head]]:
         return rows[0][0], head_of(rows[0][1:])
     rows = yield Ask("branch", where)
     if not rows:
-        raise UnknownConversation(where["conversation"])
+        raise (yield from conversations.absence(where["tenant"], where["conversation"]))
     branch, _, parent, at, _ = rows[0]
     rows = (yield Ask("head_at", {**where, "branch": parent, "seq": at})) if parent is not None and at else []
     return branch, head_of(rows[0]) if rows else Head()

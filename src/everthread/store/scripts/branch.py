@@ -10,8 +10,8 @@ from everthread.core.branches import ENDLESS, Begun, Branch, Departure, Line, li
 from everthread.core.events import Command, Event, Fork, Mark, Rewind
 from everthread.core.times import EPOCH, moment
 from everthread.core.turns import Head
-from everthread.errors import AlreadyExists, UnknownBranch, UnknownConversation, UnknownMark, UnknownSeq
-from everthread.store.conversations import MAIN
+from everthread.errors import AlreadyExists, UnknownBranch, UnknownMark, UnknownSeq
+from everthread.store.conversations import MAIN, absence
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts.along import told
 from everthread.store.scripts.append import Tries, marker_batch, number
@@ -33,7 +33,7 @@ def line(tenant: str, conversation: str, branch: str | int | None = None, *, kno
         return kept or remember((yield from _line(tenant, conversation, found, known)), known)
     there = yield from branches(tenant, conversation)
     if branch is None or not there:
-        raise UnknownConversation(conversation)
+        raise (yield from absence(tenant, conversation))
     raise UnknownBranch(branch, _listed(there))
 
 
@@ -143,7 +143,7 @@ def _grow(
         return Outcome(grown, landed=True)
     newest = yield Ask("newest_branch", _key(base))
     if not newest:
-        raise UnknownConversation(base.conversation)
+        raise (yield from absence(base.tenant, base.conversation))
     left = yield from _fork_point(base, at)
     next_number = newest[0][0] + 1
     branch = Branch(
@@ -201,7 +201,7 @@ def _named(tenant: str, conversation: str, name: str) -> Script[int]:
         return int(found[0][0])
     there = yield from branches(tenant, conversation)
     if not there:
-        raise UnknownConversation(conversation)
+        raise (yield from absence(tenant, conversation))
     raise UnknownBranch(name, ", ".join(branch.name for branch in there))
 
 

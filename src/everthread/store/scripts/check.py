@@ -61,9 +61,11 @@ def _check_row(key: dict[str, Any], grown: list[Branch]) -> Script[list[str]]:
     rows = yield Ask("whose", key)
     if not rows:
         return ["it is missing, with all that it says of itself"] if grown else []
-    user, current, erased, settings, metadata = rows[0]
+    user, current, erased, settings, metadata, archived = rows[0]
     if erased is not None:
         return [f"it is half-forgotten: it was erased, and {len(grown)} of its branches are there"] if grown else []
+    if archived is not None:  # the rest is in a file, which `everthread archive verify` checks
+        return [f"it is archived, and {len(grown)} of its branches are there"] if grown else []
     unread = ["its metadata cannot be read: it is taken for none"] if stored_object(metadata) is None else []
     return [*_check_details(user, current, settings, grown), *unread]
 

@@ -32,7 +32,7 @@ from everthread.core.turns import Head
 from everthread.core.verdicts import approval_key, changed_arguments, is_verdict
 from everthread.errors import BadValue, Corrupt, UnknownConversation, UnknownSeq
 from everthread.language.naming import name_from
-from everthread.store.beside import leases, schedules, usage
+from everthread.store.beside import archives, leases, schedules, usage
 from everthread.store.conversations import NEWEST, Conversation, Owner, page
 from everthread.store.engine import Ask, Outcome, Script, Tell
 from everthread.store.recall import index
@@ -298,6 +298,7 @@ def erase(conversation: Conversation, *, now: int) -> Script[Outcome[None]]:
     held = leases.erase(conversation.tenant, conversation.id)  # first, as in `_redaction`
     unindexed = yield from index.erase(conversation.tenant, conversation.id)
     rest = [*usage.forgotten([key], now, whole=True), *(Tell(f"erase_{table}", [key]) for table in TABLES)]
+    rest += archives.erase(key)
     whole = HalfForgotten(conversation.tenant, conversation.id, 0, 0, user="", what=CONVERSATION, time=now)
     still = [begun(one) for one in (whole, *(_still(conversation.tenant, copy, now) for copy in copies))]
     gone = [Tell("erase_conversation", [{**key, "time": now}]), owed(key, now)]
@@ -309,7 +310,7 @@ def _is_erased(conversation: Conversation) -> Script[bool]:
     rows = yield Ask("conversation", {**owner._asdict(), "conversation": conversation.id})
     if not rows or rows[0][2] != conversation.agent:
         raise UnknownConversation(conversation.id)
-    return rows[0][-1] is not None
+    return rows[0][10] is not None
 
 
 def _quoting(conversation: Conversation) -> Script[list[Spot]]:

@@ -19,8 +19,8 @@ from everthread.core.events import SettingsChanged, System
 from everthread.core.logged import Logged, logged, readable
 from everthread.core.turns import Head
 from everthread.core.window import Start
-from everthread.errors import UnknownConversation, UnknownSeq
-from everthread.store.conversations import main_of
+from everthread.errors import UnknownSeq
+from everthread.store.conversations import absence, main_of
 from everthread.store.engine import Ask, Row, Script
 from everthread.store.scripts import branch
 from everthread.store.scripts.along import key_of, span
@@ -254,7 +254,7 @@ def _news(line: Line, notes: str, read: LastRead) -> Script[Glance | None]:
     asked = {**key_of(line), "branch": line.branch.number, "notes": notes, "unread": before.head.seq + 1}
     rows = yield Ask("news", asked)
     if not rows:
-        raise UnknownConversation(line.conversation)
+        raise (yield from absence(line.tenant, line.conversation))
     written = sorted([row[-HEAD - EVENT :] for row in rows if row[-HEAD]], key=itemgetter(1))
     newest = head_of(written[-1][-HEAD:]) if written else before.head
     if not read.holds(rows[0][2], newest):
@@ -288,7 +288,7 @@ def _sight(line: Line, asking: Asking) -> Script[Glance]:
     if rows and not rows[0][-HEAD] and line.past and last > line.branch.at:
         rows = yield Ask("sight", {**span(line, line.past.segment()), **asked})
     if not rows:
-        raise UnknownConversation(line.conversation)
+        raise (yield from absence(line.tenant, line.conversation))
     return Glance(line, rows[0], _position(line, rows[0]), Since())
 
 

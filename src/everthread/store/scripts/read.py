@@ -294,3 +294,14 @@ def _ends(line: Line, what: What, starts: list[_Start]) -> Script[list[tuple[Hea
         ends.append((start.head, end, start is starts[0] and not after))
         end = start.left
     return ends[::-1]
+
+
+def blobs(line: Line) -> Script[list[str]]:
+    """The hashes of all images and files of a conversation."""
+    rows = yield Ask("blobs", {"tenant": line.tenant, "conversation": line.conversation})
+    return [row[0] for row in rows]
+
+
+def everything() -> Script[list[tuple[str, str]]]:
+    """Tenant and id of every conversation."""
+    return [(row[0], row[1]) for row in (yield Ask("all_conversations", {}))]

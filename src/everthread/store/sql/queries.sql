@@ -15,13 +15,13 @@ VALUES (:tenant, :conversation, :user, :agent, :name, :goal, :settings, :current
 
 -- name: conversation
 -- One conversation of a user.
-SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived
 FROM conversations
 WHERE tenant = :tenant AND conversation = :conversation AND "user" = :user
 
 -- name: conversation_by_alias
 -- The one that the application knows by an id of its own.
-SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived
 FROM conversations
 WHERE tenant = :tenant AND "user" = :user AND alias = :alias
 
@@ -31,7 +31,7 @@ SELECT CASE WHEN erased IS NULL THEN 0 ELSE 1 END FROM conversations WHERE tenan
 
 -- name: conversations
 -- A page of a user's conversations, newest first.
-SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived
 FROM conversations
 WHERE tenant = :tenant AND "user" = :user AND conversation < :before AND erased IS NULL
     AND (agent = :agent OR :agent = '')
@@ -39,20 +39,20 @@ ORDER BY conversation DESC
 LIMIT :limit
 
 -- name: conversations_by_activity
--- A user's conversations that were last active in the minute `high`, and then so many minutes before it, whole, as hold
+-- A user's conversations that are not archived and were last active in the minute `high`, and then so many minutes before it, whole, as hold
 -- `skip` + 1 others: newest first, but not within a minute.
-SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, active
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived, active
 FROM conversations
-WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND (agent = :agent OR :agent = '')
+WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND archived IS NULL AND (agent = :agent OR :agent = '')
     AND active <= CAST(:high AS bigint) AND active >= (SELECT coalesce((
         SELECT active FROM conversations
-        WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND (agent = :agent OR :agent = '')
-            AND active < CAST(:high AS bigint)
+        WHERE tenant = :tenant AND "user" = :user AND erased IS NULL AND archived IS NULL
+            AND (agent = :agent OR :agent = '') AND active < CAST(:high AS bigint)
         ORDER BY active DESC, conversation DESC LIMIT 1 OFFSET :skip), 0))
 ORDER BY active DESC, conversation DESC
 
 -- name: newest_conversation
-SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+SELECT conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived
 FROM conversations
 WHERE tenant = :tenant AND "user" = :user AND agent = :agent AND erased IS NULL
 ORDER BY conversation DESC
@@ -223,10 +223,16 @@ LEFT JOIN LATERAL (
 WHERE b.tenant = :tenant
 
 -- name: user_totals
--- Events, messages and tokens of all of a user's conversations, each event counted once.
-SELECT count(DISTINCT c.conversation), coalesce(sum(e.seq - b.at), 0),
-    coalesce(sum(e.messages_before + CASE WHEN e.spoken = e.seq THEN 1 ELSE 0 END - f.messages_before), 0),
-    coalesce(sum(e.tokens_before + e.tokens - f.tokens_before), 0)
+-- Events, messages and tokens of all of a user's conversations, archived ones too, each event counted once.
+SELECT count(DISTINCT c.conversation), coalesce(sum(e.seq - b.at), 0) + (
+        SELECT coalesce(sum(a.events), 0) FROM archives a
+        WHERE a.tenant = :tenant AND a."user" = :user AND a.state = 'archived'),
+    coalesce(sum(e.messages_before + CASE WHEN e.spoken = e.seq THEN 1 ELSE 0 END - f.messages_before), 0) + (
+        SELECT coalesce(sum(a.messages), 0) FROM archives a
+        WHERE a.tenant = :tenant AND a."user" = :user AND a.state = 'archived'),
+    coalesce(sum(e.tokens_before + e.tokens - f.tokens_before), 0) + (
+        SELECT coalesce(sum(a.tokens), 0) FROM archives a
+        WHERE a.tenant = :tenant AND a."user" = :user AND a.state = 'archived')
 FROM conversations c
 LEFT JOIN branches b ON b.tenant = c.tenant AND b.conversation = c.conversation
 LEFT JOIN LATERAL (
@@ -790,7 +796,7 @@ LEFT JOIN events h ON h.tenant = :tenant AND h.conversation = :conversation AND 
         AND seq BETWEEN :first AND :last ORDER BY seq DESC LIMIT 1)
 LEFT JOIN events f ON f.tenant = :tenant AND f.conversation = :conversation AND f.branch = :branch
     AND f.seq = h.turn_first
-WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
+WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL AND c.archived IS NULL
 
 -- name: news
 -- What `sight` would say of a branch now, told to whoever knows what it said before: the first five columns of that, and a
@@ -806,7 +812,7 @@ SELECT c.current, c.settings, c.forgotten,
     n.importance, n.left_importance
 FROM conversations c
 LEFT JOIN events n ON n.tenant = :tenant AND n.conversation = :conversation AND n.branch = :branch AND n.seq >= :unread
-WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL
+WHERE c.tenant = :tenant AND c.conversation = :conversation AND c.erased IS NULL AND c.archived IS NULL
 
 -- name: window_ahead
 -- All that a window begun by size mostly comes to, in one question. Turns first, in the columns of events: -1 those that
@@ -1148,7 +1154,8 @@ DELETE FROM branches WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: erase_conversation
 -- The tombstone: that there was one, and when it was erased.
-UPDATE conversations SET name = '', goal = '', settings = '{}', alias = NULL, metadata = '{}', erased = :time
+UPDATE conversations
+SET name = '', goal = '', settings = '{}', alias = NULL, metadata = '{}', archived = NULL, erased = :time
 WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: forget_user
@@ -1201,16 +1208,27 @@ VALUES (:tenant, :conversation, :branch, :seq, :of_conversation, :of_branch, :of
 ON CONFLICT DO NOTHING
 
 -- name: quoted_by
--- The events that quote another, with their kinds, in the conversations of the user whose it is.
+-- The events that quote another, with their kinds, in the conversations of the user whose it is, archived ones too: of these
+-- the kind is that of most.
 SELECT q.conversation, q.branch, q.seq, e.kind FROM quotes q
 JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
 JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
 JOIN events e ON e.tenant = q.tenant AND e.conversation = q.conversation AND e.branch = q.branch AND e.seq = q.seq
 WHERE q.tenant = :tenant AND q.of_conversation = :conversation AND q.of_branch = :branch AND q.of_seq = :seq
+UNION ALL
+SELECT q.conversation, q.branch, q.seq, 'tool_result' FROM archived_quotes q
+JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
+JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
+WHERE q.tenant = :tenant AND q.of_conversation = :conversation AND q.of_branch = :branch AND q.of_seq = :seq
 
 -- name: quoting
 -- The events in other conversations that quote anything of one, in those of the user whose it is.
 SELECT DISTINCT q.conversation, q.branch, q.seq FROM quotes q
+JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
+JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
+WHERE q.tenant = :tenant AND q.of_conversation = :conversation AND q.conversation <> :conversation
+UNION
+SELECT q.conversation, q.branch, q.seq FROM archived_quotes q
 JOIN conversations a ON a.tenant = q.tenant AND a.conversation = q.of_conversation
 JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
 WHERE q.tenant = :tenant AND q.of_conversation = :conversation AND q.conversation <> :conversation
@@ -1222,6 +1240,11 @@ JOIN conversations a ON a.tenant = q.tenant AND a.conversation = :conversation
 JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
 JOIN events e ON e.tenant = q.tenant AND e.conversation = q.conversation AND e.branch = q.branch AND e.seq = q.seq
 WHERE q.tenant = :tenant AND q.of_conversation = '' AND e.time >= :time
+UNION ALL
+SELECT q.conversation, q.branch, q.seq FROM archived_quotes q
+JOIN conversations a ON a.tenant = q.tenant AND a.conversation = :conversation
+JOIN conversations c ON c.tenant = q.tenant AND c.conversation = q.conversation AND c."user" = a."user"
+WHERE q.tenant = :tenant AND q.of_conversation = '' AND q.time >= :time
 
 -- name: hold_quoted
 -- Whether the conversation of which something is quoted was erased, if it is of the same user's; nobody redacts anything
@@ -1351,7 +1374,7 @@ DELETE FROM forgetting WHERE tenant = :tenant AND conversation = :conversation A
 -- == checking ==
 
 -- name: whose
-SELECT "user", current, erased, settings, metadata FROM conversations
+SELECT "user", current, erased, settings, metadata, archived FROM conversations
 WHERE tenant = :tenant AND conversation = :conversation
 
 -- name: blob_uses
@@ -1657,8 +1680,16 @@ SELECT
     CASE WHEN :by = 'user' THEN "user" ELSE '' END,
     count(*), sum(failed), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),
     coalesce(sum(price), 0), count(*) - count(price), sum(ms), min(time), max(time)
-FROM model_calls
-WHERE tenant = :tenant AND "user" = :user AND time >= :since AND time < :until
+FROM (
+    SELECT conversation, branch, "user", turn, session, time, model,
+        failed, input, output, cache_read, cache_write, reasoning, price, ms
+    FROM model_calls
+    WHERE tenant = :tenant AND "user" = :user AND time >= :since AND time < :until
+    UNION ALL
+    SELECT conversation, branch, "user", turn, session, time, model,
+        failed, input, output, cache_read, cache_write, reasoning, price, ms
+    FROM archived_calls
+    WHERE tenant = :tenant AND "user" = :user AND time >= :since AND time < :until) AS calls
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
 LIMIT :limit
@@ -1675,9 +1706,18 @@ SELECT
     CASE WHEN :by = 'user' THEN "user" ELSE '' END,
     count(*), sum(failed), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),
     coalesce(sum(price), 0), count(*) - count(price), sum(ms), min(time), max(time)
-FROM model_calls
-WHERE tenant = :tenant AND conversation = :conversation AND "user" || '' = :user
-    AND +time >= :since AND +time < :until
+FROM (
+    SELECT conversation, branch, "user", turn, session, time, model,
+        failed, input, output, cache_read, cache_write, reasoning, price, ms
+    FROM model_calls
+    WHERE tenant = :tenant AND conversation = :conversation AND "user" || '' = :user
+        AND +time >= :since AND +time < :until
+    UNION ALL
+    SELECT conversation, branch, "user", turn, session, time, model,
+        failed, input, output, cache_read, cache_write, reasoning, price, ms
+    FROM archived_calls
+    WHERE tenant = :tenant AND conversation = :conversation AND "user" || '' = :user
+        AND +time >= :since AND +time < :until) AS calls
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
 LIMIT :limit
@@ -1694,8 +1734,16 @@ SELECT
     CASE WHEN :by = 'user' THEN "user" ELSE '' END,
     count(*), sum(failed), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),
     coalesce(sum(price), 0), count(*) - count(price), sum(ms), min(time), max(time)
-FROM model_calls
-WHERE tenant = :tenant AND time >= :since AND time < :until
+FROM (
+    SELECT conversation, branch, "user", turn, session, time, model,
+        failed, input, output, cache_read, cache_write, reasoning, price, ms
+    FROM model_calls
+    WHERE tenant = :tenant AND time >= :since AND time < :until
+    UNION ALL
+    SELECT conversation, branch, "user", turn, session, time, model,
+        failed, input, output, cache_read, cache_write, reasoning, price, ms
+    FROM archived_calls
+    WHERE tenant = :tenant AND time >= :since AND time < :until) AS calls
 GROUP BY 1, 2, 3, 4, 5, 6, 7
 ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
 LIMIT :limit
@@ -2049,3 +2097,225 @@ UPDATE audit SET "user" = :mark, about = '' WHERE tenant = :tenant AND "user" = 
 
 -- name: unname_auditor
 UPDATE audit SET done_by = :mark, about = '' WHERE tenant = :tenant AND done_by = :user
+
+-- == archives ==
+
+-- name: archived
+-- When a conversation was archived, whoever it belongs to.
+SELECT archived FROM conversations WHERE tenant = :tenant AND conversation = :conversation AND erased IS NULL
+
+-- name: idle_conversations
+-- Of every tenant and user: those that were last active before the minute `active`, the longest idle first, after the one
+-- with which the last page ended.
+SELECT active, tenant, conversation, "user" FROM conversations
+WHERE erased IS NULL AND archived IS NULL AND active < :active
+    AND (active, tenant, conversation) > (CAST(:last AS bigint), :after_tenant, :after)
+ORDER BY active, tenant, conversation LIMIT :limit
+
+-- name: hold_branches
+-- The branches of a conversation, to which nobody appends until the commit.
+SELECT branch FROM branches WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch FOR UPDATE
+
+-- name: kept_from_archive
+-- Why a conversation cannot be archived now: a turn that runs or was left behind, one that waits, a message that is scheduled,
+-- or something that is being forgotten.
+SELECT 'a turn' FROM leases WHERE tenant = :tenant AND name >= :prefix AND name < :end
+UNION ALL
+SELECT 'a schedule' FROM schedules
+WHERE tenant = :tenant AND conversation = :conversation AND state IN ('active', 'paused')
+UNION ALL
+SELECT 'forgetting' FROM forgetting WHERE tenant = :tenant AND conversation = :conversation
+UNION ALL
+SELECT 'approval' FROM branches b
+WHERE b.tenant = :tenant AND b.conversation = :conversation AND (SELECT e.state FROM events e
+    WHERE e.tenant = :tenant AND e.conversation = :conversation AND e.branch = b.branch
+    ORDER BY e.seq DESC LIMIT 1) = 'waiting'
+
+-- name: pack_conversations
+SELECT conversation, "user", agent, name, goal, settings, current, time, forgotten, alias, metadata, active
+FROM conversations WHERE tenant = :tenant AND conversation = :conversation AND erased IS NULL AND archived IS NULL
+
+-- name: pack_branches
+SELECT branch, name, parent, at, time FROM branches
+WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch
+
+-- name: pack_events
+SELECT branch, kind, body,
+    seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance
+FROM events WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch, seq
+
+-- name: pack_receipts
+SELECT key, branch, first, last, hash FROM receipts
+WHERE tenant = :tenant AND conversation = :conversation ORDER BY key
+
+-- name: pack_blobs
+SELECT hash, data FROM blobs WHERE tenant = :tenant AND conversation = :conversation ORDER BY hash
+
+-- name: pack_blob_uses
+SELECT hash, branch, seq FROM blob_uses
+WHERE tenant = :tenant AND conversation = :conversation ORDER BY hash, branch, seq
+
+-- name: pack_model_calls
+SELECT branch, seq, "user", turn, session, time, model, agent,
+    input, output, cache_read, cache_write, reasoning, price, ms, failed
+FROM model_calls WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch, seq
+
+-- name: pack_quotes
+SELECT branch, seq, of_conversation, of_branch, of_seq FROM quotes
+WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch, seq, of_conversation, of_branch, of_seq
+
+-- name: pack_canvases
+SELECT branch, seq, body FROM canvases WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch, seq
+
+-- name: pack_schedules
+SELECT id, "user", text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq
+FROM schedules WHERE tenant = :tenant AND conversation = :conversation ORDER BY id
+
+-- name: pack_reminders
+SELECT branch, "user", due FROM reminders WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch
+
+-- name: insert_packed_branches
+INSERT INTO branches (tenant, conversation, branch, name, parent, at, time)
+VALUES (:tenant, :conversation, :branch, :name, :parent, :at, :time)
+
+-- name: insert_packed_events
+INSERT INTO events (tenant, conversation, branch, kind, body,
+    seq, id, time, turn, turn_first, state, pending, session, session_first, spoken, spoken_time,
+    cleared, cleared_sum, tokens, settled, tokens_before, settled_before, messages_before,
+    importance, left_importance)
+VALUES (:tenant, :conversation, :branch, :kind, :body,
+    :seq, :id, :time, :turn, :turn_first, :state, :pending, :session, :session_first, :spoken, :spoken_time,
+    :cleared, :cleared_sum, :tokens, :settled, :tokens_before, :settled_before, :messages_before,
+    :importance, :left_importance)
+
+-- name: insert_packed_receipts
+INSERT INTO receipts (tenant, conversation, key, branch, first, last, hash)
+VALUES (:tenant, :conversation, :key, :branch, :first, :last, :hash)
+
+-- name: insert_packed_blobs
+INSERT INTO blobs (tenant, conversation, hash, data) VALUES (:tenant, :conversation, :hash, :data)
+
+-- name: insert_packed_blob_uses
+INSERT INTO blob_uses (tenant, conversation, hash, branch, seq) VALUES (:tenant, :conversation, :hash, :branch, :seq)
+
+-- name: insert_packed_model_calls
+INSERT INTO model_calls (tenant, conversation, branch, seq, "user", turn, session, time, model, agent,
+    input, output, cache_read, cache_write, reasoning, price, ms, failed)
+VALUES (:tenant, :conversation, :branch, :seq, :user, :turn, :session, :time, :model, :agent,
+    :input, :output, :cache_read, :cache_write, :reasoning, :price, :ms, :failed)
+
+-- name: insert_packed_quotes
+INSERT INTO quotes (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq)
+VALUES (:tenant, :conversation, :branch, :seq, :of_conversation, :of_branch, :of_seq)
+
+-- name: insert_packed_canvases
+INSERT INTO canvases (tenant, conversation, branch, seq, body)
+VALUES (:tenant, :conversation, :branch, :seq, :body)
+
+-- name: insert_packed_schedules
+INSERT INTO schedules (tenant, conversation, id, "user", text, at, cron, zone, missed, state, due, look, failures, ran,
+    made_conversation, made_branch, made_seq)
+VALUES (:tenant, :conversation, :id, :user, :text, :at, :cron, :zone, :missed, :state, :due, :look, :failures, :ran,
+    :made_conversation, :made_branch, :made_seq)
+
+-- name: insert_packed_reminders
+INSERT INTO reminders (tenant, conversation, branch, "user", due)
+VALUES (:tenant, :conversation, :branch, :user, :due)
+
+-- name: keep_archived_calls
+INSERT INTO archived_calls (tenant, conversation, branch, seq, "user", turn, session, time, model, agent,
+    input, output, cache_read, cache_write, reasoning, price, ms, failed)
+SELECT tenant, conversation, branch, seq, "user", turn, session, time, model, agent,
+    input, output, cache_read, cache_write, reasoning, price, ms, failed
+FROM model_calls WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: keep_archived_quotes
+INSERT INTO archived_quotes (tenant, conversation, branch, seq, time, of_conversation, of_branch, of_seq)
+SELECT q.tenant, q.conversation, q.branch, q.seq, e.time, q.of_conversation, q.of_branch, q.of_seq
+FROM quotes q
+JOIN events e ON e.tenant = q.tenant AND e.conversation = q.conversation AND e.branch = q.branch AND e.seq = q.seq
+WHERE q.tenant = :tenant AND q.conversation = :conversation
+
+-- name: erase_archived_calls
+DELETE FROM archived_calls WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: erase_archived_quotes
+DELETE FROM archived_quotes WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: set_archived
+UPDATE conversations SET archived = :archived WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: insert_archive
+INSERT INTO archives (tenant, conversation, archive, "user", state, place, title, hash, key_id, nonce, sealed,
+    made, newest, events, messages, tokens, size, branches, versioned)
+VALUES (:tenant, :conversation, :archive, :user, :state, :place, :title, :hash, :key_id, :nonce, :sealed,
+    :made, :newest, :events, :messages, :tokens, :size, :branches, :versioned)
+
+-- name: finish_archive
+-- The file is there, and is what the rows were.
+UPDATE archives SET state = 'archived', title = :title, hash = :hash, made = :made, newest = :newest, events = :events,
+    messages = :messages, tokens = :tokens, size = :size, branches = :branches, versioned = :versioned
+WHERE tenant = :tenant AND conversation = :conversation AND archive = :archive
+
+-- name: insert_archive_word
+INSERT INTO archive_words (tenant, conversation, archive, word) VALUES (:tenant, :conversation, :archive, :word)
+
+-- name: erase_archive_words
+DELETE FROM archive_words WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: owe_archive
+-- Its file is to be deleted. Without its key nobody reads what is left of it anywhere.
+UPDATE archives SET state = 'owed', "user" = '', title = '', hash = '', key_id = '', nonce = :nothing, sealed = :nothing
+WHERE tenant = :tenant AND conversation = :conversation AND archive = :archive
+
+-- name: owe_archives
+-- The same of all archives of a conversation.
+UPDATE archives SET state = 'owed', "user" = '', title = '', hash = '', key_id = '', nonce = :nothing, sealed = :nothing
+WHERE tenant = :tenant AND conversation = :conversation
+
+-- name: reseal_archive
+-- Unless it was destroyed meanwhile.
+UPDATE archives SET key_id = :key_id, nonce = :nonce, sealed = :sealed
+WHERE tenant = :tenant AND conversation = :conversation AND archive = :archive AND sealed = :was
+
+-- name: drop_archive
+-- Its file is gone.
+DELETE FROM archives
+WHERE tenant = :tenant AND conversation = :conversation AND archive = :archive AND state = 'owed'
+
+-- name: archive_of
+-- The archives of a conversation, whoever it belongs to: one that holds it, and what is written or deleted at the moment.
+SELECT tenant, conversation, archive, "user", state, place, title, hash, key_id, nonce, sealed,
+    made, newest, events, messages, tokens, size, branches, versioned
+FROM archives WHERE tenant = :tenant AND conversation = :conversation ORDER BY archive
+
+-- name: archives_of
+-- A page of a user's, newest first.
+SELECT tenant, conversation, archive, "user", state, place, title, hash, key_id, nonce, sealed,
+    made, newest, events, messages, tokens, size, branches, versioned
+FROM archives WHERE tenant = :tenant AND "user" = :user AND state = 'archived'
+ORDER BY made DESC, archive DESC LIMIT :limit OFFSET :skip
+
+-- name: all_archives
+-- Of every tenant and user, after the one with which the last page ended: for operators.
+SELECT tenant, conversation, archive, "user", state, place, title, hash, key_id, nonce, sealed,
+    made, newest, events, messages, tokens, size, branches, versioned
+FROM archives WHERE (tenant, conversation, archive) > (:after_tenant, :after, :archive)
+ORDER BY tenant, conversation, archive LIMIT :limit
+
+-- name: unfinished_archives
+-- Of every tenant and user: those that are written or to be deleted, the oldest first.
+SELECT tenant, conversation, archive, "user", state, place, title, hash, key_id, nonce, sealed,
+    made, newest, events, messages, tokens, size, branches, versioned
+FROM archives WHERE state <> 'archived' ORDER BY made LIMIT :limit
+
+-- name: archives_with_word
+-- A user's archives that have a word.
+SELECT w.conversation, w.archive FROM archive_words w
+JOIN archives a ON a.tenant = w.tenant AND a.conversation = w.conversation AND a.archive = w.archive
+    AND a."user" = :user AND a.state = 'archived'
+WHERE w.word = :word AND w.tenant = :tenant
+LIMIT :limit

@@ -48,7 +48,9 @@ class Forgetting:
         self._lines = lines
         self._windows = windows
         self._gap = session_gap
-        self.followers: list[Callable[[], Awaitable[None]]] = []  # that have to follow what was forgotten: mirrors
+        self.followers: list[
+            Callable[[], Awaitable[None]]
+        ] = []  # beyond the store: mirrors, archives
 
     async def redact(self, line: Line, *seqs: int) -> None:
         """Take the content out of events for ever, on every branch that shares them, and out of every copy that was
@@ -101,8 +103,9 @@ class Forgetting:
         return await self._engine.read(lambda: forget.pending(MOST))
 
     async def finish(self, *, patient: bool = True) -> None:
-        """Finish all that is being forgotten, whoever began it. NotYetGone: another program still reads the old bytes;
-        without `patient` they are left for the next time instead."""
+        """Finish all that is being forgotten, whoever began it, beyond the store as well: NotReached, where that is out
+        of reach now. NotYetGone: another program still reads the old bytes; without `patient` they are left for the
+        next time instead."""
         while done := await self._go_on_with_all():
             try:
                 await self._engine.scrub(patient=patient)

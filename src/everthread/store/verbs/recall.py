@@ -80,7 +80,13 @@ class Recall:
         """What is frozen and was found in the index once is not looked for again."""
         indexed = self._indexed.setdefault((owner, line.conversation), {})
         pieces = index.to_look_at(line, indexed)
-        for found in await self._engine.read(lambda: index.unindexed_in(line, pieces)):
+        behind = await self._engine.read(lambda: index.unindexed_in(line, pieces))
+        if indexed and not all(found.begun for found in behind):
+            # A branch is new, or the conversation was archived since and nothing of it is in the index any more.
+            indexed.clear()
+            pieces = index.to_look_at(line, indexed)
+            behind = await self._engine.read(lambda: index.unindexed_in(line, pieces))
+        for found in behind:
             await self._index(owner, found)
         for piece in pieces[1:]:
             indexed[piece.branch] = max(piece.last, indexed.get(piece.branch, 0))

@@ -19,7 +19,8 @@ CREATE TABLE everthread_migrations (
 
 -- One row a conversation. `erased` is when it was; its tombstone keeps nothing that was said. `forgotten` is how often
 -- something of it was redacted. `alias` is the application's own id, and `metadata` is the application's, too. `active` is
--- the minute since 1970 of its newest event: the first append of each minute writes it (docs/decisions/0035).
+-- the minute since 1970 of its newest event: the first append of each minute writes it (docs/decisions/0035). `archived` is
+-- when it was: then its row is all that is here, and the rest is in a file (docs/decisions/0048).
 CREATE TABLE conversations (
     tenant       TEXT    COLLATE "C" NOT NULL,
     conversation TEXT    COLLATE "C" NOT NULL,
@@ -35,13 +36,17 @@ CREATE TABLE conversations (
     alias        TEXT COLLATE "C",
     metadata     TEXT    NOT NULL DEFAULT '{}',
     active       BIGINT  NOT NULL DEFAULT 0,
+    archived     BIGINT,
     PRIMARY KEY (tenant, conversation)
 );
 
 CREATE INDEX conversations_by_user ON conversations (tenant, "user", conversation);
 CREATE INDEX conversations_by_agent ON conversations (tenant, "user", agent, conversation);
 CREATE UNIQUE INDEX conversations_by_alias ON conversations (tenant, "user", alias);
-CREATE INDEX conversations_by_activity ON conversations (tenant, "user", active, conversation) WHERE erased IS NULL;
+CREATE INDEX conversations_by_activity ON conversations (tenant, "user", active, conversation)
+    WHERE erased IS NULL AND archived IS NULL;
+CREATE INDEX conversations_by_age ON conversations (active, tenant, conversation)
+    WHERE erased IS NULL AND archived IS NULL;
 
 -- `at` is the last event that a branch shares with `parent`; its own begin at `at` + 1. `main` is number 1.
 CREATE TABLE branches (
@@ -481,6 +486,92 @@ CREATE TABLE mirrors_owe (
 
 CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);
 
+-- The catalogue: a row for each file that holds a conversation, or may. These rows move: `writing` while the file is made,
+-- `archived` once it is the only place of the conversation, and `owed` when it is to be deleted, because the conversation is
+-- back or was erased. `title` is the beginning of its name; `newest` is when its last message came, `made` when it was
+-- archived; `hash` is of the whole file. `sealed` is the file's own key, sealed with the master key that `key_id` names; it
+-- is empty where the file is not encrypted, or is to be gone. `versioned`: the place keeps what is deleted there.
+CREATE TABLE archives (
+    tenant       TEXT    COLLATE "C" NOT NULL,
+    conversation TEXT    COLLATE "C" NOT NULL,
+    archive      TEXT    COLLATE "C" NOT NULL,
+    "user"       TEXT    COLLATE "C" NOT NULL,
+    state        TEXT    COLLATE "C" NOT NULL,
+    place        TEXT    COLLATE "C" NOT NULL,
+    title        TEXT    NOT NULL,
+    hash         TEXT    COLLATE "C" NOT NULL,
+    key_id       TEXT    COLLATE "C" NOT NULL,
+    nonce        BYTEA   NOT NULL,
+    sealed       BYTEA   NOT NULL,
+    made         BIGINT  NOT NULL,
+    newest       BIGINT  NOT NULL,
+    events       BIGINT  NOT NULL,
+    messages     BIGINT  NOT NULL,
+    tokens       BIGINT  NOT NULL,
+    size         BIGINT  NOT NULL,
+    branches     INTEGER NOT NULL,
+    versioned    INTEGER NOT NULL,
+    PRIMARY KEY (tenant, conversation, archive),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, conversation)
+);
+
+CREATE INDEX archives_by_user ON archives (tenant, "user", made, archive) WHERE state = 'archived';
+CREATE INDEX archives_unfinished ON archives (made) WHERE state <> 'archived';
+
+-- The words that tell most of an archived conversation, as hashes of them and of whose it is: what recall finds it by.
+CREATE TABLE archive_words (
+    tenant       TEXT    COLLATE "C" NOT NULL,
+    conversation TEXT    COLLATE "C" NOT NULL,
+    archive      TEXT    COLLATE "C" NOT NULL,
+    word         BIGINT  NOT NULL,
+    PRIMARY KEY (tenant, conversation, archive, word),
+    FOREIGN KEY (tenant, conversation, archive) REFERENCES archives (tenant, conversation, archive)
+);
+
+CREATE INDEX archive_words_by_word ON archive_words (word, tenant);
+
+-- The figures of archived conversations' model calls, so that totals stay what they were.
+CREATE TABLE archived_calls (
+    tenant       TEXT    COLLATE "C" NOT NULL,
+    conversation TEXT    COLLATE "C" NOT NULL,
+    branch       INTEGER NOT NULL,
+    seq          INTEGER NOT NULL,
+    "user"       TEXT    COLLATE "C" NOT NULL,
+    turn         INTEGER NOT NULL,
+    session      INTEGER NOT NULL,
+    time         BIGINT  NOT NULL,
+    model        TEXT    COLLATE "C" NOT NULL,
+    agent        TEXT    COLLATE "C" NOT NULL,
+    input        BIGINT  NOT NULL,
+    output       BIGINT  NOT NULL,
+    cache_read   BIGINT  NOT NULL,
+    cache_write  BIGINT  NOT NULL,
+    reasoning    BIGINT  NOT NULL,
+    price        DOUBLE PRECISION,
+    ms           BIGINT  NOT NULL,
+    failed       INTEGER NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch, seq),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, conversation)
+);
+
+CREATE INDEX archived_calls_by_user ON archived_calls (tenant, "user", time);
+
+-- What archived conversations quote, so that forgetting it finds them.
+CREATE TABLE archived_quotes (
+    tenant          TEXT    COLLATE "C" NOT NULL,
+    conversation    TEXT    COLLATE "C" NOT NULL,
+    branch          INTEGER NOT NULL,
+    seq             INTEGER NOT NULL,
+    time            BIGINT  NOT NULL,
+    of_conversation TEXT    COLLATE "C" NOT NULL,
+    of_branch       INTEGER NOT NULL,
+    of_seq          INTEGER NOT NULL,
+    PRIMARY KEY (tenant, conversation, branch, seq, of_conversation, of_branch, of_seq),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, conversation)
+);
+
+CREATE INDEX archived_quotes_of ON archived_quotes (tenant, of_conversation, of_branch, of_seq);
+
 -- The second wall between tenants (docs/decisions/0044): of every table that says whose a row is, a connection sees and
 -- writes the rows of the tenant that its variable names, all of them where that is '*' (the operator), and none where it is
 -- not set. FORCE, or the owner would see everything. The variable is read once a query, not once a row, and CASE keeps the
@@ -490,9 +581,10 @@ DECLARE
     walled TEXT;
 BEGIN
     FOREACH walled IN ARRAY ARRAY[
-        'accounts', 'api_keys', 'audit', 'blob_uses', 'blobs', 'branches', 'canvases', 'conversations', 'documents',
-        'events', 'forgetting', 'imports', 'leases', 'links', 'mirrors_owe', 'model_calls', 'provider_keys', 'quotes',
-        'recall_branches', 'recall_conversations', 'receipts', 'reminders', 'schedules', 'sign_ins'
+        'accounts', 'api_keys', 'archive_words', 'archived_calls', 'archived_quotes', 'archives', 'audit', 'blob_uses',
+        'blobs', 'branches', 'canvases', 'conversations', 'documents', 'events', 'forgetting', 'imports', 'leases',
+        'links', 'mirrors_owe', 'model_calls', 'provider_keys', 'quotes', 'recall_branches', 'recall_conversations',
+        'receipts', 'reminders', 'schedules', 'sign_ins'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', walled);
         EXECUTE format($policy$

@@ -1,5 +1,6 @@
-"""The master keys of the vault: from EVERTHREAD_VAULT_KEY, else from a file that is neither in the database nor in its
-back-ups: `vault.key` in the configuration folder, for this account alone (0600), made when it is first needed.
+"""The master keys, with which providers' keys and the keys of archives are sealed: from EVERTHREAD_VAULT_KEY, else
+from a file that is neither in the database nor in its back-ups: `vault.key` in the configuration folder, for this
+account alone (0600), made when it is first needed.
 
 Both hold one key or several, newest first, as 43 characters of base64 each (32 bytes): the newest seals, all open. A
 key is known by its id, which is a hash of it and tells nothing about it.
