@@ -18,6 +18,7 @@ from everthread.core.events import TOMBSTONE, BriefUpdated, Clear, Event, Mark, 
 from everthread.core.turns import Head
 from everthread.store.conversations import Owner
 from everthread.store.engine import SqlStatement, statements
+from everthread.store.scripts.records import KINDS
 from tests.migrations.databases import run, walled
 from tests.postgres_server import Server
 
@@ -60,6 +61,7 @@ INTENDED = {
 # Totals are sorted; what they add up is found by these columns.
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
 ABOUT_MANY = {
+    "active_since",
     "all_conversations",
     "all_provider_keys",
     "any_account",
@@ -68,7 +70,13 @@ ABOUT_MANY = {
     "children_left",
     "leases_of_turns",
     "document_gaps",
+    "everybody",
     "forgetting",
+    "idle_conversations",
+    "mirrors",
+    "owe_mirrors",
+    "owed",
+    *(name for name in NAMES if name.startswith(("read_", "write_")) and name.partition("_")[2] in KINDS),
     "strays",
     "recall_total",
     "remind_all",
@@ -212,6 +220,12 @@ def _values(talk: Talk) -> dict[str, Any]:
         "act": "x",
         "about": "",
         "mark": "x",
+        "minute": 0,
+        "mirror": "x",
+        "folder": "/x",
+        "source": "x",
+        "count": 1,
+        "erased": 0,
     }
 
 

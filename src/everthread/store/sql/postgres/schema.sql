@@ -464,7 +464,7 @@ CREATE TABLE mirrors_owe (
     PRIMARY KEY (tenant, conversation, mirror, time)
 );
 
-CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);
+CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror, time);
 
 -- The second wall between tenants (docs/decisions/0044): of every table that says whose a row is, a connection sees and
 -- writes the rows of the tenant that its variable names, all of them where that is '*' (the operator), and none where it is
