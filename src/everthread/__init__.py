@@ -330,7 +330,7 @@ _NAMES = {
     "everthread.tools.results": "Drawing",
     "everthread.tools.schedules": "schedule_tool",
     "everthread.tools.toolbox": "ToolOutcome",
-    "everthread.transfer.read": "Imported",
+    "everthread.transfer.importing": "Imported",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

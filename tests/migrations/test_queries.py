@@ -18,6 +18,7 @@ from everthread.core.events import TOMBSTONE, BriefUpdated, Clear, Event, Mark, 
 from everthread.core.turns import Head
 from everthread.store.conversations import Owner
 from everthread.store.engine import SqlStatement, statements
+from everthread.store.scripts.records import KINDS
 from tests.migrations.databases import run, walled
 from tests.postgres_server import Server
 
@@ -61,6 +62,7 @@ INTENDED = {
 TOTALS = {"usage_of_conversation": ("tenant", "conversation"), "usage_of_user": ("tenant", "user", "time")}
 ABOUT_MANY = {
     "all_archives",
+    "active_since",
     "all_conversations",
     "all_provider_keys",
     "any_account",
@@ -69,9 +71,15 @@ ABOUT_MANY = {
     "children_left",
     "leases_of_turns",
     "document_gaps",
+    "everybody",
     "forgetting",
     "idle_conversations",
+    "idle_of_tenant",
     "unfinished_archives",
+    "mirrors",
+    "owe_mirrors",
+    "owed",
+    *(name for name in NAMES if name.startswith(("read_", "write_")) and name.partition("_")[2] in KINDS),
     "strays",
     "recall_total",
     "remind_all",
@@ -226,6 +234,12 @@ def _values(talk: Talk) -> dict[str, Any]:
         "size": 0,
         "branches": 1,
         "versioned": 0,
+        "minute": 0,
+        "mirror": "x",
+        "folder": "/x",
+        "source": "x",
+        "count": 1,
+        "erased": 0,
     }
 
 

@@ -18,7 +18,7 @@ from tests.postgres_server import Server
 
 OURS = "acme"
 # The rest has no tenant: docs/decisions/0044 says of each why it needs no wall.
-SHARED = {"calibrations", "everthread_migrations", "recall_blocks", "recall_words", "secrets"}
+SHARED = {"calibrations", "everthread_migrations", "mirrors", "recall_blocks", "recall_words", "secrets"}
 NAMES = [name for name in test_queries.NAMES if "tenant" in statements("${n}")[name].names]
 BY_LAST = {"levels", "newest_of_kind", "recall_behind"}  # which take segments by their last events
 VALUES = {"text": "x", "integer": 7, "bigint": 7, "bytea": b"{}", "double precision": 0.5}

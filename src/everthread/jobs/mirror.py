@@ -222,6 +222,8 @@ class MirrorWorker:
         if conversation.erased is not None:
             self._mirror.remove(conversation.tenant, conversation.id)
             return 0
+        if conversation.archived is not None and not anew:  # to follow it would restore it, and nothing is new
+            return 0
         try:
             kept = await self._mirror.follow(self._store, conversation, anew=anew)
         except (EverthreadError, OSError) as problem:

@@ -114,7 +114,16 @@ class RetentionWorker:
             return
         before = self._store.now - int(days * DAY)
         async for conversation in self._store.mirrors.idle(tenant, since=before):
-            yield conversation, days, before
+            if not await self._is_open(conversation):
+                yield conversation, days, before
+
+    async def _is_open(self, conversation: Conversation) -> bool:
+        """Whether a turn is open or waits, on any branch."""
+        for one in await self._store.conversations.branches(conversation):
+            line = await self._store.line(conversation, one.branch.number)
+            if (await self._store.head(line)).state in ("open", "waiting"):
+                return True
+        return False
 
     async def run(self, tenant: str = "") -> list[Retained]:
         """Erase what is due, and tell what that was."""

@@ -64,14 +64,14 @@ SELECT tenant, conversation FROM conversations ORDER BY tenant, conversation
 
 -- name: everybodys_conversations
 -- A page of all that are not erased, of every tenant and user: for operators only.
-SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived
 FROM conversations
 WHERE (tenant > :tenant OR (tenant = :tenant AND conversation > :after)) AND erased IS NULL
 ORDER BY tenant, conversation LIMIT :limit
 
 -- name: active_since
 -- Those of every tenant and user with something new since a minute: for operators only.
-SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived
 FROM conversations
 WHERE active >= CAST(:minute AS bigint) AND erased IS NULL
     AND (tenant > :tenant OR (tenant = :tenant AND conversation > :after))
@@ -79,22 +79,16 @@ ORDER BY tenant, conversation LIMIT :limit
 
 -- name: anybodys_conversation
 -- Whoever it belongs to: for operators only.
-SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased
+SELECT tenant, conversation, "user", agent, name, goal, settings, current, time, alias, metadata, erased, archived
 FROM conversations WHERE tenant = :tenant AND conversation = :conversation
 
--- name: idle_conversations
--- A tenant's conversations with nothing new since a minute, none of whose turns is open or waits, and with no schedule
--- that is still to be said.
-SELECT c.tenant, c.conversation, c."user", c.agent, c.name, c.goal, c.settings, c.current, c.time, c.alias, c.metadata, c.erased
+-- name: idle_of_tenant
+-- A tenant's conversations with nothing new since a minute, and with no schedule that is still to be said.
+SELECT c.tenant, c.conversation, c."user", c.agent, c.name, c.goal, c.settings, c.current, c.time, c.alias, c.metadata, c.erased, c.archived
 FROM conversations AS c
 WHERE c.tenant = :tenant AND c.erased IS NULL AND c.active < CAST(:minute AS bigint) AND c.conversation > :after
     AND NOT EXISTS (SELECT 1 FROM schedules AS s
         WHERE s.tenant = c.tenant AND s.conversation = c.conversation AND s.state = 'active')
-    AND NOT EXISTS (SELECT 1 FROM branches AS b JOIN events AS e
-        ON e.tenant = b.tenant AND e.conversation = b.conversation AND e.branch = b.branch
-        WHERE b.tenant = c.tenant AND b.conversation = c.conversation AND e.state IN ('open', 'waiting')
-            AND e.seq = (SELECT max(seq) FROM events
-                WHERE tenant = b.tenant AND conversation = b.conversation AND branch = b.branch))
 ORDER BY c.conversation LIMIT :limit
 
 -- name: everybody

@@ -81,9 +81,9 @@ class Mirrors:
         return self._pages("active_since", {"minute": time // MINUTE})
 
     def idle(self, tenant: str, *, since: int) -> AsyncIterator[Conversation]:
-        """A tenant's conversations with nothing new since a time, in microseconds, no turn open or waiting, and no
-        schedule that is still to be said."""
-        return self._pages("idle_conversations", {"tenant": tenant, "minute": since // MINUTE}, tenant=tenant)
+        """A tenant's conversations with nothing new since a time, in microseconds, and no schedule that is still to be
+        said."""
+        return self._pages("idle_of_tenant", {"tenant": tenant, "minute": since // MINUTE}, tenant=tenant)
 
     async def conversation(self, tenant: str, id: str) -> Conversation | None:
         """Whoever's it is; None where there never was one. What was erased says so."""

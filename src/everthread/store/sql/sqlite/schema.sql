@@ -479,7 +479,7 @@ CREATE TABLE mirrors_owe (
     PRIMARY KEY (tenant, conversation, mirror, time)
 ) WITHOUT ROWID, STRICT;
 
-CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);
+CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror, time);
 
 -- The catalogue: a row for each file that holds a conversation, or may. These rows move: `writing` while the file is made,
 -- `archived` once it is the only place of the conversation, and `owed` when it is to be deleted, because the conversation is

@@ -28,7 +28,7 @@ CREATE TABLE mirrors_owe (
     PRIMARY KEY (tenant, conversation, mirror, time)
 );
 
-CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);
+CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror, time);
 
 DO $$
 DECLARE

@@ -28,4 +28,4 @@ CREATE TABLE mirrors_owe (
     PRIMARY KEY (tenant, conversation, mirror, time)
 ) WITHOUT ROWID, STRICT;
 
-CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror);
+CREATE INDEX mirrors_owe_by_mirror ON mirrors_owe (mirror, time);
