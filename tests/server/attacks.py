@@ -105,12 +105,12 @@ ABOUT: dict[str, dict[str, Any]] = {
     f"POST {TALK}/blobs": {"a file": "of any bytes"},
     f"GET {TALK}/blobs/{{hash}}": {},
     f"GET {TALK}/export": {},
+    "POST /api/archives/{id}": {},
+    "POST /api/archives/{id}/restore": {},
     f"POST {TALK}/redact": {"seq": 1},
     f"DELETE {TALK}/notes": {},
     f"DELETE {TALK}": {},
     f"GET {TALK}/listen": {},
-    "POST /api/archives/{id}": {},
-    "POST /api/archives/{id}/restore": {},
 }
 OWN: dict[str, dict[str, Any]] = {
     "GET /api/conversations": {},

@@ -78,6 +78,8 @@ class Archiver:
                 raise NotArchivable(id, "another process is archiving it")
             if held := await self._catalogue.of(tenant, id):
                 return held
+            if why := await self._catalogue.kept_from(tenant, id):
+                raise NotArchivable(id, why[0])
             for _ in range(TRIES):
                 try:
                     return await self._move_out(tenant, id, conversation.user)
@@ -106,9 +108,9 @@ class Archiver:
         """Why a conversation was not archived; empty where it was."""
         with within(one.tenant):
             try:
-                if why := await self._catalogue.kept_from(one.tenant, one.conversation):
-                    return why[0]
                 await self.archive(await self._store.conversations.find(one.owner, one.conversation))
+            except NotArchivable as kept:  # which is no fault: its turn comes
+                return kept.why
             except EverthreadError as problem:
                 _log.warning("Conversation %s was not archived: %s", one.conversation, problem)
                 return str(problem)
