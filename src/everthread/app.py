@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everthread import arguments
 from everthread.agent.personas import Agents
-from everthread.agent.runtime import DEFAULT_AGENT, KeysOf, Runtime, Summarise
-from everthread.archive.catalogue import ArchiveProblem, ArchiveProgress, ListedArchive, listed
-from everthread.archive.move import Archiver, Rules
+from everthread.agent.runtime import KeysOf, Runtime, Summarise
+from everthread.archive.move import Archiver
 from everthread.config import Source, general_sources, keys_of, resolve
 from everthread.context.build import Contexts, drop_turns_around
 from everthread.core.ids import is_id
@@ -37,13 +36,16 @@ from everthread.core.settings import GivenSettings
 from everthread.core.strategies import Strategy
 from everthread.core.tokens import Counter
 from everthread.core.turns import SESSION_GAP
-from everthread.errors import BadSetting, BadSettingsFile, UnknownArchive, UnknownConversation
+from everthread.errors import BadSetting, BadSettingsFile, UnknownConversation
 from everthread.jobs.archiver import ArchiveWorker
 from everthread.jobs.children import ChildWorker
 from everthread.jobs.memory import memory_worker
 from everthread.jobs.retention import RetentionWorker
 from everthread.jobs.schedules import ScheduleWorker
 from everthread.jobs.worker import Did
+from everthread.moving import AGENT as AGENT
+from everthread.moving import TENANT as TENANT
+from everthread.moving import Moving
 from everthread.opening import Opening
 from everthread.providers.choose import Chosen
 from everthread.store.beside.usage import By, UsageTotal
@@ -57,11 +59,6 @@ from everthread.store.reach import as_operator
 from everthread.store.times import FOREVER
 from everthread.talk import Talk
 from everthread.tools import Toolbox
-from everthread.transfer import all_lines
-from everthread.transfer.detect import Format
-from everthread.transfer.importing import Imported, OnProgress, as_it_is, import_path, unlocked_portion
-from everthread.transfer.lines import Keeps
-from everthread.transfer.mirrored import is_mirror
 
 if TYPE_CHECKING:
     from everthread.jobs.mirror import MirrorWorker
@@ -79,11 +76,8 @@ class Own(NamedTuple):
 
 NOTHING_OWN = Own()
 
-TENANT = "default"
-AGENT = DEFAULT_AGENT
 
-
-class Everthread:
+class Everthread(Moving):
     """An open store of conversations."""
 
     def __init__(
@@ -314,54 +308,6 @@ class Everthread:
             self._runtime.contexts, self.log.forgetting.erase_user(arguments.owner(tenant, user))
         )
 
-    # -- archives ----------------------------------------------------------------------------------------------
-
-    async def archives(
-        self, *, user: str, query: str = "", offset: int = 0, limit: int = 50, tenant: str = TENANT
-    ) -> list[ListedArchive]:
-        """A page of a user's archived conversations, archived last first, without opening their files; the next page
-        has an `offset` of as many more. Without a user there are none. `query`: those that have words of it, best
-        first, by the few words that are kept of each."""
-        if not user:
-            return []
-        owner, limit = arguments.owner(tenant, user), arguments.count("limit", limit)
-        offset = arguments.offset(offset)
-        if query:
-            found = await self.log.archives.search(owner, arguments.text("query", query), limit=offset + limit)
-            return [listed(one) for one, _ in found[offset:]]
-        return [listed(one) for one in await self.log.archives.page(owner, offset=offset, limit=limit)]
-
-    async def archive(self, *, user: str, id: str, tenant: str = TENANT) -> ListedArchive:
-        """Move a conversation out of the database into a file, now, however lately it was active. Whoever reads or
-        writes it next restores it. NotArchivable: a turn of it runs, a tool call waits, or a message is scheduled."""
-        owner = arguments.owner(tenant, user)
-        found = await self.log.conversations.find(owner, arguments.text("id", id))
-        return listed(await self._archiver.archive(found))
-
-    async def restore(self, *, user: str, id: str, tenant: str = TENANT) -> Talk:
-        """Bring an archived conversation back, identical. ArchiveError: it cannot be, and stays as it is."""
-        owner = arguments.owner(tenant, user)
-        found = await self.log.conversations.find(owner, arguments.text("id", id))
-        if found.archived is None:
-            raise UnknownArchive(id)
-        await self._archiver.restore(found.tenant, found.id)
-        return self.talk(await self.log.conversations.find(owner, found.id))
-
-    async def archive_idle(self, *, tell: Callable[[ArchiveProgress], None] | None = None) -> int:
-        """Archive all conversations that have been idle for as long as the setting `archive_after` says. How many. One
-        that fails keeps no other back. `tell` hears of each. Works for all users and tenants."""
-        await self._archiver.finish()
-        days = resolve(*self._sources()).settings.archive_after
-        return await self._archiver.archive_idle(days=days, tell=tell)
-
-    async def verify_archives(self) -> list[ArchiveProblem]:
-        """Read and check every archive of all users and tenants; what is wrong. Restores nothing."""
-        return await self._archiver.verify()
-
-    def _archive_rules(self, beside: str) -> Rules:
-        settings = resolve(*self._sources()).settings
-        return Rules(place=settings.archive_place, beside=beside, encrypted=settings.archive_encryption)
-
     # -- agents, models, usage ---------------------------------------------------------------------------------
 
     @property
@@ -396,44 +342,6 @@ class Everthread:
         """All schedules of a user's conversations, those made first before the others. Without a user there are
         none."""
         return await self.log.schedules.of_owner(arguments.owner(tenant, user)) if user else []
-
-    def export(self, *, user: str, tenant: str = TENANT) -> AsyncIterator[bytes]:
-        """All conversations of a user, and MEMORY.md with its versions, as JSON Lines, one after another. Outdated:
-        something was redacted meanwhile that may stand in what came: begin anew."""
-        return all_lines(self.log, arguments.owner(tenant, user))
-
-    async def import_file(
-        self,
-        path: str | Path,
-        *,
-        user: str,
-        agent: str = AGENT,
-        format: Format | None = None,
-        keep_users: bool = False,
-        progress: OnProgress | None = None,
-        tenant: str = TENANT,
-    ) -> Imported:
-        """Import conversations from a file: an Everthread export (same ids and times), a data export of ChatGPT or
-        Claude (the zip file, too), or message lists of OpenAI, Anthropic or Gemini; or from a folder of these, such as
-        a mirror. It is read piece by piece. A fault anywhere imports nothing (BadFormat, AlreadyExists); the same file
-        again adds nothing, and finishes what was cut short.
-
-        All becomes the user's; with `keep_users` an Everthread export goes back to those whose it was. `agent`: with
-        whom, for histories of other programs. `format` is found out unless it is given. `progress` is told, from
-        another thread, what is being done, and how many bytes of how many are.
-        """
-        owner, agent = arguments.owner(tenant, user), arguments.name("agent", agent)
-        return await import_path(
-            self.log,
-            Path(path),
-            owner,
-            agent=agent,
-            format=arguments.format(format),
-            keeps=Keeps(users=keep_users, tenants=False),
-            torn=is_mirror(Path(path)),
-            tell=progress or (lambda *_: None),
-            adapt=unlocked_portion if self._locked else as_it_is,
-        )
 
     async def work(
         self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None

@@ -118,7 +118,9 @@ class RetentionWorker:
                 yield conversation, days, before
 
     async def _is_open(self, conversation: Conversation) -> bool:
-        """Whether a turn is open or waits, on any branch."""
+        """Whether a turn is open or waits, on any branch. Nothing of what is archived does; a look leaves it there."""
+        if conversation.archived is not None:
+            return False
         for one in await self._store.conversations.branches(conversation):
             line = await self._store.line(conversation, one.branch.number)
             if (await self._store.head(line)).state in ("open", "waiting"):
@@ -129,18 +131,25 @@ class RetentionWorker:
         """Erase what is due, and tell what that was."""
         with as_operator():
             due = [one async for one in self.due(tenant)]
-        done = []
-        for one in due:
-            with within(one.tenant), suppress(NotFound):  # erased by another meanwhile
+        return [one for one in due if await self._erase(one)]
+
+    async def _erase(self, one: Retained) -> bool:
+        """Whether it was erased. One that fails keeps no other back."""
+        with within(one.tenant):
+            try:
                 owner = Owner(one.tenant, one.user)
                 conversation = await self._store.conversations.find(owner, one.conversation)
                 await drop_turns_around(self._contexts, self._store.forgetting.erase(conversation))
-                about = f"{one.conversation}: nothing new for {one.days:g} days"
-                entry = self._store.accounts.entry(one.tenant, by="", act="retained", about=about)
-                await self._store.accounts.write_down(entry)
-                audit.info("retention erased conversation %s of tenant %s", one.conversation, one.tenant)
-                done.append(one)
-        return done
+            except NotFound:
+                return False  # erased by another meanwhile
+            except EverthreadError as problem:
+                _log.warning("Conversation %s is not erased, or not everywhere: %s", one.conversation, problem)
+                return False
+            about = f"{one.conversation}: nothing new for {one.days:g} days"
+            entry = self._store.accounts.entry(one.tenant, by="", act="retained", about=about)
+            await self._store.accounts.write_down(entry)
+            audit.info("retention erased conversation %s of tenant %s", one.conversation, one.tenant)
+            return True
 
 
 def check_days(days: float) -> float:

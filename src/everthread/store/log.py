@@ -32,9 +32,8 @@ The rest is done by subject; each is an object of `verbs/`:
     log.mirrors        know  all  owed  pay  forget;  what there is to mirror: tenants  users  idle  changed
     log.archives       of  page  search;  for the archiver: idle  rows  begin  finish  restore  owe  drop  …
 
-Whatever meets an archived conversation restores it and goes on, as whoever opened the store says (`on_archived`).
-
-What a database must offer for all this is `engine.Engine`.
+Whatever meets an archived conversation restores it and goes on, as whoever opened the store says (`on_archived`). What
+a database must offer for all this is `engine.Engine`.
 """
 
 from __future__ import annotations

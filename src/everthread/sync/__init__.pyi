@@ -39,6 +39,7 @@ from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.listing import ListedConversation
+from everthread.store.log import Log
 from everthread.store.recall.hits import Branches, Hit, Scope
 from everthread.transfer.detect import Format
 from everthread.transfer.importing import Imported, OnProgress
@@ -201,22 +202,6 @@ class Everthread:
     def erase_user(self, *, user: str, tenant: str = ...) -> int:
         """Erase all of a user's conversations for ever, and the user's account of a service, where there is one. How
         many conversations there were."""
-    def archives(
-        self, *, user: str, query: str = "", offset: int = 0, limit: int = 50, tenant: str = ...
-    ) -> list[ListedArchive]:
-        """A page of a user's archived conversations, archived last first, without opening their files; the next page
-        has an `offset` of as many more. Without a user there are none. `query`: those that have words of it, best
-        first, by the few words that are kept of each."""
-    def archive(self, *, user: str, id: str, tenant: str = ...) -> ListedArchive:
-        """Move a conversation out of the database into a file, now, however lately it was active. Whoever reads or
-        writes it next restores it. NotArchivable: a turn of it runs, a tool call waits, or a message is scheduled."""
-    def restore(self, *, user: str, id: str, tenant: str = ...) -> Talk:
-        """Bring an archived conversation back, identical. ArchiveError: it cannot be, and stays as it is."""
-    def archive_idle(self, *, tell: Callable[[ArchiveProgress], None] | None = None) -> int:
-        """Archive all conversations that have been idle for as long as the setting `archive_after` says. How many. One
-        that fails keeps no other back. `tell` hears of each. Works for all users and tenants."""
-    def verify_archives(self) -> list[ArchiveProblem]:
-        """Read and check every archive of all users and tenants; what is wrong. Restores nothing."""
     @property
     def agents(self) -> Agents:
         """The agents that are known, and their versions."""
@@ -239,6 +224,33 @@ class Everthread:
     def schedules(self, *, user: str, tenant: str = ...) -> list[Schedule]:
         """All schedules of a user's conversations, those made first before the others. Without a user there are
         none."""
+    def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
+        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
+        to do in the conversations of which the processes that reply have written reminders (setting `worker`), and
+        archive what has long been idle (setting `archive`), until cancelled or, `until_idle`, until there is nothing
+        left.
+
+        `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
+    def idle(self) -> None:
+        """Wait until no turn of this process is under way."""
+    @property
+    def log(self) -> Log: ...
+    def archives(
+        self, *, user: str, query: str = "", offset: int = 0, limit: int = 50, tenant: str = ...
+    ) -> list[ListedArchive]:
+        """A page of a user's archived conversations, archived last first, without opening their files; the next page
+        has an `offset` of as many more. Without a user there are none. `query`: those that have words of it, best
+        first, by the few words that are kept of each."""
+    def archive(self, *, user: str, id: str, tenant: str = ...) -> ListedArchive:
+        """Move a conversation out of the database into a file, now, however lately it was active. Whoever reads or
+        writes it next restores it. NotArchivable: a turn of it runs, a tool call waits, or a message is scheduled."""
+    def restore(self, *, user: str, id: str, tenant: str = ...) -> Talk:
+        """Bring an archived conversation back, identical. ArchiveError: it cannot be, and stays as it is."""
+    def archive_idle(self, *, tell: Callable[[ArchiveProgress], None] | None = None) -> int:
+        """Archive all conversations that have been idle for as long as the setting `archive_after` says. How many. One
+        that fails keeps no other back. `tell` hears of each. Works for all users and tenants."""
+    def verify_archives(self) -> list[ArchiveProblem]:
+        """Read and check every archive of all users and tenants; what is wrong. Restores nothing."""
     def export(self, *, user: str, tenant: str = ...) -> Stream[bytes]:
         """All conversations of a user, and MEMORY.md with its versions, as JSON Lines, one after another. Outdated:
         something was redacted meanwhile that may stand in what came: begin anew."""
@@ -261,15 +273,6 @@ class Everthread:
         All becomes the user's; with `keep_users` an Everthread export goes back to those whose it was. `agent`: with
         whom, for histories of other programs. `format` is found out unless it is given. `progress` is told, from
         another thread, what is being done, and how many bytes of how many are."""
-    def work(self, *, until_idle: bool = False, all: bool = False, tell: Callable[[Did], None] | None = None) -> None:
-        """Be the worker apart: say what is scheduled, tell of children whose process was killed, and do what memory has
-        to do in the conversations of which the processes that reply have written reminders (setting `worker`), and
-        archive what has long been idle (setting `archive`), until cancelled or, `until_idle`, until there is nothing
-        left.
-
-        `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
-    def idle(self) -> None:
-        """Wait until no turn of this process is under way."""
 
 class Reply(Stream[Delta], Generic[V]):
     """What `say` gives: the deltas of a turn, `for delta in reply`, or the whole, `reply.result()`.

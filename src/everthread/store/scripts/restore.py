@@ -19,9 +19,9 @@ from everthread.core.outcomes import child_of, ended_key, started_key
 from everthread.core.times import microseconds
 from everthread.core.turns import Head
 from everthread.core.verdicts import approval_key, approved
-from everthread.errors import AlreadyExists, UnknownBranch, UnknownSeq
+from everthread.errors import AlreadyExists, Archived, UnknownBranch, UnknownSeq
 from everthread.store.beside.documents import Document, document, version_of
-from everthread.store.conversations import MAIN, OWN_ID, Conversation, Owner, by_alias, insert, says
+from everthread.store.conversations import MAIN, OWN_ID, Conversation, Owner, by_alias, conversation_of, insert, says
 from everthread.store.engine import Ask, Outcome, Row, Script, Tell
 from everthread.store.scripts.append import Batch, Draft, head_of, newest_head, number
 from everthread.store.scripts.branch import branch_of
@@ -207,8 +207,11 @@ def is_there(new: Conversation) -> Script[bool]:
         if rows := (yield Ask("conversation_exists", {"tenant": new.tenant, "conversation": new.id})):
             raise AlreadyExists("conversation", new.id, erased=bool(rows[0][0]))
         return False
-    if found[0][-1] is not None or found[0][2] != new.agent:
-        raise AlreadyExists("conversation", new.id, erased=found[0][-1] is not None)
+    there = conversation_of(new.tenant, found[0])
+    if there.erased is not None or there.agent != new.agent:
+        raise AlreadyExists("conversation", new.id, erased=there.erased is not None)
+    if there.archived is not None:  # its events are in a file: it has to come back before it is compared
+        raise Archived(new.tenant, new.id)
     return True
 
 

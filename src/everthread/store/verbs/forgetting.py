@@ -48,9 +48,7 @@ class Forgetting:
         self._lines = lines
         self._windows = windows
         self._gap = session_gap
-        self.followers: list[
-            Callable[[], Awaitable[None]]
-        ] = []  # beyond the store: mirrors, archives
+        self.followers: list[Callable[[], Awaitable[None]]] = []  # beyond the store: mirrors, archives
 
     async def redact(self, line: Line, *seqs: int) -> None:
         """Take the content out of events for ever, on every branch that shares them, and out of every copy that was
