@@ -17,7 +17,7 @@ UNIT     := $(addprefix tests/,core language context transfer config tools docs 
 SPREAD   := -n $(WORKERS) --dist worksteal
 PYTEST   := $(BIN)/python -m pytest $(SPREAD)
 UV       := uv==0.13.7
-EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp images server client tracing,--extra $(name))
+EXTRAS   := $(foreach name,postgres redis prices anthropic openai google local mcp images server client archive tracing,--extra $(name))
 
 # Programs that tests start would compile the package anew each time.
 unexport PYTHONDONTWRITEBYTECODE
