@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from everthread import arguments
 from everthread.agent.runtime import DEFAULT_AGENT
@@ -27,15 +28,14 @@ AGENT = DEFAULT_AGENT
 class Moving:
     """Of `Everthread`, which is a store that is open, these verbs."""
 
-    log: Log
-    _archiver: Archiver
-    _locked: bool
+    if TYPE_CHECKING:
+        log: Log
+        _archiver: Archiver
+        _locked: bool
 
-    def talk(self, conversation: Conversation) -> Talk:
-        raise NotImplementedError
+        def talk(self, conversation: Conversation) -> Talk: ...
 
-    def _sources(self) -> tuple[Source, ...]:
-        raise NotImplementedError
+        def _sources(self) -> tuple[Source, ...]: ...
 
     # -- archives ----------------------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ OTHERWISE = {
     "work": "the service's own",
     "close": "the service's own",
     "idle": "the service's own",
+    "archive_idle": "the service's own: the setting `archive`",
+    "verify_archives": "of use to operators alone: `everthread archive verify`",
 }
 
 

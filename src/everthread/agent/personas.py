@@ -270,12 +270,12 @@ class Agents:
         """`locks`: whether whoever saves an agent is no operator."""
         self._log, self._changed, self._locks = log, changed, locks
         self._everywhere: dict[str, Agent] = {}  # of the operators, for all tenants
-        self._reached: set[str] = set()
+        self._brought: set[str] = set()
 
     async def get(self, tenant: str, name: str, version: int | None = None) -> Versioned | None:
         """An agent's newest version, or one by number; None where there is none."""
         owner, key = kept_as(tenant, name)
-        await self.reach(tenant)
+        await self.bring(tenant)
         found = await self._log.documents.get(owner, key, version=version)
         return versioned(found) if found else None
 
@@ -289,13 +289,13 @@ class Agents:
 
     async def list(self, tenant: str) -> Found:
         """The newest version of each, by name."""
-        await self.reach(tenant)
+        await self.bring(tenant)
         found = await self._log.documents.all(_owner(tenant), prefix=_PREFIX, limit=_MOST)
         return [versioned(document) for document in found]
 
     async def history(self, tenant: str, name: str) -> Found:
         """The versions of an agent, newest first."""
-        await self.reach(tenant)
+        await self.bring(tenant)
         return [versioned(one) for one in await self._log.documents.versions(_owner(tenant), _key(name))]
 
     async def save(self, tenant: str, agent: Agent) -> Versioned:
@@ -314,17 +314,17 @@ class Agents:
     async def spread(self, folder: Path) -> None:
         """Have every tenant know the agents of a folder, one that is made later as well: each gets them when it is
         first met. Nothing is written where any of them is wrong."""
-        self._everywhere, self._reached = await asyncio.to_thread(load, Path(folder)), set()
-        await self.reach(TENANT)
+        self._everywhere, self._brought = await asyncio.to_thread(load, Path(folder)), set()
+        await self.bring(TENANT)
 
-    async def reach(self, tenant: str) -> None:
+    async def bring(self, tenant: str) -> None:
         """Write what changed in that folder since, for a tenant that this process has not met yet."""
-        if not self._everywhere or tenant in self._reached:
+        if not self._everywhere or tenant in self._brought:
             return
         with within(tenant):
             for agent in self._everywhere.values():
                 await self._save(tenant, agent)
-        self._reached.add(tenant)
+        self._brought.add(tenant)
 
     async def sync(self, folder: Path, *, tenant: str = TENANT) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""

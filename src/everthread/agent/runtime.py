@@ -131,7 +131,7 @@ class Runtime:
         """The newest version of an agent, as of a moment ago."""
         read, found = self._agents.get((tenant, name), (0.0, None))
         if not read or time.monotonic() - read > FRESH:
-            await self.agents.reach(tenant)
+            await self.agents.bring(tenant)
             found = self.know(tenant, name, await self.log.documents.get(*kept_as(tenant, name)))
         if found is None and self._strict and name != DEFAULT_AGENT:
             return await self.agents.must_be(tenant, name)

@@ -54,7 +54,7 @@ async def _run(
 ) -> None:
     conversation = talk.conversation
     async with runtime.running(conversation) as running:
-        await runtime.agents.reach(conversation.tenant)
+        await runtime.agents.bring(conversation.tenant)
         await settle_left(runtime, talk)
         async with (
             _branch_alone(runtime, talk, target, given, tell) as (line, held, standing),

@@ -142,6 +142,12 @@ class RemoteAgents(Remote, personas.Agents):
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
 
+    async def spread(self, folder: Path) -> None:
+        raise NotRemote("Agents for all tenants", "operators name their folder with `everthread serve --agents`")
+
+    async def bring(self, tenant: str) -> None:
+        """Nothing: the service does it by itself."""
+
     def _for(self, given: Given) -> str:
         self._visit.must_be_tenant(given["tenant"])
         return self._visit.acting_for()

@@ -39,7 +39,6 @@ from everthread.store.beside.usage import By, UsageTotal
 from everthread.store.conversations import BranchTotals, Conversation, Totals
 from everthread.store.engine import Engine
 from everthread.store.listing import ListedConversation
-from everthread.store.log import Log
 from everthread.store.recall.hits import Branches, Hit, Scope
 from everthread.transfer.detect import Format
 from everthread.transfer.importing import Imported, OnProgress
@@ -78,7 +77,7 @@ class Agents:
     def spread(self, folder: Path) -> None:
         """Have every tenant know the agents of a folder, one that is made later as well: each gets them when it is
         first met. Nothing is written where any of them is wrong."""
-    def reach(self, tenant: str) -> None:
+    def bring(self, tenant: str) -> None:
         """Write what changed in that folder since, for a tenant that this process has not met yet."""
     def sync(self, folder: Path, *, tenant: str = ...) -> Found:
         """Write what changed in a folder since; what changed. Nothing is written where any of them is wrong."""
@@ -233,8 +232,6 @@ class Everthread:
         `all`: look at every conversation first. `tell` hears of each piece of work. Works for all users and tenants."""
     def idle(self) -> None:
         """Wait until no turn of this process is under way."""
-    @property
-    def log(self) -> Log: ...
     def archives(
         self, *, user: str, query: str = "", offset: int = 0, limit: int = 50, tenant: str = ...
     ) -> list[ListedArchive]:
