@@ -235,6 +235,7 @@ def _values(talk: Talk) -> dict[str, Any]:
         "branches": 1,
         "versioned": 0,
         "minute": 0,
+        "day": 0,
         "mirror": "x",
         "folder": "/x",
         "source": "x",
