@@ -78,3 +78,12 @@ def test_idle_conversations_are_archived_and_counted(do: Do, begun: str, monkeyp
     assert f"{begun}: archived" in done.output
     assert "1 conversation archived." in done.output
     assert do("archive", begun, "--idle").exit_code == 1
+
+
+@pytest.mark.parametrize("form", ["jsonl", "html", "markdown", "openai", "anthropic"])
+def test_an_export_of_all_has_what_is_archived_in_every_form(do: Do, begun: str, tmp_path: Path, form: str) -> None:
+    do("archive", begun)
+    out = tmp_path / "all"
+    done = do("export", "--all", "--format", form, "-o", str(out))
+    assert "Exported 1 conversation" in done.output
+    assert "Is a walnut a nut?" in out.read_text()

@@ -122,3 +122,17 @@ def test_retention_is_looked_at_before_it_is_done(
     assert "never erased" in do("retention", "--set", "default").output
     assert do("retention", "--set", "soon").exit_code == 1
     assert "0 conversations erased" in do("retention").output
+
+
+def test_what_an_export_tells_as_json_is_true_of_every_kind(do: Do, said: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    assert json.loads(do("export", "--json", "-o", out).stdout) == {"file": out, "conversations": 1, "lines": 3}
+    page = do("export", "--json", "--format", "html", "-o", out)
+    assert json.loads(page.stdout) == {"file": out, "conversations": 1}
+    assert set(json.loads(do("export", "--json", "--whole-store", "-o", out).stdout)) == {"file", "lines"}
+
+
+def test_an_export_into_a_folder_that_is_not_there_says_so(do: Do, said: str, tmp_path: Path) -> None:
+    done = do("export", "-o", str(tmp_path / "none" / "out.jsonl"))
+    assert done.exit_code == 2
+    assert "There is no folder" in done.output

@@ -29,7 +29,7 @@ from everthread.cli.shared import (
     where_of,
 )
 from everthread.core.values import plain
-from everthread.errors import Outdated
+from everthread.errors import Outdated, UnknownArchive
 from everthread.store.conversations import Conversation, check_name, owner_of
 from everthread.store.private_files import private_file
 from everthread.transfer import mirror
@@ -99,7 +99,8 @@ def _say(user: str, imported: Imported) -> None:
     console().print(printable(f"Imported {', '.join(counts)}{whose}.{there}"))
 
 
-FORMS = ("jsonl", "markdown", "html", "openai", "anthropic")
+PAGES = ("markdown", "html")
+FORMS = ("jsonl", *PAGES, "openai", "anthropic")
 
 
 @click.command("export")
@@ -140,7 +141,8 @@ def export_command(conversation: str | None, output: Path | None, follow: bool, 
             await _export(et, where, asked, [], output)
             return
         if asked.everything:
-            await _export(et, where, asked, await every_conversation(et, where), output)
+            found = [] if asked.form == "jsonl" else await _with_archived(et, where)
+            await _export(et, where, asked, found, output)
             return
         talk = await find(et, where, conversation)
         if follow and output:
@@ -168,6 +170,8 @@ class _Asked(NamedTuple):
 def _check_export(asked: _Asked, output: Path | None, follow: bool, as_json: bool, conversation: str | None) -> None:
     """What does not go together is refused."""
     many = asked.everything or asked.wholly
+    if output is not None and not output.absolute().parent.is_dir():
+        raise click.UsageError(f"There is no folder {output.parent} for {output.name}: make it first, or name another.")
     refused = {
         "--follow mirrors one conversation into a file, as JSON Lines: name it with -o.": follow
         and (many or output is None or asked.form != "jsonl"),
@@ -198,8 +202,11 @@ async def _export(et: Everthread, where: Where, asked: _Asked, found: list[Conve
         sys.stdout.buffer.flush()
         return
     lines = await _export_into(output, et, where, asked, found)
+    if asked.everything and asked.form == "jsonl":
+        found = await every_conversation(et, where)  # those that were archived are back by now
     if where.json:
-        say_json({"file": str(output), "conversations": len(found), "lines": lines})
+        about = {} if asked.wholly else {"conversations": len(found)}
+        say_json({"file": str(output), **about} | ({} if asked.form in PAGES else {"lines": lines}))
     elif asked.wholly:
         console().print(printable(f"Exported {counted(lines, 'line')} to {output}."))
     else:
@@ -236,7 +243,7 @@ async def _lines(et: Everthread, where: Where, asked: _Asked, found: list[Conver
     if asked.wholly:
         tenant = where.tenant if asked.whole_tenant else ""
         sources = [store_lines(et.log, tenant=tenant, secrets=asked.secrets)]
-    elif asked.form in ("html", "markdown"):
+    elif asked.form in PAGES:
         title = f"{where.user}'s conversations" if asked.everything else found[0].name or "A conversation"
         sources = [shown(et.log, _each(found), cast("Look", asked.form), title=title, branch=branch)]
     elif asked.form in ("openai", "anthropic"):
@@ -249,6 +256,18 @@ async def _lines(et: Everthread, where: Where, asked: _Asked, found: list[Conver
     for source in sources:
         async for line in source:
             yield line
+
+
+async def _with_archived(et: Everthread, where: Where) -> list[Conversation]:
+    """All that the user has. Those that are archived are restored for it, as JSON Lines do."""
+    whose: Any = {"user": where.user, "tenant": where.tenant}
+    archived: list[str] = []
+    while page := await et.archives(**whose, offset=len(archived), limit=500):
+        archived += [one.conversation for one in page]
+    for id in archived:
+        with suppress(UnknownArchive):  # somebody else has restored it
+            await et.restore(**whose, id=id)
+    return await every_conversation(et, where)
 
 
 async def _each(found: list[Conversation]) -> AsyncIterator[Conversation]:
