@@ -77,7 +77,22 @@ def test_idle_conversations_are_archived_and_counted(do: Do, begun: str, monkeyp
     done = do("archive", "--idle")
     assert f"{begun}: archived" in done.output
     assert "1 conversation archived." in done.output
-    assert do("archive", begun, "--idle").exit_code == 1
+    for wrong in ([begun, "--idle"], ["list", "--idle"], ["--idle", "--limit", "1"], ["verify", "--query", "nut"]):
+        assert do("archive", *wrong).exit_code == 2, wrong
+
+
+def test_a_name_or_the_beginning_of_an_id_is_enough(do: Do, begun: str) -> None:
+    assert begun in do("archive", "Walnuts").output
+    do("restore", begun)
+    assert begun in do("archive", begun[:20].lower()).output
+
+
+def test_where_all_is_archived_that_is_said(do: Do, begun: str) -> None:
+    assert "everthread archive" not in do("conversations", "--user", "bob").output
+    do("archive", begun)
+    for command in (["conversations"], ["show"], ["recall", "walnut"]):
+        assert "`everthread archive` lists those that are archived" in " ".join(do(*command).output.split())
+    assert "have any of these words" in do("archive", "--query", "peanut").output
 
 
 @pytest.mark.parametrize("form", ["jsonl", "html", "markdown", "openai", "anthropic"])

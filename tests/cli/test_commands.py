@@ -198,8 +198,8 @@ def test_a_conversation_is_found_by_its_name(run: Run, filled: str) -> None:
 
 def test_a_folder_that_is_not_there_is_a_sentence(run: Run, filled: str, tmp_path: Path) -> None:
     failed = run("export", "-o", str(tmp_path / "nowhere" / "x.jsonl"))
-    assert failed.exit_code == 1
-    assert "No such file or directory" in failed.stderr
+    assert failed.exit_code == 2
+    assert "There is no folder" in failed.stderr
 
 
 def test_somebody_elses_conversation_is_not_there(run: Run, filled: str) -> None:

@@ -10,9 +10,22 @@ import click
 
 from everthread.app import Everthread
 from everthread.archive.catalogue import ArchiveProblem, ArchiveProgress, ListedArchive
-from everthread.cli.shared import Where, ago, anywhere, console, counted, json_text, printable, run, say_json, where_of
+from everthread.cli.shared import (
+    Where,
+    ago,
+    anywhere,
+    console,
+    counted,
+    find,
+    json_text,
+    printable,
+    run,
+    say_json,
+    was_said,
+    where_of,
+)
+from everthread.core.ids import is_id
 from everthread.core.values import plain
-from everthread.errors import BadValue
 
 LIST, VERIFY = "list", "verify"
 
@@ -26,22 +39,25 @@ LIST, VERIFY = "list", "verify"
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="With list: at most so many.")
 def archive_command(what: str, idle: bool, query: str, offset: int, limit: int, **rest: Any) -> None:
     """Move a CONVERSATION out of the store into a file, or with --idle all that have long been idle; `list` those that
-    are archived, or `verify` that every archive of all users can be restored: exit code 1 if one cannot."""
+    are archived (so does the command alone), or `verify` that every archive of all users can be restored: exit code 1
+    if one cannot. `everthread restore` brings one back."""
     where = where_of(**rest)
+    _check(what, idle)
     bad: list[ArchiveProblem] = []
 
     async def work(et: Everthread) -> None:
         if idle:
-            await _idle(et, where, what)
+            await _idle(et, where)
         elif what == VERIFY:
             bad.extend(await et.verify_archives())
             _say_problems(where, bad)
         elif what == LIST:
             page: dict[str, Any] = {"query": query, "offset": offset, "limit": limit}
             found = await et.archives(user=where.user, tenant=where.tenant, **page)
-            _show(where, found, more=offset + limit if len(found) == limit else 0)
+            _show(where, found, more=offset + limit if len(found) == limit else 0, query=query)
         else:
-            _show(where, [await et.archive(user=where.user, tenant=where.tenant, id=what)], more=0)
+            id = what if is_id(what) else (await find(et, where, what)).id
+            _show(where, [await et.archive(user=where.user, tenant=where.tenant, id=id)], more=0)
 
     run(where, work)
     if bad:
@@ -65,10 +81,16 @@ def restore_command(conversation: str, **rest: Any) -> None:
     run(where, work)
 
 
-async def _idle(et: Everthread, where: Where, what: str) -> None:
-    if what != LIST:
-        raise BadValue("what", what, "left out with --idle, which looks for them itself")
+def _check(what: str, idle: bool) -> None:
+    """What does not go together is refused."""
+    if idle and was_said("what"):
+        raise click.UsageError(f"--idle looks for conversations itself: leave out {what!r}.")
+    for name in ("query", "offset", "limit"):
+        if was_said(name) and (idle or what != LIST):
+            raise click.UsageError(f"--{name} is for the list alone: everthread archive list --{name} …")
 
+
+async def _idle(et: Everthread, where: Where) -> None:
     def tell(one: ArchiveProgress) -> None:
         if where.json:
             click.echo(json_text(plain(one)))
@@ -93,7 +115,7 @@ def _say_problems(where: Where, bad: Sequence[ArchiveProblem]) -> None:
         console().print("All archives can be restored.", style="green")
 
 
-def _show(where: Where, found: Sequence[ListedArchive], *, more: int) -> None:
+def _show(where: Where, found: Sequence[ListedArchive], *, more: int, query: str = "") -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -101,7 +123,8 @@ def _show(where: Where, found: Sequence[ListedArchive], *, more: int) -> None:
         say_json([plain(one) for one in found])
         return
     if not found:
-        console().print(f"No archived conversations {where.whose}.", markup=False, soft_wrap=True)
+        words = " have any of these words" if query else ""
+        console().print(f"No archived conversations {where.whose}{words}.", markup=False, soft_wrap=True)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("conversation", no_wrap=True, min_width=26)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from everthread.app import Everthread
-from everthread.cli.shared import Where, ago, anywhere, console, run, say_json, where_of
+from everthread.cli.shared import ago, anywhere, console, how_to_find, run, say_json, where_of
 from everthread.store.conversations import NEWEST
 from everthread.store.listing import ListedConversation
 from everthread.transfer.write import timestamp
@@ -29,8 +29,11 @@ def conversations_command(agent: str, limit: int, before: str, **rest: Any) -> N
         page = await et.conversations(user=where.user, tenant=where.tenant, agent=agent, before=before, limit=limit)
         if where.json:
             say_json([_as_json(one) for one in page])
+        elif page:
+            _table(page, more=len(page) == limit)
         else:
-            _table(where, page, more=len(page) == limit)
+            hint = await how_to_find(et, where)
+            console().print(f"No conversations {where.whose}: {hint}.", markup=False, soft_wrap=True)
 
     run(where, work)
 
@@ -43,13 +46,10 @@ def _as_json(conversation: ListedConversation) -> dict[str, Any]:
     return {**about, "began": timestamp(conversation.began), "newest": newest, **counts}
 
 
-def _table(where: Where, rows: list[ListedConversation], *, more: bool) -> None:
+def _table(rows: list[ListedConversation], *, more: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    if not rows:
-        console().print(f"No conversations {where.whose} yet: name whose with --user.", markup=False, soft_wrap=True)
-        return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("conversation", no_wrap=True, min_width=26)
     table.add_column("name", overflow="ellipsis", no_wrap=True, ratio=1)

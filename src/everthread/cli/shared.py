@@ -290,8 +290,15 @@ async def find(et: Everthread, where: Where, name: str | None) -> Talk:
         return await et.conversation(id=name.upper(), **whose)
     found = await (_last_active(et, where) if name is None else every_conversation(et, where))
     if not found:
-        raise NoConversation(f"There are no conversations {where.whose}: name whose with --user.")
+        raise NoConversation(f"There are no conversations {where.whose}: {await how_to_find(et, where)}.")
     return et.talk(found[0] if name is None else _called(name, found, where))
+
+
+async def how_to_find(et: Everthread, where: Where) -> str:
+    """What to do where a user has no conversations, for use in a sentence."""
+    if await et.archives(user=where.user, tenant=where.tenant, limit=1):
+        return "`everthread archive` lists those that are archived, and `everthread restore` brings one back"
+    return "name whose with --user"
 
 
 async def _last_active(et: Everthread, where: Where) -> Sequence[Conversation]:
