@@ -117,7 +117,7 @@ def test_retention_is_looked_at_before_it_is_done(
     assert told("--dry-run") == []
     assert told("--tenant", "default", "--set", "30") == {"tenant": "default", "days": 30.0}
     assert told("--dry-run") == []
-    assert "erased after 1e-08 days" in do("retention", "--set", "0.00000001").output
+    assert "erased after 1e-08 idle days" in do("retention", "--set", "0.00000001").output
     monkeypatch.setattr("everthread.store.log.now", lambda: 4_000_000_000_000_000)
     assert "never erased" in do("retention", "--set", "default").output
     assert do("retention", "--set", "soon").exit_code == 1
@@ -132,7 +132,9 @@ def test_what_an_export_tells_as_json_is_true_of_every_kind(do: Do, said: str, t
     assert set(json.loads(do("export", "--json", "--whole-store", "-o", out).stdout)) == {"file", "lines"}
 
 
-def test_an_export_into_a_folder_that_is_not_there_says_so(do: Do, said: str, tmp_path: Path) -> None:
-    done = do("export", "-o", str(tmp_path / "none" / "out.jsonl"))
-    assert done.exit_code == 2
-    assert "There is no folder" in done.output
+def test_a_dry_run_sets_nothing_and_a_bad_setting_is_told(do: Do, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert do("retention", "--set", "5", "--dry-run").exit_code == 2
+    monkeypatch.setenv("EVERTHREAD_RETENTION", "soon")
+    done = do("retention", "--dry-run")
+    assert done.exit_code == 1
+    assert "EVERTHREAD_RETENTION" in done.output

@@ -107,7 +107,7 @@ def rebuild_command(folder: Path, **rest: Any) -> None:
     already stays, and what is missing is added."""
     where = where_of(**rest)
     if not is_mirror(folder):
-        raise click.UsageError(f"{folder} is no mirror.")
+        raise click.UsageError(f"{folder} is no mirror: name the folder that `everthread mirror keep` was given.")
 
     async def work(et: Everthread) -> None:
         keeps = Keeps(users=True, tenants=True)

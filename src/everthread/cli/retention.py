@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ from click.core import ParameterSource
 
 from everthread.app import Everthread
 from everthread.cli.shared import at_store, console, counted, printable, run, say_json, where_of
+from everthread.config import general_sources, resolve
 from everthread.core.values import plain
 from everthread.errors import BadValue
 
@@ -22,11 +24,14 @@ def retention_command(dry_run: bool, days: str | None, **rest: Any) -> None:
     tenant says itself (--set); of --tenant, or of all tenants. Off unless it is set. A process that has the store open
     does the same every hour. What is erased is gone for good: look first with --dry-run."""
     where = where_of(**rest)
+    if dry_run and days is not None:
+        raise click.UsageError("--set changes what is erased, --dry-run looks at it: set first, then look.")
     is_named = click.get_current_context().get_parameter_source("tenant") is not ParameterSource.DEFAULT
     tenant = where.tenant if is_named else ""
 
     async def work(et: Everthread) -> None:
         retention = et.retention
+        resolve(*general_sources(os.environ))  # a bad setting is told here: the store was opened without it
         if days is not None:
             await retention.set_days(where.tenant, _days(days))
             said = await retention.days_of(where.tenant)
@@ -40,7 +45,7 @@ def retention_command(dry_run: bool, days: str | None, **rest: Any) -> None:
             say_json([plain(one) for one in found])
             return
         for one in found:
-            console().print(printable(f"{one.conversation} of {one.user!r} ({one.tenant}): idle {one.days:g} days"))
+            console().print(printable(f"{one.conversation} of {one.user!r} ({one.tenant}): {_idle(one.days)}"))
         did = "would be erased" if dry_run else "erased"
         console().print(f"{counted(len(found), 'conversation')} {did}.")
 
@@ -54,8 +59,12 @@ def _say(as_json: bool, about: dict[str, Any], text: str) -> None:
         console().print(printable(text))
 
 
+def _idle(days: float) -> str:
+    return f"idle for more than {days:g} {'day' if days == 1 else 'days'}"
+
+
 def _after(days: float) -> str:
-    return f"erased after {days:g} days" if days else "never erased"
+    return f"erased after {days:g} idle {'day' if days == 1 else 'days'}" if days else "never erased"
 
 
 def _days(given: str) -> float | None:
