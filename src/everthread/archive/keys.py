@@ -98,7 +98,7 @@ def _masters(one: Archive, environ: Mapping[str, str], *, make: bool = False) ->
     try:
         return master_keys.read(environ or os.environ, make=make)
     except NoVaultKey as problem:
-        raise NoArchiveKey(one.archive, str(problem)) from None
+        raise NoArchiveKey(one.archive, problem.why) from None
 
 
 def _bound_to(one: Archive, key_id: str) -> bytes:

@@ -70,7 +70,7 @@ class Everthread(Remote, app.Everthread):
         return f"<Everthread at {self._visit.connection.address}>"
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ("log", "memory", "_log", "_runtime"):
+        if name in ("log", "memory", "retention", "_log", "_runtime"):
             raise AttributeError(NO_STORE)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

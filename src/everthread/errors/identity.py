@@ -98,6 +98,7 @@ class NoVaultKey(StoreError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The vault of the providers' keys cannot be opened ({why}).")
+        self.why = why
 
 
 class BadSeal(StoreError):
