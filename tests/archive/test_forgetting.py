@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from everthread import user
+from everthread.archive.places import Folder
 from everthread.core.accounts import operator
 from everthread.errors import NoArchiveKey, NotReached, StillVersioned, UnknownConversation
 from everthread.sealing import master_keys
@@ -50,6 +51,23 @@ async def test_erasing_a_user_reaches_archives(fresh_address: str, place: str) -
     for table in ("archives", "archive_words", "archived_calls", "archived_quotes"):
         assert await rows(fresh_address, f"SELECT 1 FROM {table} WHERE conversation <> '{bobs.id}'") == []
     assert [one.conversation for one in await et.archives(user="bob")] == [bobs.id]
+    await et.close()
+
+
+async def test_what_is_erased_while_its_file_is_written_leaves_no_file(
+    address: str, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    et = await opened(address, str(tmp_path / "archives"))
+    talk, put = await eventful(et, someone), Folder.put
+
+    async def late(self: Folder, archive: str, data: bytes) -> bool:
+        await talk.erase()
+        return await put(self, archive, data)
+
+    monkeypatch.setattr(Folder, "put", late)
+    with pytest.raises(UnknownConversation):
+        await et.archive(user=someone, id=talk.id)
+    assert not [path for path in (tmp_path / "archives").rglob("*") if path.is_file()]
     await et.close()
 
 
