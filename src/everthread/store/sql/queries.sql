@@ -1114,15 +1114,18 @@ GROUP BY tenant, "user"
 ON CONFLICT (tenant, "user", day) DO UPDATE SET tokens = forgotten_tokens.tokens + excluded.tokens
 
 -- name: count_forgotten_calls
--- The same of all model calls of a conversation, which may be archived.
+-- The same of all model calls of a conversation.
 INSERT INTO forgotten_tokens (tenant, "user", day, tokens)
-SELECT tenant, "user", :day, CAST(sum(input + output) AS bigint) FROM (
-    SELECT tenant, "user", input, output FROM model_calls
-    WHERE tenant = :tenant AND conversation = :conversation AND time >= CAST(:day AS bigint) * 86400000000
-    UNION ALL
-    SELECT tenant, "user", input, output FROM archived_calls
-    WHERE tenant = :tenant AND conversation = :conversation AND time >= CAST(:day AS bigint) * 86400000000) AS calls
-WHERE true
+SELECT tenant, "user", :day, CAST(sum(input + output) AS bigint) FROM model_calls
+WHERE tenant = :tenant AND conversation = :conversation AND time >= CAST(:day AS bigint) * 86400000000
+GROUP BY tenant, "user"
+ON CONFLICT (tenant, "user", day) DO UPDATE SET tokens = forgotten_tokens.tokens + excluded.tokens
+
+-- name: count_forgotten_archived_calls
+-- The same where it is archived.
+INSERT INTO forgotten_tokens (tenant, "user", day, tokens)
+SELECT tenant, "user", :day, CAST(sum(input + output) AS bigint) FROM archived_calls
+WHERE tenant = :tenant AND conversation = :conversation AND time >= CAST(:day AS bigint) * 86400000000
 GROUP BY tenant, "user"
 ON CONFLICT (tenant, "user", day) DO UPDATE SET tokens = forgotten_tokens.tokens + excluded.tokens
 
