@@ -48,6 +48,28 @@ async def test_a_mirror_keeps_its_file_of_an_archived_conversation_and_forgets_i
     await et.close()
 
 
+async def test_a_mirror_that_was_behind_when_a_conversation_was_archived_catches_up(
+    address: str, place: str, someone: str, tmp_path: Path
+) -> None:
+    et, folder = await opened(address, place), tmp_path / "mirror"
+    talk = await eventful(et, someone)
+    mirror = MirrorWorker(et.log, folder)
+    await mirror.sync()
+    await mirror.close()
+    await talk.append(user("The last word."))
+    await et.archive(user=someone, id=talk.id)
+    mirror = MirrorWorker(et.log, folder)
+    await mirror.sync()
+    assert b"The last word." in b"".join(path.read_bytes() for path in folder.rglob(f"{talk.id}.jsonl"))
+    await et.archive(user=someone, id=talk.id)
+    await mirror.sync()
+    assert await is_archived(et, talk)
+    await mirror.close()
+    for one in await et.log.mirrors.all():  # the store is shared
+        await et.log.mirrors.forget(one.mirror)
+    await et.close()
+
+
 async def test_an_export_has_what_is_archived_and_its_import_adds_nothing_to_it(
     address: str, place: str, someone: str, tmp_path: Path
 ) -> None:

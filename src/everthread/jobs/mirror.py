@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -57,6 +58,7 @@ class MirrorWorker:
         self._hearing = ExitStack()
         self._looked = self._all = 0  # when we looked last for what is new, and at everything
         self._failed: set[str] = set()
+        self._resting: dict[str, datetime] = {}  # archived conversations that need no look, and since when
 
     # -- from the outside --------------------------------------------------------------------------------------
 
@@ -222,7 +224,7 @@ class MirrorWorker:
         if conversation.erased is not None:
             self._mirror.remove(conversation.tenant, conversation.id)
             return 0
-        if conversation.archived is not None and not anew:  # to follow it would restore it, and nothing is new
+        if not anew and await self._rests(conversation):  # to follow it would restore it
             return 0
         try:
             kept = await self._mirror.follow(self._store, conversation, anew=anew)
@@ -235,6 +237,18 @@ class MirrorWorker:
             return 0
         self._failed.discard(conversation.about)
         return kept.lines
+
+    async def _rests(self, conversation: Conversation) -> bool:
+        """Whether a conversation is archived and its file has all that it had then, or there is none: a mirror that was
+        begun later restores nothing."""
+        if conversation.archived is None or self._resting.get(conversation.about) == conversation.archived:
+            return conversation.archived is not None
+        archive = await self._store.archives.of(conversation.tenant, conversation.id)
+        written = await asyncio.to_thread(self._mirror.events_of, conversation)
+        if archive is None or (written is not None and written < archive.events):
+            return False
+        self._resting[conversation.about] = conversation.archived
+        return True
 
     async def _pay(self) -> None:
         """Follow what was forgotten, and strike it out."""
