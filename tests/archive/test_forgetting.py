@@ -11,7 +11,7 @@ import pytest
 from everthread import user
 from everthread.archive.places import Folder
 from everthread.core.accounts import operator
-from everthread.errors import NoArchiveKey, NotReached, StillVersioned, UnknownConversation
+from everthread.errors import NoArchiveKey, NotReached, PlaceUnavailable, StillVersioned, UnknownConversation
 from everthread.sealing import master_keys
 from everthread.server.vault import Vault
 from everthread.store.reach import within
@@ -51,6 +51,27 @@ async def test_erasing_a_user_reaches_archives(fresh_address: str, place: str) -
     for table in ("archives", "archive_words", "archived_calls", "archived_quotes"):
         assert await rows(fresh_address, f"SELECT 1 FROM {table} WHERE conversation <> '{bobs.id}'") == []
     assert [one.conversation for one in await et.archives(user="bob")] == [bobs.id]
+    await et.close()
+
+
+async def test_nobody_is_told_of_anothers_file_that_cannot_be_reached(
+    address: str, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    et = await opened(address, str(tmp_path / "archives"))
+    talk, mine = await eventful(et, someone), await eventful(et, f"{someone}-2")
+    await et.archive(user=someone, id=talk.id)
+
+    async def unreachable(self: Folder, archive: str) -> None:
+        raise PlaceUnavailable(self.shown, "gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "delete", unreachable)
+        with pytest.raises(NotReached):
+            await talk.erase()
+        await mine.redact(1)
+        await mine.erase()
+    await et.log.forgetting.finish()
+    assert not [path for path in (tmp_path / "archives").rglob("*") if path.is_file()]
     await et.close()
 
 

@@ -222,6 +222,18 @@ async def test_archives_are_beside_the_file_unless_a_setting_says_otherwise(tmp_
         assert [event.text for event in await (await et.conversation(user="ana")).tail()] == ["Hello."]
 
 
+async def test_a_place_that_is_named_from_here_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    et = await opened(f"sqlite:///{tmp_path}/talk.db", "archives")
+    talk = await eventful(et, "ana")
+    await et.archive(user="ana", id=talk.id)
+    monkeypatch.chdir("/")
+    assert len(await talk.tail()) > 0
+    await et.close()
+
+
 async def test_a_store_without_a_folder_of_its_own_must_be_told_the_place(postgres: Any) -> None:
     async with Everthread.open(postgres.create_database("no_place"), environment=False) as et:
         talk = await et.begin(user="ana")

@@ -23,6 +23,7 @@ from everthread.errors import EverthreadError
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
 from everthread.store.reach import as_operator
+from everthread.store.verbs.forgetting import Forgotten
 from everthread.store.verbs.mirrors import Owed
 from everthread.transfer.mirrored import MirrorBusy, MirrorFolder, safe_name
 
@@ -77,7 +78,7 @@ class MirrorWorker:
             async with self._busy:
                 return await self._look_at_all(tell)
 
-    async def settle(self) -> None:
+    async def settle(self, _: Forgotten = ()) -> None:
         """Follow what was forgotten, or wait a while for the process that does. What is left is owed: `doctor` and
         `everthread mirror status` tell of it."""
         with as_operator():
