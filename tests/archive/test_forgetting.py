@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -89,6 +90,26 @@ async def test_what_is_erased_while_its_file_is_written_leaves_no_file(
     with pytest.raises(UnknownConversation):
         await et.archive(user=someone, id=talk.id)
     assert not [path for path in (tmp_path / "archives").rglob("*") if path.is_file()]
+    await et.close()
+
+
+async def test_what_is_erased_while_its_file_is_written_by_one_who_is_killed_is_deleted_by_the_next_run(
+    address: str, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    et = await opened(address, str(tmp_path / "archives"))
+    talk, put = await eventful(et, someone), Folder.put
+
+    async def killed(self: Folder, archive: str, data: bytes) -> bool:
+        await talk.erase()
+        await put(self, archive, data)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Folder, "put", killed)
+    with pytest.raises(asyncio.CancelledError):
+        await et.archive(user=someone, id=talk.id)
+    await et._archiver.finish()
+    assert not [path for path in (tmp_path / "archives").rglob("*") if path.is_file()]
+    assert (await every_row(address, talk.id))["archives"] == []
     await et.close()
 
 

@@ -213,7 +213,7 @@ class Archiver:
                 await self._delete_later(one)
                 continue
             try:
-                await self._delete(one)
+                await self._delete_alone(one)
                 versioned = self._place(one.place).shown if one.versioned else versioned
             except EverthreadError as problem:
                 left, why = left + 1, str(problem)
@@ -226,6 +226,14 @@ class Archiver:
         """The file first: while it is there, its row is."""
         await self._place(one.place).delete(one.archive)
         await self._catalogue.drop(one)
+
+    async def _delete_alone(self, one: Archive) -> None:
+        """Whoever writes the file at this moment may put it there afterwards: then its row stays for the next run."""
+        async with self._alone(one.tenant, one.conversation) as taken:
+            if taken:
+                await self._delete(one)
+            else:
+                await self._place(one.place).delete(one.archive)
 
     async def _delete_later(self, one: Archive) -> None:
         try:
