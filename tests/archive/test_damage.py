@@ -67,6 +67,30 @@ def test_a_part_of_an_encrypted_archive_that_was_altered_is_found_without_any_ch
             keys.key_of(moved, ENVIRON)
 
 
+BAD_COLUMNS = {
+    "of different lengths": [pack._Column(0, ["a"]), pack._Column(0, ["a", "b"])],
+    "of words that are said to be differences": [pack._Column(1, [1, "a"])],
+}
+
+
+@pytest.mark.parametrize("columns", BAD_COLUMNS.values(), ids=BAD_COLUMNS.keys())
+def test_columns_that_make_no_rows_are_found_though_every_checksum_is_right(
+    columns: list[pack._Column], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "_columns", lambda _: columns)
+    whole = pack.pack(_archive(), _rows(), None)
+    with pytest.raises(DamagedArchive, match="cannot be read"):
+        pack.unpack(_archive(), whole, None)
+
+
+def test_a_part_that_is_larger_than_its_header_says_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = pack.PartHeader
+    monkeypatch.setattr(pack, "PartHeader", lambda **about: told(**{**about, "raw": 1}))
+    whole = pack.pack(_archive(), _rows(), None)
+    with pytest.raises(DamagedArchive, match="not as large"):
+        pack.unpack(_archive(), whole, None)
+
+
 def test_an_archive_of_another_conversation_user_or_tenant_is_refused() -> None:
     whole = pack.pack(_archive(), _rows(), None)
     for other in ({"archive": "x"}, {"conversation": "x"}, {"user": "bob"}, {"tenant": "u"}):

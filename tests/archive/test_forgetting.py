@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import httpx2
 import pytest
 
 from everthread import user
+from everthread.archive.places import Folder
 from everthread.core.accounts import operator
-from everthread.errors import NoArchiveKey, NotReached, StillVersioned, UnknownConversation
+from everthread.errors import NoArchiveKey, NotReached, PlaceUnavailable, StillVersioned, UnknownConversation
 from everthread.sealing import master_keys
 from everthread.server.vault import Vault
 from everthread.store.reach import within
@@ -50,6 +52,64 @@ async def test_erasing_a_user_reaches_archives(fresh_address: str, place: str) -
     for table in ("archives", "archive_words", "archived_calls", "archived_quotes"):
         assert await rows(fresh_address, f"SELECT 1 FROM {table} WHERE conversation <> '{bobs.id}'") == []
     assert [one.conversation for one in await et.archives(user="bob")] == [bobs.id]
+    await et.close()
+
+
+async def test_nobody_is_told_of_anothers_file_that_cannot_be_reached(
+    address: str, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    et = await opened(address, str(tmp_path / "archives"))
+    talk, mine = await eventful(et, someone), await eventful(et, f"{someone}-2")
+    await et.archive(user=someone, id=talk.id)
+
+    async def unreachable(self: Folder, archive: str) -> None:
+        raise PlaceUnavailable(self.shown, "gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "delete", unreachable)
+        with pytest.raises(NotReached):
+            await talk.erase()
+        await mine.redact(1)
+        await mine.erase()
+    await et.log.forgetting.finish()
+    assert not [path for path in (tmp_path / "archives").rglob("*") if path.is_file()]
+    await et.close()
+
+
+async def test_what_is_erased_while_its_file_is_written_leaves_no_file(
+    address: str, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    et = await opened(address, str(tmp_path / "archives"))
+    talk, put = await eventful(et, someone), Folder.put
+
+    async def late(self: Folder, archive: str, data: bytes) -> bool:
+        await talk.erase()
+        return await put(self, archive, data)
+
+    monkeypatch.setattr(Folder, "put", late)
+    with pytest.raises(UnknownConversation):
+        await et.archive(user=someone, id=talk.id)
+    assert not [path for path in (tmp_path / "archives").rglob("*") if path.is_file()]
+    await et.close()
+
+
+async def test_what_is_erased_while_its_file_is_written_by_one_who_is_killed_is_deleted_by_the_next_run(
+    address: str, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    et = await opened(address, str(tmp_path / "archives"))
+    talk, put = await eventful(et, someone), Folder.put
+
+    async def killed(self: Folder, archive: str, data: bytes) -> bool:
+        await talk.erase()
+        await put(self, archive, data)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Folder, "put", killed)
+    with pytest.raises(asyncio.CancelledError):
+        await et.archive(user=someone, id=talk.id)
+    await et._archiver.finish()
+    assert not [path for path in (tmp_path / "archives").rglob("*") if path.is_file()]
+    assert (await every_row(address, talk.id))["archives"] == []
     await et.close()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from everthread import Everthread, user
 from everthread.archive.catalogue import ArchiveProgress
+from everthread.archive.places import Folder
 from everthread.errors import MissingArchive, NoPlace, NotArchivable, UnknownArchive, UnknownConversation
 from everthread.store.open import open_log
 from everthread.store.scripts.rows import PARTS, columns_of
@@ -221,6 +222,18 @@ async def test_archives_are_beside_the_file_unless_a_setting_says_otherwise(tmp_
         assert [event.text for event in await (await et.conversation(user="ana")).tail()] == ["Hello."]
 
 
+async def test_a_place_that_is_named_from_here_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    et = await opened(f"sqlite:///{tmp_path}/talk.db", "archives")
+    talk = await eventful(et, "ana")
+    await et.archive(user="ana", id=talk.id)
+    monkeypatch.chdir("/")
+    assert len(await talk.tail()) > 0
+    await et.close()
+
+
 async def test_a_store_without_a_folder_of_its_own_must_be_told_the_place(postgres: Any) -> None:
     async with Everthread.open(postgres.create_database("no_place"), environment=False) as et:
         talk = await et.begin(user="ana")
@@ -308,6 +321,24 @@ async def test_who_writes_while_it_is_archived_loses_nothing(address: str, place
     await assert_sound(et, talk)
     await et.close()
     await other.close()
+
+
+async def test_who_writes_while_the_file_of_one_that_is_back_is_deleted_keeps_nobody_from_it(
+    address: str, someone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    et = await opened(address, str(tmp_path))
+    talk, delete = await eventful(et, someone), Folder.delete
+
+    async def late(self: Folder, archive: str) -> None:
+        await delete(self, archive)
+        await talk.append(user("Already here."))
+
+    monkeypatch.setattr(Folder, "delete", late)
+    await et.archive(user=someone, id=talk.id)
+    again = await et.restore(user=someone, id=talk.id)
+    assert (await again.tail())[-1].text == "Already here."
+    assert (await every_row(address, talk.id))["archives"] == []
+    await et.close()
 
 
 def test_the_columns_that_are_packed_are_those_that_are_put_back() -> None:

@@ -24,7 +24,7 @@ from functools import partial
 from everthread.archive import keys
 from everthread.archive.catalogue import ArchiveProblem, ArchiveProgress
 from everthread.archive.pack import hash_of, pack, unpack
-from everthread.archive.places import Place, place_of
+from everthread.archive.places import Place, absolute, place_of
 from everthread.errors import (
     ArchiveError,
     DamagedArchive,
@@ -45,6 +45,7 @@ from everthread.store.log import Log
 from everthread.store.reach import as_operator, within
 from everthread.store.recall.index import hashing
 from everthread.store.scripts.rows import Rows, digest
+from everthread.store.verbs.forgetting import Forgotten
 
 DAY = 86_400.0  # seconds
 LEASE = 600.0  # seconds for which a conversation is one archiver's
@@ -59,7 +60,7 @@ class Rules:
     `beside`. `encrypted`: whether files that are written from now on are."""
 
     def __init__(self, *, place: str = "", beside: str = "", encrypted: bool = False) -> None:
-        self.place, self.beside, self.encrypted = place, beside, encrypted
+        self.place, self.beside, self.encrypted = absolute(place), beside, encrypted
 
 
 class Archiver:
@@ -201,14 +202,18 @@ class Archiver:
                                 continue
                     await self._delete_later(one)
 
-    async def delete_owed(self) -> None:
-        """Delete the files of conversations that were erased, or are back. NotReached: some could not be."""
+    async def delete_owed(self, forgotten: Forgotten) -> None:
+        """Delete the files of conversations that were erased, or are back. NotReached: some of what is forgotten now
+        could not be; of others' nobody here is told."""
         left, why, versioned = 0, "", ""
         for one in await self._catalogue.unfinished():
             if one.state != "owed":
                 continue
+            if (one.tenant, one.conversation) not in forgotten:
+                await self._delete_later(one)
+                continue
             try:
-                await self._delete(one)
+                await self._delete_alone(one)
                 versioned = self._place(one.place).shown if one.versioned else versioned
             except EverthreadError as problem:
                 left, why = left + 1, str(problem)
@@ -221,6 +226,14 @@ class Archiver:
         """The file first: while it is there, its row is."""
         await self._place(one.place).delete(one.archive)
         await self._catalogue.drop(one)
+
+    async def _delete_alone(self, one: Archive) -> None:
+        """Whoever writes the file at this moment may put it there afterwards: then its row stays for the next run."""
+        async with self._alone(one.tenant, one.conversation) as taken:
+            if taken:
+                await self._delete(one)
+            else:
+                await self._place(one.place).delete(one.archive)
 
     async def _delete_later(self, one: Archive) -> None:
         try:

@@ -144,13 +144,15 @@ def _part(one: Archive, place: int, part: PartHeader, data: memoryview, key: Dat
         raise NewerArchive(one.archive, version=VERSION + 1, known=VERSION)
     try:
         plain = key.opened(place, part.name, bytes(data)) if key else data
-        raw = zstandard.ZstdDecompressor().decompress(plain, max_output_size=part.raw)
+        if zstandard.frame_content_size(plain) != part.raw:  # which the decompressor would believe
+            raise ValueError("it is not as large as the header says")
+        raw = zstandard.ZstdDecompressor().decompress(plain)
         names, columns = msgspec.msgpack.decode(raw, type=tuple[tuple[str, ...], list[_Column]])
-    except (ValueError, zstandard.ZstdError, msgspec.MsgspecError) as problem:
+        rows = list(zip(*map(_values, columns), strict=True)) if part.rows else []
+    except (TypeError, ValueError, zstandard.ZstdError, msgspec.MsgspecError) as problem:
         raise DamagedArchive(one.archive, f"its part {part.name} cannot be read: {problem}") from None
     if names != columns_of(part.name):
         raise NewerArchive(one.archive, version=VERSION + 1, known=VERSION)
-    rows = list(zip(*map(_values, columns), strict=True)) if part.rows else []
     if len(rows) != part.rows:
         raise DamagedArchive(one.archive, f"its part {part.name} has {len(rows)} of {part.rows} rows")
     return rows

@@ -49,6 +49,11 @@ def place_of(written: str) -> Place:
     return S3Place(written) if written.startswith(S3) else Folder(Path(written).expanduser())
 
 
+def absolute(written: str) -> str:
+    """A place as the catalogue keeps it: wherever a process runs, it is the same folder."""
+    return written if not written or written.startswith(S3) else str(Path(written).expanduser().absolute())
+
+
 def is_archive_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 

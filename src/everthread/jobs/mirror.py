@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from everthread.errors import EverthreadError
 from everthread.store.conversations import Conversation, Owner
 from everthread.store.log import Log
 from everthread.store.reach import as_operator
+from everthread.store.verbs.forgetting import Forgotten
 from everthread.store.verbs.mirrors import Owed
 from everthread.transfer.mirrored import MirrorBusy, MirrorFolder, safe_name
 
@@ -57,6 +59,7 @@ class MirrorWorker:
         self._hearing = ExitStack()
         self._looked = self._all = 0  # when we looked last for what is new, and at everything
         self._failed: set[str] = set()
+        self._resting: dict[str, datetime] = {}  # archived conversations that need no look, and since when
 
     # -- from the outside --------------------------------------------------------------------------------------
 
@@ -75,7 +78,7 @@ class MirrorWorker:
             async with self._busy:
                 return await self._look_at_all(tell)
 
-    async def settle(self) -> None:
+    async def settle(self, _: Forgotten = ()) -> None:
         """Follow what was forgotten, or wait a while for the process that does. What is left is owed: `doctor` and
         `everthread mirror status` tell of it."""
         with as_operator():
@@ -222,7 +225,7 @@ class MirrorWorker:
         if conversation.erased is not None:
             self._mirror.remove(conversation.tenant, conversation.id)
             return 0
-        if conversation.archived is not None and not anew:  # to follow it would restore it, and nothing is new
+        if not anew and await self._rests(conversation):  # to follow it would restore it
             return 0
         try:
             kept = await self._mirror.follow(self._store, conversation, anew=anew)
@@ -235,6 +238,18 @@ class MirrorWorker:
             return 0
         self._failed.discard(conversation.about)
         return kept.lines
+
+    async def _rests(self, conversation: Conversation) -> bool:
+        """Whether a conversation is archived and its file has all that it had then, or there is none: a mirror that was
+        begun later restores nothing."""
+        if conversation.archived is None or self._resting.get(conversation.about) == conversation.archived:
+            return conversation.archived is not None
+        archive = await self._store.archives.of(conversation.tenant, conversation.id)
+        written = await asyncio.to_thread(self._mirror.events_of, conversation)
+        if archive is None or (written is not None and written < archive.events):
+            return False
+        self._resting[conversation.about] = conversation.archived
+        return True
 
     async def _pay(self) -> None:
         """Follow what was forgotten, and strike it out."""

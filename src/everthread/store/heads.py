@@ -42,14 +42,13 @@ class Heads:
                 del self._newest[next(iter(self._newest))]
 
     def answer(self, script: Script[Outcome[T]], about: str) -> Outcome[T] | None:
-        """The outcome of a script that asks for nothing but a head that is remembered."""
+        """The outcome of a script that asks for nothing, or for nothing but a head that is remembered."""
         head, current = self._newest.get(about, ((0,), False))
         if not head[0]:
             return None
-        ask = next(script)
-        if not _is_for(ask, head[0], current):
-            return None
         try:
+            if not _is_for(next(script), head[0], current):
+                return None
             script.send([head])
         except StopIteration as end:
             outcome: Outcome[T] = end.value

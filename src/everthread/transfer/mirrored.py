@@ -122,6 +122,12 @@ class MirrorFolder:
             return state
         return None
 
+    def events_of(self, conversation: Conversation) -> int | None:
+        """How many events the file of a conversation has; None where there is no file."""
+        path = self.path_of(conversation)
+        state = self._states.get(path) or read_state(path)
+        return state.at.events if state else None
+
     async def _grow(self, log: Log, conversation: Conversation, path: Path, state: State) -> Kept:
         written = Written(log, conversation, tenant=True, at=state.at)
         self._states.pop(path, None)  # until it is known how far we came
@@ -290,6 +296,7 @@ def _note_line(at: WrittenUpTo, value: dict[str, object]) -> None:
         if at.reached[branch] + 1 != seq:
             raise ValueError("a gap")
         at.reached[branch], at.ids[branch] = seq, str(value["id"])
+        at.events += 1
     elif isinstance(about := value.get("conversation"), dict):
         at.says = {name: about[name] for name in _SAYS}
     elif isinstance(branch_of := value.get("branch"), dict):

@@ -117,11 +117,12 @@ def part_of(path: Path) -> Path:
 
 class WrittenUpTo(msgspec.Struct, kw_only=True):
     """How far a conversation has been written out: what the lines so far say of it, the newest seq and id of each
-    branch, and the images and files that are among them."""
+    branch, how many events there are, and the images and files that are among them."""
 
     says: dict[str, Any] = {}
     reached: dict[int, int] = {}
     ids: dict[int, str] = {}
+    events: int = 0
     blobs: set[str] = set()
 
 
@@ -168,6 +169,7 @@ class Written:
                 yield line
             yield event_line(event)
             reached[branch.number], self.at.ids[branch.number] = event.seq, event.id
+            self.at.events += 1
 
     async def _note_redaction(self, event: Logged) -> None:
         """Raises Outdated where the event says that another was redacted whose content has been written."""

@@ -217,9 +217,12 @@ def restore(one: Archive, found: Rows) -> Script[Outcome[bool]]:
 
 
 def owe(one: Archive) -> Script[Outcome[bool]]:
-    """Say that a file that was being written is to be deleted. Whether it still was."""
+    """Say that a file that was being written is to be deleted. Whether it is: one that the catalogue knows no more, as
+    its conversation was erased meanwhile, is as well."""
     there = [own for own in (yield from of(one.tenant, one.conversation)) if own.archive == one.archive]
-    if not there or there[0].state == "archived":
+    if not there:
+        return Outcome(True)
+    if there[0].state == "archived":
         return Outcome(False)
     return Outcome(True, [Tell("owe_archive", [{**one.key, "archive": one.archive, **NOTHING}])])
 

@@ -17,7 +17,7 @@ from everthread.core.events import TOMBSTONE
 from everthread.core.ids import make_id
 from everthread.core.schedules import MOST, Schedule
 from everthread.core.times import microseconds, moment
-from everthread.errors import BadValue, Outrun, UnknownConversation, UnknownSchedule
+from everthread.errors import Archived, BadValue, Outrun, UnknownConversation, UnknownSchedule
 from everthread.store import conversations
 from everthread.store.beside.leases import Lease, under
 from everthread.store.conversations import Owner
@@ -57,13 +57,21 @@ def find(where: Mapping[str, Any], id: str) -> Script[Schedule]:
     """One of a conversation's."""
     rows = yield Ask("schedule", {"tenant": where["tenant"], "conversation": where["conversation"], "id": id})
     if not rows:
+        yield from _check_live(where["tenant"], where["conversation"])
         raise UnknownSchedule(id)
     return _schedule(rows[0])
 
 
 def of_conversation(tenant: str, conversation: str) -> Script[list[Schedule]]:
+    yield from _check_live(tenant, conversation)
     rows = yield Ask("schedules", {"tenant": tenant, "conversation": conversation})
     return [_schedule(row) for row in rows]
+
+
+def _check_live(tenant: str, conversation: str) -> Script[None]:
+    """Archived: those that are done are in a file with the rest."""
+    if isinstance(why := (yield from conversations.absence(tenant, conversation)), Archived):
+        raise why
 
 
 def of_owner(owner: Owner) -> Script[list[Schedule]]:

@@ -153,9 +153,10 @@ def forgotten(keys: Sequence[Mapping[str, Any]], now: int, *, whole: bool = Fals
     """The statements that keep count of model calls which are about to be forgotten, as far as they are of the day that
     runs: one each, or all of a conversation (`whole`). Of older days nothing stays."""
     day = now // DAY
-    name = "count_forgotten_calls" if whole else "count_forgotten_call"
+    names = ("count_forgotten_calls", "count_forgotten_archived_calls") if whole else ("count_forgotten_call",)
     older = {"tenant": keys[0]["tenant"], "day": day}
-    return [Tell("forget_older_tokens", [older]), Tell(name, [{**key, "day": day} for key in keys])]
+    counted = [{**key, "day": day} for key in keys]
+    return [Tell("forget_older_tokens", [older]), *(Tell(name, counted) for name in names)]
 
 
 class RecentCall(NamedTuple):

@@ -2,8 +2,8 @@
 
 Every row of every table that is a conversation's alone, as it is stored: all branches, events with their folded heads,
 what recall's index is made from, receipts, images and files, figures of model calls, quotes, canvases, reminders, and
-schedules that are done. Tenant and conversation are the same in all, and left out. The index of recall is not among
-them: it is made from the events again, as for any that are new.
+schedules that are done, unless another conversation's tool call made them. Tenant and conversation are the same in all,
+and left out. The index of recall is not among them: it is made from the events again, as for any that are new.
 """
 
 from __future__ import annotations
@@ -63,7 +63,12 @@ def put_back(key: Mapping[str, str], rows: Rows) -> list[Tell]:
 def take_out(key: Mapping[str, str]) -> Script[list[Tell]]:
     """The statements that remove all rows but the conversation's own, and what recall's index has of them."""
     unindexed = yield from index.erase(key["tenant"], key["conversation"])
-    return [*unindexed, *(Tell(f"erase_{part}", [key]) for part in reversed(PARTS[1:]))]
+    return [*unindexed, *(Tell(_taking_out(part), [key]) for part in reversed(PARTS[1:]))]
+
+
+def _taking_out(part: str) -> str:
+    """The statement that removes a part. Whoever erases reaches schedules in other conversations; this must not."""
+    return "take_out_schedules" if part == "schedules" else f"erase_{part}"
 
 
 def digest(rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> bytes:

@@ -1121,6 +1121,14 @@ WHERE tenant = :tenant AND conversation = :conversation AND time >= CAST(:day AS
 GROUP BY tenant, "user"
 ON CONFLICT (tenant, "user", day) DO UPDATE SET tokens = forgotten_tokens.tokens + excluded.tokens
 
+-- name: count_forgotten_archived_calls
+-- The same where it is archived.
+INSERT INTO forgotten_tokens (tenant, "user", day, tokens)
+SELECT tenant, "user", :day, CAST(sum(input + output) AS bigint) FROM archived_calls
+WHERE tenant = :tenant AND conversation = :conversation AND time >= CAST(:day AS bigint) * 86400000000
+GROUP BY tenant, "user"
+ON CONFLICT (tenant, "user", day) DO UPDATE SET tokens = forgotten_tokens.tokens + excluded.tokens
+
 -- name: forget_older_tokens
 -- Of days that are over nobody asks.
 DELETE FROM forgotten_tokens WHERE tenant = :tenant AND day < :day
@@ -1743,17 +1751,24 @@ ORDER BY max(time) DESC, 1 DESC, 2 DESC, 3 DESC, 4 DESC, 5 DESC, 6 DESC, 7 DESC
 LIMIT :limit
 
 -- name: tokens_of_user
--- Input and output of a user's model calls since a moment, with those that were forgotten since the beginning of its day.
+-- Input and output of a user's model calls since a moment, with those that were archived since, and those that were
+-- forgotten since the beginning of its day.
 SELECT
     (SELECT coalesce(CAST(sum(input + output) AS bigint), 0) FROM model_calls
+        WHERE tenant = :tenant AND "user" = :user AND time >= :since)
+    + (SELECT coalesce(CAST(sum(input + output) AS bigint), 0) FROM archived_calls
         WHERE tenant = :tenant AND "user" = :user AND time >= :since)
     + (SELECT coalesce(CAST(sum(tokens) AS bigint), 0) FROM forgotten_tokens
         WHERE tenant = :tenant AND "user" = :user AND day >= :day)
 
 -- name: calls_of_agent
--- The model calls that an agent made for a user since then, oldest first.
+-- The model calls that an agent made for a user since then, archived ones too, oldest first.
 SELECT conversation, branch, seq, time, price, failed
 FROM model_calls
+WHERE tenant = :tenant AND "user" = :user AND time >= :since AND agent = :agent
+UNION ALL
+SELECT conversation, branch, seq, time, price, failed
+FROM archived_calls
 WHERE tenant = :tenant AND "user" = :user AND time >= :since AND agent = :agent
 ORDER BY time, conversation, branch, seq
 
@@ -2164,9 +2179,11 @@ WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch, seq, of
 SELECT branch, seq, body FROM canvases WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch, seq
 
 -- name: pack_schedules
+-- But for those that a tool call of another conversation made: they stay, to be forgotten with it.
 SELECT id, "user", text, at, cron, zone, missed, state, due, look, failures, ran,
     made_conversation, made_branch, made_seq
-FROM schedules WHERE tenant = :tenant AND conversation = :conversation ORDER BY id
+FROM schedules
+WHERE tenant = :tenant AND conversation = :conversation AND made_conversation IN ('', :conversation) ORDER BY id
 
 -- name: pack_reminders
 SELECT branch, "user", due FROM reminders WHERE tenant = :tenant AND conversation = :conversation ORDER BY branch
@@ -2218,6 +2235,11 @@ VALUES (:tenant, :conversation, :id, :user, :text, :at, :cron, :zone, :missed, :
 -- name: insert_packed_reminders
 INSERT INTO reminders (tenant, conversation, branch, "user", due)
 VALUES (:tenant, :conversation, :branch, :user, :due)
+
+-- name: take_out_schedules
+-- Those that are packed; what its tool calls made in others is theirs.
+DELETE FROM schedules
+WHERE tenant = :tenant AND conversation = :conversation AND made_conversation IN ('', :conversation)
 
 -- name: keep_archived_calls
 INSERT INTO archived_calls (tenant, conversation, branch, seq, "user", turn, session, time, model, agent,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
 
@@ -27,6 +27,8 @@ from everthread.store.scripts.forget import CONVERSATION, EVENT, USER, HalfForgo
 from everthread.store.windows import Windows
 
 MOST = 1_000  # that are looked at together
+
+Forgotten = Collection[tuple[str, str]]  # tenant and conversation of what is forgotten now
 
 _log = logging.getLogger("everthread.store")
 
@@ -48,7 +50,7 @@ class Forgetting:
         self._lines = lines
         self._windows = windows
         self._gap = session_gap
-        self.followers: list[Callable[[], Awaitable[None]]] = []  # beyond the store: mirrors, archives
+        self.followers: list[Callable[[Forgotten], Awaitable[None]]] = []  # beyond the store: mirrors, archives
 
     async def redact(self, line: Line, *seqs: int) -> None:
         """Take the content out of events for ever, on every branch that shares them, and out of every copy that was
@@ -63,7 +65,7 @@ class Forgetting:
         if kept:
             await self._keep_again(line, kept)
         if seqs:
-            await self.finish()
+            await self.finish(own={(line.tenant, line.conversation)})
 
     async def _newest_kept(self, line: Line) -> dict[int, int]:
         return await self._engine.read(lambda: canvas.newest_kept(line.tenant, line.conversation))
@@ -83,14 +85,14 @@ class Forgetting:
         NotYetGone: as for `redact`.
         """
         await self._erase(conversation)
-        await self.finish()
+        await self.finish(own={(conversation.tenant, conversation.id)})
 
     async def erase_user(self, owner: Owner) -> int:
         """Remove a user's conversations and documents, the account with all that belongs to it, and the name from what
         stays. How many conversations."""
         script = partial(forget.erase_user, owner, now=self._clock())
         found = await self._engine.write(script, about=_about(owner), large=True, alone=True)
-        await self.finish()
+        await self.finish(own={(one.tenant, one.id) for one in found})
         audit.info("erased a user and %s conversations", len(found))
         return len(found)
 
@@ -100,10 +102,11 @@ class Forgetting:
         """What is being forgotten at this moment, or was when its process died. For operators: of every user."""
         return await self._engine.read(lambda: forget.pending(MOST))
 
-    async def finish(self, *, patient: bool = True) -> None:
+    async def finish(self, *, patient: bool = True, own: Forgotten = ()) -> None:
         """Finish all that is being forgotten, whoever began it, beyond the store as well: NotReached, where that is out
-        of reach now. NotYetGone: another program still reads the old bytes; without `patient` they are left for the
-        next time instead."""
+        of reach now of `own` or of what was finished. NotYetGone: another program still reads the old bytes; without
+        `patient` they are left for the next time instead."""
+        forgotten = {*own}
         while done := await self._go_on_with_all():
             try:
                 await self._engine.scrub(patient=patient)
@@ -112,8 +115,19 @@ class Forgetting:
                     raise
                 return
             await self._engine.write(partial(forget.ended, done), about="forgetting")
+            forgotten |= {(one.tenant, one.conversation) for one in done}
+        await self._have_followed(forgotten)
+
+    async def _have_followed(self, forgotten: Forgotten) -> None:
+        """Whoever cannot follow keeps no other from it."""
+        wrong: StoreError | None = None
         for follow in self.followers:
-            await follow()
+            try:
+                await follow(forgotten)
+            except StoreError as problem:
+                wrong = wrong or problem
+        if wrong:
+            raise wrong
 
     async def _go_on_with_all(self) -> list[HalfForgotten]:
         """Go on with all that is being forgotten; what could be done. One that fails keeps no other back."""
