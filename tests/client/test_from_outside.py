@@ -112,6 +112,13 @@ def test_commands_ask_the_service_that_is_named(beside: Beside, someone: str) ->
     assert json.loads(everthread("usage", listed["id"], "--since", "2030-01-01", "--json", **there).stdout) == []
 
 
+@pytest.mark.parametrize("command", ["retention", "doctor", "work", "users"])
+def test_a_command_that_needs_the_store_does_not_guess_one_where_a_service_is_named(command: str) -> None:
+    done = everthread(command, EVERTHREAD_URL="https://talk.example.com", EVERTHREAD_STORE="")
+    assert done.exit_code == 2
+    assert f"{command} needs the store itself, and EVERTHREAD_URL names a service: give --store." in done.stderr
+
+
 def test_what_is_exported_from_a_service_is_imported_elsewhere_and_back(
     beside: Beside, someone: str, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ async def test_what_is_idle_for_longer_is_erased_and_logged_and_a_dry_run_erases
 ) -> None:
     old = await aged.begin("acme", user("Hi"), assistant("Hello."))
     waiting = await aged.begin("acme", user("Hi"), tool_call("buy"))
+    unanswered = await aged.begin("acme", user("Is anybody there?"))
     asked = await aged.begin("acme", user("Hi"), assistant("Hello."))
     await asked.schedule("Tea?", at=datetime(2099, 1, 1, tzinfo=UTC))
     aged.clock.now += 29 * DAY
@@ -69,13 +70,13 @@ async def test_what_is_idle_for_longer_is_erased_and_logged_and_a_dry_run_erases
     aged.clock.now += 2 * DAY
     worker = aged.worker(30)
     due = [one.conversation async for one in worker.due()]
-    assert due == [old.id]
+    assert due == [old.id, unanswered.id]
     assert await aged.is_there(old)
     caplog.set_level("INFO")
-    assert [one.conversation for one in await worker.run()] == [old.id]
+    assert [one.conversation for one in await worker.run()] == [old.id, unanswered.id]
     assert [await aged.is_there(one) for one in (old, waiting, asked, new)] == [False, True, True, True]
     assert f"retention erased conversation {old.id}" in caplog.text
-    assert [entry.act for entry in await aged.et.log.accounts.audited("acme")] == ["retained"]
+    assert [entry.act for entry in await aged.et.log.accounts.audited("acme")] == ["retained"] * 2
     assert await worker.run() == []
 
 

@@ -58,6 +58,9 @@ class Where(NamedTuple):
         return f"of {self.user!r}{tenant} {f'at {self.url}' if self.url else f'in {store}'}"
 
 
+URL = "EVERTHREAD_URL"
+
+
 def at_store(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say where and whose; it needs the store itself."""
     return _with_options(click.option("--url", hidden=True, expose_value=False, callback=_refuse_url), command)
@@ -65,9 +68,7 @@ def at_store(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def anywhere(command: Callable[..., Any]) -> Callable[..., Any]:
     """The same for a command that a service can be asked for as well."""
-    url = click.option(
-        "--url", envvar="EVERTHREAD_URL", metavar="ADDRESS", help="A service, https://…, in place of a store."
-    )
+    url = click.option("--url", envvar=URL, metavar="ADDRESS", help="A service, https://…, in place of a store.")
     return _with_options(url, command)
 
 
@@ -85,8 +86,11 @@ def _with_options(url: Callable[..., Any], command: Callable[..., Any]) -> Calla
 
 
 def _refuse_url(context: click.Context, _option: click.Parameter, given: str | None) -> None:
+    """Nor is a store taken that nobody named while the environment names a service; `serve` is the service."""
     if given is not None:
         raise click.UsageError(f"{context.info_name} needs the store itself: run it where that is, without --url.")
+    if os.environ.get(URL) and not context.params.get("store") and context.info_name != "serve":
+        raise click.UsageError(f"{context.info_name} needs the store itself, and {URL} names a service: give --store.")
 
 
 def where_of(store: str | None, user: str, tenant: str, as_json: bool, url: str | None = None) -> Where:

@@ -2,8 +2,8 @@
 
 Off by default. The setting `retention` holds for every tenant; a document of the tenant's own (`retention`, in days)
 holds in its place, and 0 there keeps everything. What is erased is erased as if somebody had asked for it (law 9): from
-log, index, mirrors and the rest, with a tombstone, logged and in the audit. A conversation with a turn that is open or
-waits, or with a schedule that is still to be said, is not idle.
+log, index, mirrors and the rest, with a tombstone, logged and in the audit. A conversation with a turn that waits, or
+that was open a day ago, or with a schedule that is still to be said, is not idle.
 """
 
 from __future__ import annotations
@@ -118,12 +118,14 @@ class RetentionWorker:
                 yield conversation, days, before
 
     async def _is_open(self, conversation: Conversation) -> bool:
-        """Whether a turn is open or waits, on any branch. Nothing of what is archived does; a look leaves it there."""
+        """Whether a turn waits, or may still run, on any branch. Nothing of what is archived does; a look leaves it
+        there."""
         if conversation.archived is not None:
             return False
         for one in await self._store.conversations.branches(conversation):
             line = await self._store.line(conversation, one.branch.number)
-            if (await self._store.head(line)).state in ("open", "waiting"):
+            head = await self._store.head(line)
+            if head.state == "waiting" or (head.state == "open" and self._store.now - head.time < DAY):
                 return True
         return False
 
