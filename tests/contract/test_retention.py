@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from everthread import Everthread, Talk, assistant, tool_call, user
 from everthread.core.events import Event
@@ -61,7 +62,7 @@ async def test_what_is_idle_for_longer_is_erased_and_logged_and_a_dry_run_erases
     aged: Aged, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = await aged.begin("acme", user("Hi"), assistant("Hello."))
-    waiting = await aged.begin("acme", user("Hi"), tool_call("buy"))
+    waiting = await aged.begin("acme", user("Hi"), structs.replace(tool_call("buy"), waits_for="approval"))
     unanswered = await aged.begin("acme", user("Is anybody there?"))
     asked = await aged.begin("acme", user("Hi"), assistant("Hello."))
     await asked.schedule("Tea?", at=datetime(2099, 1, 1, tzinfo=UTC))
