@@ -11,6 +11,8 @@ import pytest
 from everthread.sealing import master_keys
 from tests.archive.places import new_bucket
 
+MASTER_KEY = master_keys.new_key()
+
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
@@ -54,11 +56,9 @@ def made_bucket(s3: str) -> str:
     return name
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _master_key() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(master_keys.VARIABLE, master_keys.new_key())
-        yield
+@pytest.fixture(autouse=True)
+def _master_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(master_keys.VARIABLE, MASTER_KEY)
 
 
 @pytest.fixture(params=["folder", "s3"])

@@ -29,6 +29,10 @@ ALSO: dict[str, Any] = {
     "memory_dollars": 0,
     "mirror": "/tmp/elsewhere",
     "retention": 1,
+    "archive": True,
+    "archive_after": 1,
+    "archive_place": "/tmp/elsewhere",
+    "archive_encryption": False,
 }
 FILES = ("local:/etc/passwd.gguf", "local:secret.gguf", "local:../x.gguf", "local:~/x.gguf", "local:models/x.gguf")
 BAD: list[tuple[str, Any]] = [*ALSO.items(), *((name, path) for name in sorted(MODELS) for path in FILES)]
