@@ -68,7 +68,7 @@ async def test_what_is_published_while_it_is_forgotten_is_forgotten_too(
     await say(talk, "Something else.")
     real, published = talk._log.forgetting.finish, False
 
-    async def finish(**given: bool) -> None:
+    async def finish(**given: Any) -> None:
         nonlocal published
         if not published:
             published = True
