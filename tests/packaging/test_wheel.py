@@ -105,7 +105,7 @@ def test_it_carries_neither_benchmarks_nor_the_private_postgresql(wheel: Path) -
     code = {name: text for name, text in held.items() if name.endswith(".py")}
     assert "everthread/testing/scripted.py" in code
     assert [name for name, text in code.items() if b"PrivatePostgres" in text or b"initdb" in text] == []
-    assert [name for name in code if Path(name).stem in {"bare", "bars", "crash", "loopback", "peers"}] == []
+    assert [name for name in code if Path(name).stem in {"bare", "crash", "peers"}] == []
 
 
 @pytest.mark.parametrize("given", [(), ("log",)])
