@@ -16,7 +16,7 @@ import msgspec
 
 from everthread.errors import MissingExtra, NoArchiveKey, NoVaultKey
 from everthread.sealing import master_keys
-from everthread.sealing.master_keys import TODO, MasterKeys
+from everthread.sealing.master_keys import REMEDY, MasterKeys
 from everthread.store.beside.archives import Archive
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _sealed(one: Archive, key: bytes, masters: MasterKeys) -> Archive:
 
 def _unsealed(one: Archive, masters: MasterKeys) -> bytes:
     if one.key_id not in masters:
-        raise NoArchiveKey(one.archive, f"its master key {one.key_id} is missing: {TODO}")
+        raise NoArchiveKey(one.archive, f"its master key {one.key_id} is missing: {REMEDY}")
     try:
         key: bytes = _aead().opened(masters[one.key_id], one.nonce, one.sealed, _bound_to(one, one.key_id))
     except ValueError as problem:

@@ -22,7 +22,7 @@ from everthread.store.private_files import FILE, make_folders, sync_folder
 VARIABLE = "EVERTHREAD_VAULT_KEY"
 BYTES = 32
 OTHERS = 0o077  # the rights of anybody but the file's owner
-TODO = f"set {VARIABLE} to the master key, or bring back the file vault.key"
+REMEDY = f"set {VARIABLE} to the master key, or bring back the file vault.key"
 
 MasterKeys = dict[str, bytes]  # by their ids, newest first
 

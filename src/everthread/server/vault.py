@@ -21,7 +21,7 @@ from everthread.core.accounts import Caller, ProviderKey
 from everthread.core.times import moment
 from everthread.errors import BadSeal, BadValue, Forbidden, NoVaultKey
 from everthread.sealing import aead, master_keys
-from everthread.sealing.master_keys import TODO, MasterKeys
+from everthread.sealing.master_keys import REMEDY, MasterKeys
 from everthread.server.bound import must_administer
 from everthread.server.known import Known
 from everthread.server.tokens import Secret
@@ -114,7 +114,7 @@ def _sealed(tenant: str, provider: str, key: str, masters: MasterKeys, *, now: i
 
 def _opened(one: SealedKey, masters: MasterKeys) -> Secret:
     if one.key_id not in masters:
-        raise NoVaultKey(f"its master key {one.key_id} is missing: {TODO}")
+        raise NoVaultKey(f"its master key {one.key_id} is missing: {REMEDY}")
     about = _bound_to(one.tenant, one.provider, one.key_id)
     try:
         return Secret(aead.opened(masters[one.key_id], one.nonce, one.sealed, about).decode())
